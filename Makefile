@@ -1,0 +1,66 @@
+# One word a task. Each target first sets up what it needs; when nothing changed, that costs nothing.
+# Needed on the machine: git, make, python3 (3.11 or newer) and tmux.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq --constraint constraints.txt
+PYTEST := $(BIN)/python -m pytest
+# Workers of the quick suite; 0 runs it in one process.
+JOBS ?= 2
+# Folders with Python in them; bench and tools may not be there yet.
+CHECKED := src tests $(patsubst %/,%,$(sort $(dir $(wildcard bench/*.py tools/*.py))))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-deep test-real check fmt bench docs
+
+help: ## list the tasks
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r task text; do \
+		printf '%-16s %s\n' "$$task" "$$text"; done
+
+setup: $(STAMP) ## make .venv with the pinned versions
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else \
+		"Interlock needs Python 3.11 or newer; $(PYTHON) is " + sys.version.split()[0] + \
+		". Name another one: make PYTHON=/path/to/python3.11")'
+	@echo "setting up $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@# The build backend first, and no build isolation: then it is pinned as well, and nothing is fetched twice.
+	@$(PIP) hatchling editables
+	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP) ## show what works today
+	@$(BIN)/interlock demo
+
+test: $(STAMP) ## the quick suite: no network, no agent CLI
+	@$(PYTEST) --numprocesses $(JOBS)
+
+test-deep: $(STAMP) ## crash, chaos, long simulation, thorough properties
+	@HYPOTHESIS_PROFILE=thorough $(PYTEST) -m deep --timeout 1200
+
+# Exit code 5 is pytest's "nothing was collected". Only here is that no failure: there may be no such test yet.
+test-real: $(STAMP) ## tests against real agent CLIs
+	@$(PYTEST) -m real --timeout 900; code=$$?; \
+	if [ $$code -eq 5 ]; then echo "test-real: there is no test of a real agent CLI yet; nothing was run"; exit 0; fi; \
+	exit $$code
+
+check: $(STAMP) ## lint, format, types, import directions, generated docs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(CHECKED)
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/docs.py --check
+
+fmt: $(STAMP) ## format, and fix what can be fixed
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(STAMP) ## run every benchmark
+	@test -n "$(wildcard bench/*.py)" || { echo "bench: there is no benchmark in bench/" >&2; exit 1; }
+	@set -e; for file in $(sort $(wildcard bench/*.py)); do echo "== $$file"; $(BIN)/python "$$file"; done
+
+docs: $(STAMP) ## write the generated pages of docs/
+	@$(BIN)/python tools/docs.py

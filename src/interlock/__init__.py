@@ -1,0 +1,26 @@
+"""Interlock runs and watches AI coding agents, and never claims more than it can prove about what each is doing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from interlock.lifecycle.turns import TurnRecord, turn_states
+    from interlock.runtime.agent_machine import AgentMachine
+
+__all__ = ["AgentMachine", "TurnRecord", "turn_states"]
+
+_HOME = {
+    "AgentMachine": "interlock.runtime.agent_machine",
+    "TurnRecord": "interlock.lifecycle.turns",
+    "turn_states": "interlock.lifecycle.turns",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for, when it is asked for: a command pays only for what it uses."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOME[name]), name)

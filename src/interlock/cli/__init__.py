@@ -1,0 +1,41 @@
+"""The commands. `main` is the entry point; every way out of it is one of the codes in `exit_codes`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line (by default the process's own) and return its exit code. Raises only on a bug of ours."""
+    from interlock.cli import output
+    from interlock.cli.exit_codes import ExitCode, exit_code_for
+    from interlock.vocabulary.errors import InterlockError
+
+    try:
+        code = _dispatch(list(sys.argv[1:] if argv is None else argv))
+        output.flush()
+    except BrokenPipeError:
+        return ExitCode.FAILED  # The reader has what it wanted; there is nobody to tell.
+    except KeyboardInterrupt as stop:
+        output.error("interrupted")
+        return exit_code_for(stop)
+    except (InterlockError, OSError) as wrong:
+        output.error(str(wrong))
+        return exit_code_for(wrong)
+    finally:
+        output.settle()
+    return code
+
+
+def _dispatch(tokens: list[str]) -> int:
+    if tokens in ([], ["--help"], ["-h"]):
+        # The page that a newcomer and a completion script ask for most needs neither cyclopts nor rich.
+        from interlock.cli import output
+        from interlock.cli.commands import root_help
+
+        output.print_text(root_help())
+        return 0
+    from interlock.cli.app import run
+
+    return run(tokens)

@@ -1,0 +1,54 @@
+"""The cyclopts app. A command's module is imported when it is called, so that a cold start pays for one command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from cyclopts import App, CycloptsError
+
+from interlock.cli import output
+from interlock.cli.commands import COMMANDS, SUMMARY
+from interlock.cli.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from cyclopts.help import HelpPanel
+    from rich.console import Console, ConsoleOptions
+
+
+class _PlainHelp:
+    """Help without frames or colours. Loads cyclopts' formatter, and rich with it, only when help is asked for."""
+
+    def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
+        from cyclopts.help import PlainFormatter
+
+        PlainFormatter()(console, options, panel)
+
+    def render_usage(self, console: Console, options: ConsoleOptions, usage: object) -> None:
+        from cyclopts.help import PlainFormatter
+
+        PlainFormatter().render_usage(console, options, usage)
+
+
+app: Final = App(
+    name="interlock",
+    help=SUMMARY,
+    help_format="plaintext",
+    help_formatter=_PlainHelp(),
+    version_flags=[],
+    suppress_keyboard_interrupt=False,
+    result_action="return_int_as_exit_code_else_zero",
+)
+for _command in COMMANDS:
+    app.command(_command.target, name=_command.name, help=_command.help, version_flags=[])
+app.command("interlock.cli.version:version", name="--version", help="Print the version.", version_flags=[])
+
+
+def run(tokens: list[str]) -> int:
+    """Carry out one command line. Returns its exit code; our errors and Ctrl-C pass through to the caller."""
+    try:
+        code: int = app(tokens, exit_on_error=False, print_error=False)
+    except CycloptsError as wrong:
+        wrong.verbose = False
+        output.error(f"{wrong}\nTry: interlock --help")
+        return ExitCode.USAGE
+    return code

@@ -1,0 +1,337 @@
+"""Turn lifecycle: how a turn stands, how it ended, and on what evidence.
+
+Laws:
+1. One classifier: every surface asks `turns.turn_states`, which folds a log with this machine and nothing else.
+2. Only `run_state done` closes a turn whose run is logged; it is the last event of the closing batch. Without it the
+   turn is `running` or `waiting`, or `abandoned` where it is known that no owner lives.
+3. Terminal is final: what is appended later never changes the record. It is reported as a finding instead.
+4. `completed` needs proof: a clean answer after the last tool result, and no tool call left unpaired.
+5. Where the run, the failure record and the messages disagree, the weaker state holds and a finding says so.
+6. Events are fenced: those of another spawn or another run than the turn's own change nothing.
+7. A turn without any run event is classified by its messages alone, and its record says so (`basis`).
+
+A closed turn's state is read off `CLOSING`, top to bottom:
+
+| The run ended | and the turn shows | so it is |
+| --- | --- | --- |
+| cancelled | anything | interrupted |
+| stopped: timeout | anything | timed_out |
+| natural, behavior_requested, stopped: tool_called, content_matched | a clean answer, all calls paired | completed |
+| anything else | useful (non-blank) text | partial_failed |
+| anything else | no useful text | failed |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from msgspec import Struct, structs
+
+from interlock.lifecycle.table import Edge, Machine, from_each
+from interlock.vocabulary.audit import RunState, StreamCheckpoint, TurnFailed, TurnStarted
+from interlock.vocabulary.conversation import AssistantMessage, MessageSource, ToolCall, ToolResult
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.evidence import Evidence, EvidenceSource
+from interlock.vocabulary.ids import CallId, RunId, SessionId, SpawnId, TurnId
+from interlock.vocabulary.registry import Payload
+from interlock.vocabulary.run import ReasonType, RunStatus, StopCode, StoppedReason, TerminationReason
+from interlock.vocabulary.states import TURN_TERMINAL, DriverKind, TurnState
+
+
+class Basis(StrEnum):
+    """What a turn's state rests on."""
+
+    RUN_EVENTS = "run_events"
+    MESSAGES_ONLY = "messages_only"
+
+
+class FindingKind(StrEnum):
+    """What is odd about a turn's evidence."""
+
+    STATES_DISAGREE = "states_disagree"
+    FAILURE_NOT_RECORDED = "failure_not_recorded"
+    UNPAIRED_TOOL_CALLS = "unpaired_tool_calls"
+    LATE_EVENT = "late_event"
+    STALE_SPAWN = "stale_spawn"
+    FOREIGN_RUN = "foreign_run"
+
+
+class Finding(Struct, frozen=True):
+    """One oddity, and the event that shows it."""
+
+    kind: FindingKind
+    turn_id: TurnId
+    message: str
+    seq: int | None = None
+
+
+class Answer(Struct, frozen=True):
+    """The last clean message that no tool activity has followed."""
+
+    is_blank: bool
+    source: MessageSource
+    proof: Evidence
+
+
+class TurnFacts(Struct, frozen=True, kw_only=True):
+    """All that is remembered of one turn. Its size does not grow with the turn's length."""
+
+    session_id: SessionId
+    turn_id: TurnId
+    state: TurnState = TurnState.RUNNING
+    basis: Basis = Basis.MESSAGES_ONLY
+    first_seq: int | None = None
+    last_seq: int | None = None
+    spawn_id: SpawnId | None = None
+    driver: DriverKind | None = None
+    run_id: RunId | None = None
+    reason: TerminationReason | None = None
+    cancel_requested: bool = False
+    run_proof: Evidence | None = None
+    answer: Answer | None = None
+    useful_text: Evidence | None = None
+    is_cut_short: bool = False
+    checkpoint: StreamCheckpoint | None = None
+    open_calls: frozenset[tuple[CallId, int]] = frozenset()
+    failure: TurnFailed | None = None
+    failure_proof: Evidence | None = None
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in TURN_TERMINAL
+
+
+def was_cancelled(turn: TurnFacts) -> bool:
+    return turn.reason is not None and turn.reason.type is ReasonType.CANCELLED
+
+
+def ran_out_of_time(turn: TurnFacts) -> bool:
+    return turn.reason is not None and turn.reason.stop_code == StopCode.TIMEOUT
+
+
+def ended_with_a_clean_answer(turn: TurnFacts) -> bool:
+    return turn.reason is not None and is_clean_end(turn.reason) and has_answer(turn) and not turn.open_calls
+
+
+def left_useful_text(turn: TurnFacts) -> bool:
+    return turn.useful_text is not None
+
+
+def left_nothing_useful(turn: TurnFacts) -> bool:
+    return turn.useful_text is None
+
+
+class ClosingRule(NamedTuple):
+    """One row of the table above."""
+
+    when: Callable[[TurnFacts], bool]
+    state: TurnState
+
+
+CLOSING: Final = (
+    ClosingRule(was_cancelled, TurnState.INTERRUPTED),
+    ClosingRule(ran_out_of_time, TurnState.TIMED_OUT),
+    ClosingRule(ended_with_a_clean_answer, TurnState.COMPLETED),
+    ClosingRule(left_useful_text, TurnState.PARTIAL_FAILED),
+    ClosingRule(left_nothing_useful, TurnState.FAILED),
+)
+
+WEAKEST_FIRST: Final = (
+    TurnState.FAILED,
+    TurnState.TIMED_OUT,
+    TurnState.INTERRUPTED,
+    TurnState.PARTIAL_FAILED,
+    TurnState.COMPLETED,
+)
+
+_CLEAN_STOPS: Final = frozenset({StopCode.TOOL_CALLED, StopCode.CONTENT_MATCHED})
+
+
+def is_clean_end(reason: TerminationReason) -> bool:
+    """Whether a run that ended for this reason may have completed its turn."""
+    if isinstance(reason.value, StoppedReason):
+        return reason.value.known in _CLEAN_STOPS
+    return reason.type in (ReasonType.NATURAL_END, ReasonType.BEHAVIOR_REQUESTED)
+
+
+def has_answer(turn: TurnFacts) -> bool:
+    """Whether the answer is there. A terminal's text is not ours: there, completion claims no answer."""
+    if turn.answer is None:
+        return turn.driver is DriverKind.TERMINAL and not turn.is_cut_short
+    return not turn.answer.is_blank or (turn.answer.source is MessageSource.NONE and not owns_text(turn))
+
+
+def owns_text(turn: TurnFacts) -> bool:
+    """Whether the answer reaches us as text, so that a missing one is a failure."""
+    return turn.driver in (DriverKind.STREAM, DriverKind.ACP, DriverKind.MODEL)
+
+
+def verdict(turn: TurnFacts) -> TurnState:
+    """The state that a turn closes in, given all its evidence: the weakest that anyone says."""
+    said = frozenset(_said(turn))
+    return next(state for state in WEAKEST_FIRST if state in said)
+
+
+def _said(turn: TurnFacts) -> Iterable[TurnState]:
+    if turn.reason is not None:
+        yield next(rule.state for rule in CLOSING if rule.when(turn))
+    if turn.failure is not None:
+        claims_absent_text = turn.failure.terminal_status is TurnState.PARTIAL_FAILED and turn.useful_text is None
+        yield TurnState.FAILED if claims_absent_text else turn.failure.terminal_status
+
+
+def _someone_says(state: TurnState) -> Callable[[TurnFacts], bool]:
+    def guard(turn: TurnFacts) -> bool:
+        return state in _said(turn)
+
+    guard.__name__ = f"run_or_failure_says_{state.value}"
+    return guard
+
+
+OPEN: Final = (TurnState.RUNNING, TurnState.WAITING, TurnState.ABANDONED)
+WITHOUT_RUN: Final = (TurnState.RUNNING, TurnState.ABANDONED)  # only a run event can say that a turn waits
+RUN_RUNNING, RUN_WAITING, RUN_DONE = "run_running", "run_waiting", "run_done"
+ANSWERED, FAILURE_RECORDED, OWNER_LOST = "answered", "failure_recorded", "owner_lost"
+
+TRANSITIONS: Final[tuple[Edge[TurnState, TurnFacts], ...]] = (
+    *from_each(OPEN, RUN_RUNNING, TurnState.RUNNING),
+    *from_each(OPEN, RUN_WAITING, TurnState.WAITING),
+    *(edge for state in WEAKEST_FIRST for edge in from_each(OPEN, RUN_DONE, state, _someone_says(state))),
+    *from_each(WITHOUT_RUN, ANSWERED, TurnState.COMPLETED),
+    *(
+        edge
+        for state in WEAKEST_FIRST[:-1]
+        for edge in from_each(WITHOUT_RUN, FAILURE_RECORDED, state, _someone_says(state))
+    ),
+    *from_each(OPEN, OWNER_LOST, TurnState.ABANDONED),
+)
+
+MACHINE: Final = Machine(
+    name="turn",
+    title="Turn: one prompt and all that follows until its terminal state",
+    states=TurnState,
+    initial=TurnState.RUNNING,
+    edges=TRANSITIONS,
+    laws=__doc__,
+    observations=frozenset({RUN_RUNNING, RUN_WAITING, RUN_DONE, ANSWERED, FAILURE_RECORDED, OWNER_LOST}),
+    terminal=TURN_TERMINAL,
+)
+
+_RUN_INPUT: Final = {
+    RunStatus.RUNNING: RUN_RUNNING,
+    RunStatus.WAITING: RUN_WAITING,
+    RunStatus.DONE: RUN_DONE,
+}
+
+
+def step(turn: TurnFacts, event: Event) -> tuple[TurnFacts, tuple[Finding, ...]]:
+    """Fold one event of this turn. Never raises; what cannot be taken at its word becomes a finding."""
+    refused = _fence(turn, event)
+    if refused is not None:
+        return turn, (refused,)
+    seen = structs.replace(turn, last_seq=event.seq, spawn_id=turn.spawn_id or event.spawn_id)
+    following = _absorb(seen, event, event.data)
+    new = following.findings[len(turn.findings) :]
+    return following, new
+
+
+def lose_owner(turn: TurnFacts) -> TurnFacts:
+    """Read an open turn as abandoned. Recovery may still close it, or a new owner take it up again."""
+    return _moved(turn, OWNER_LOST)
+
+
+def _fence(turn: TurnFacts, event: Event) -> Finding | None:
+    def refuse(kind: FindingKind, message: str) -> Finding:
+        return Finding(kind, turn.turn_id, f"{event.type}: {message}", event.seq)
+
+    if turn.is_terminal:
+        return refuse(FindingKind.LATE_EVENT, f"the turn is already {turn.state.value}")
+    is_foreign_spawn = None not in (event.spawn_id, turn.spawn_id) and event.spawn_id != turn.spawn_id
+    if is_foreign_spawn and not isinstance(event.data, TurnStarted):
+        return refuse(FindingKind.STALE_SPAWN, f"spawn {event.spawn_id} does not own this turn, {turn.spawn_id} does")
+    if isinstance(event.data, RunState) and turn.run_id not in (None, event.data.run_id):
+        return refuse(FindingKind.FOREIGN_RUN, f"run {event.data.run_id} is not this turn's run {turn.run_id}")
+    return None
+
+
+def _absorb(turn: TurnFacts, event: Event, data: Payload) -> TurnFacts:
+    match data:
+        case AssistantMessage():
+            return _absorb_message(turn, event, data)
+        case ToolCall():
+            opened = turn.open_calls | {(data.call_id, data.occurrence)}
+            return structs.replace(turn, open_calls=opened, answer=None)
+        case ToolResult():
+            closed = turn.open_calls - {(data.call_id, data.occurrence)}
+            return structs.replace(turn, open_calls=closed, answer=None)
+        case StreamCheckpoint():
+            is_older = turn.checkpoint is not None and data.attempt < turn.checkpoint.attempt
+            return turn if is_older else structs.replace(turn, checkpoint=data)
+        case TurnStarted():
+            spawn_id = event.spawn_id or turn.spawn_id
+            return structs.replace(turn, basis=Basis.RUN_EVENTS, driver=data.driver, spawn_id=spawn_id)
+        case TurnFailed():
+            failed = structs.replace(turn, failure=data, failure_proof=_proof(event, "failure_recorded"))
+            return _close(failed, FAILURE_RECORDED) if turn.basis is Basis.MESSAGES_ONLY else failed
+        case RunState():
+            return _absorb_run(turn, event, data)
+        case _:
+            return turn
+
+
+def _absorb_message(turn: TurnFacts, event: Event, message: AssistantMessage) -> TurnFacts:
+    if message.metadata.intermediate:
+        return structs.replace(turn, checkpoint=None)
+    useful = turn if message.is_blank else structs.replace(turn, useful_text=_proof(event, "useful_text"))
+    if message.metadata.partial:
+        return structs.replace(useful, answer=None, checkpoint=None, is_cut_short=True)
+    answer = Answer(message.is_blank, message.metadata.source, _proof(event, "clean_answer"))
+    answered = structs.replace(useful, answer=answer, checkpoint=None, is_cut_short=False)
+    if turn.basis is Basis.MESSAGES_ONLY and has_answer(answered) and not turn.open_calls:
+        return _moved(answered, ANSWERED)
+    return answered
+
+
+def _absorb_run(turn: TurnFacts, event: Event, run: RunState) -> TurnFacts:
+    done_reason = run.reason.to_run_status()[1] if run.reason is not None else None
+    told = structs.replace(
+        turn,
+        basis=Basis.RUN_EVENTS,
+        run_id=run.run_id,
+        run_proof=_proof(event, f"run_{done_reason or run.status.value}"),
+        reason=run.reason if run.status is RunStatus.DONE else None,
+        cancel_requested=turn.cancel_requested or run.cancel_requested,
+    )
+    on = _RUN_INPUT[run.status]
+    return _close(told, on) if run.status is RunStatus.DONE else _moved(told, on)
+
+
+def _proof(event: Event, rule: str) -> Evidence:
+    return Evidence(source=EvidenceSource.LOG, rule=rule, at=event.ts, seq=event.seq, where=event.type)
+
+
+def _moved(turn: TurnFacts, on: str) -> TurnFacts:
+    return structs.replace(turn, state=MACHINE.next_state(turn.state, on, turn))
+
+
+def _close(turn: TurnFacts, on: str) -> TurnFacts:
+    closed = _moved(turn, on)
+    return structs.replace(closed, findings=(*closed.findings, *_contradictions(closed)))
+
+
+def _contradictions(turn: TurnFacts) -> Iterable[Finding]:
+    def found(kind: FindingKind, message: str) -> Finding:
+        return Finding(kind, turn.turn_id, message, turn.last_seq)
+
+    if turn.open_calls:
+        names = ", ".join(sorted(call_id for call_id, _ in turn.open_calls))
+        yield found(FindingKind.UNPAIRED_TOOL_CALLS, f"tool calls without a result: {names}")
+    if turn.failure is None and turn.state is not TurnState.COMPLETED:
+        yield found(FindingKind.FAILURE_NOT_RECORDED, f"the turn is {turn.state.value} and no turn_failed says why")
+    by_run = next(rule.state for rule in CLOSING if rule.when(turn))
+    if turn.failure is not None and turn.reason is not None and turn.failure.terminal_status is not by_run:
+        claim = f"turn_failed says {turn.failure.terminal_status.value}, the run and its messages say {by_run.value}"
+        yield found(FindingKind.STATES_DISAGREE, claim)

@@ -1,0 +1,183 @@
+"""`turn_states`: the one function that says how each turn of a log stands, and why.
+
+It works on any prefix of a log, never raises, and a turn that it calls terminal stays as it is whatever is appended.
+`TurnFold` is the same, one event at a time: the cost of the next event does not depend on history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from interlock.lifecycle.turn import (
+    Basis,
+    Finding,
+    TurnFacts,
+    has_answer,
+    is_clean_end,
+    lose_owner,
+    step,
+    was_cancelled,
+)
+from interlock.vocabulary.actions import NextAction, NextActionKind, decide, diagnose_session, explain_turn
+from interlock.vocabulary.audit import RunState, StreamCheckpoint, TurnFailed, TurnStarted
+from interlock.vocabulary.conversation import AssistantMessage, ToolCall, ToolResult, UserMessage
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.evidence import Evidence
+from interlock.vocabulary.ids import RunId, SessionId, SpawnId, TurnId
+from interlock.vocabulary.registry import PayloadClass
+from interlock.vocabulary.run import TerminationReason
+from interlock.vocabulary.states import TurnState
+
+TURN_PAYLOADS: Final[frozenset[PayloadClass]] = frozenset(
+    {UserMessage, AssistantMessage, ToolCall, ToolResult, StreamCheckpoint, TurnStarted, TurnFailed, RunState}
+)
+# No real id starts with it (see `ID_PATTERN`), and no shell reads anything into it.
+IMPORTED_TURN_PREFIX: Final = "@"
+
+_ADVICE: Final[dict[TurnState, tuple[NextActionKind, ...]]] = {
+    TurnState.PARTIAL_FAILED: (NextActionKind.USE_PARTIAL_RESULT, NextActionKind.SEND_AGAIN),
+    TurnState.FAILED: (NextActionKind.SEND_AGAIN,),
+    TurnState.INTERRUPTED: (NextActionKind.SEND_AGAIN,),
+    TurnState.TIMED_OUT: (NextActionKind.RAISE_TIMEOUT, NextActionKind.REDUCE_SCOPE),
+}
+
+
+class TurnRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How one turn stands. `settles_as` is what recovery would write for a turn that is read as abandoned."""
+
+    session_id: SessionId
+    turn_id: TurnId
+    state: TurnState
+    basis: Basis
+    first_seq: int | None = None
+    last_seq: int | None = None
+    run_id: RunId | None = None
+    spawn_id: SpawnId | None = None
+    reason: TerminationReason | None = None
+    error_kind: str = ""
+    error_message: str = ""
+    cancel_requested: bool = False
+    settles_as: TurnState | None = None
+    evidence: tuple[Evidence, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    next_actions: tuple[NextAction, ...] = ()
+
+
+class TurnFold:
+    """Every turn of a log, in the order in which the turns began."""
+
+    def __init__(self) -> None:
+        self.turns: dict[tuple[SessionId, TurnId], TurnFacts] = {}
+        self.findings: list[Finding] = []
+        self._latest: dict[SessionId, tuple[SessionId, TurnId]] = {}
+        self._imported = 0
+
+    def add(self, event: Event) -> TurnFacts | None:
+        """Fold one event, and return its turn as it stands now, or None for an event that decides about no turn."""
+        key = self._key(event) if type(event.data) in TURN_PAYLOADS else None
+        if key is None:
+            return None
+        turn = self.turns.get(key) or self._open(key, event)
+        self.turns[key], findings = step(turn, event)
+        self.findings.extend(findings)
+        return self.turns[key]
+
+    def records(self, *, owner_alive: bool = True) -> list[TurnRecord]:
+        """Read every turn. Without a living owner, open turns are read as abandoned; the fold itself is unchanged."""
+        return [record_of(turn if owner_alive else lose_owner(turn)) for turn in self.turns.values()]
+
+    def _key(self, event: Event) -> tuple[SessionId, TurnId] | None:
+        if event.turn_id is not None:
+            return event.session_id, event.turn_id
+        if isinstance(event.data, UserMessage):  # imported logs have no turn ids: there, position decides
+            self._imported += 1
+            return event.session_id, TurnId(f"{IMPORTED_TURN_PREFIX}{self._imported}")
+        latest = self._latest.get(event.session_id)
+        return latest if latest is not None and latest[1].startswith(IMPORTED_TURN_PREFIX) else None
+
+    def _open(self, key: tuple[SessionId, TurnId], event: Event) -> TurnFacts:
+        latest = self._latest.get(event.session_id)
+        if latest is not None and self.turns[latest].basis is Basis.MESSAGES_ONLY:
+            self.turns[latest] = lose_owner(self.turns[latest])  # the conversation went on without an end to it
+        self._latest[event.session_id] = key
+        return TurnFacts(session_id=key[0], turn_id=key[1], first_seq=event.seq)
+
+
+def fold_turns(events: Iterable[Event]) -> TurnFold:
+    fold = TurnFold()
+    for event in events:
+        fold.add(event)
+    return fold
+
+
+def turn_states(events: Iterable[Event], *, owner_alive: bool = True) -> list[TurnRecord]:
+    """Say how each turn of a log, or of any prefix of one, stands."""
+    return fold_turns(events).records(owner_alive=owner_alive)
+
+
+def record_of(turn: TurnFacts) -> TurnRecord:
+    """What a turn's facts amount to, with the evidence, the oddities and what to do next."""
+    is_abandoned = turn.state is TurnState.ABANDONED
+    return TurnRecord(
+        session_id=turn.session_id,
+        turn_id=turn.turn_id,
+        state=turn.state,
+        basis=turn.basis,
+        first_seq=turn.first_seq,
+        last_seq=turn.last_seq,
+        run_id=turn.run_id,
+        spawn_id=turn.spawn_id,
+        reason=turn.reason,
+        error_kind=error_kind(turn),
+        error_message=_error_message(turn),
+        cancel_requested=turn.cancel_requested,
+        settles_as=settled_state(turn) if is_abandoned else None,
+        evidence=tuple(_evidence(turn)),
+        findings=turn.findings,
+        next_actions=next_actions(turn),
+    )
+
+
+def settled_state(turn: TurnFacts) -> TurnState:
+    """What an abandoned turn becomes: its useful text, if any was kept, decides."""
+    kept = turn.checkpoint is not None and bool(turn.checkpoint.text.strip())
+    return TurnState.PARTIAL_FAILED if turn.useful_text is not None or kept else TurnState.FAILED
+
+
+def error_kind(turn: TurnFacts) -> str:
+    """One word for what went wrong, empty for a turn that is open or completed."""
+    if not turn.is_terminal or turn.state is TurnState.COMPLETED:
+        return ""
+    if turn.failure is not None and turn.failure.terminal_status is turn.state:
+        return turn.failure.error_kind
+    if turn.reason is None or was_cancelled(turn):
+        return turn.state.value
+    if not is_clean_end(turn.reason):
+        return turn.reason.stop_code or "error"
+    return "unpaired_tool_call" if has_answer(turn) else "empty_answer"
+
+
+def _error_message(turn: TurnFacts) -> str:
+    if turn.failure is not None:
+        return turn.failure.error_message
+    return turn.reason.value if turn.reason is not None and isinstance(turn.reason.value, str) else ""
+
+
+def _evidence(turn: TurnFacts) -> Iterable[Evidence]:
+    text = turn.useful_text if turn.answer is None else turn.answer.proof
+    return (proof for proof in (text, turn.failure_proof, turn.run_proof) if proof is not None)
+
+
+def next_actions(turn: TurnFacts) -> tuple[NextAction, ...]:
+    """What its failure record advises, or else what helps in a turn's state."""
+    if turn.failure is not None and turn.failure.next_actions:
+        return turn.failure.next_actions
+    if turn.state in (TurnState.RUNNING, TurnState.COMPLETED):
+        return ()
+    if turn.state is TurnState.WAITING:
+        return (decide(turn.session_id), explain_turn(turn.session_id, turn.turn_id))
+    look = (explain_turn(turn.session_id, turn.turn_id), diagnose_session(turn.session_id))
+    return (*look, *(NextAction(kind) for kind in _ADVICE.get(turn.state, ())))

@@ -1,0 +1,58 @@
+"""What to do next, as data: a kind that programs can act on and a command that a person can paste."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from interlock.vocabulary.ids import SessionId, TurnId
+
+
+class NextActionKind(StrEnum):
+    """The kinds of advice that a record may carry."""
+
+    EXPLAIN_TURN = "explain_turn"
+    DIAGNOSE_SESSION = "diagnose_session"
+    INSPECT_LOG = "inspect_log"
+    INSPECT_CHILD = "inspect_child"
+    SEND_AGAIN = "send_again"
+    RAISE_TIMEOUT = "raise_timeout"
+    REDUCE_SCOPE = "reduce_scope"
+    RERUN_CHILD = "rerun_child"
+    WAIT_AGAIN = "wait_again"
+    USE_PARTIAL_RESULT = "use_partial_result"
+    RETRY_STEPS = "retry_steps"
+    DECIDE = "decide"
+    ATTACH = "attach"
+    ASK_OPERATOR = "ask_operator"
+
+
+class NextAction(Struct, frozen=True, omit_defaults=True):
+    """One piece of advice. `command` is complete as it stands, or empty where only a person can decide."""
+
+    kind: NextActionKind
+    command: str = ""
+
+
+# Ids match `ID_PATTERN`, which holds nothing that a shell would read, so commands need no quoting.
+
+
+def explain_turn(session_id: SessionId, turn_id: TurnId) -> NextAction:
+    return NextAction(NextActionKind.EXPLAIN_TURN, f"interlock why {session_id} --turn {turn_id}")
+
+
+def diagnose_session(session_id: SessionId) -> NextAction:
+    return NextAction(NextActionKind.DIAGNOSE_SESSION, f"interlock diagnose {session_id}")
+
+
+def inspect_log(session_id: SessionId) -> NextAction:
+    return NextAction(NextActionKind.INSPECT_LOG, f"interlock log show {session_id}")
+
+
+def inspect_child(child_session_id: SessionId) -> NextAction:
+    return NextAction(NextActionKind.INSPECT_CHILD, f"interlock turns {child_session_id}")
+
+
+def decide(session_id: SessionId) -> NextAction:
+    return NextAction(NextActionKind.DECIDE, f"interlock approve {session_id}")

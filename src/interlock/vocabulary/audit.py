@@ -1,0 +1,314 @@
+"""Event types that are kept and never replayed: how it went, who decided, what was seen."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from interlock.vocabulary.actions import NextAction
+from interlock.vocabulary.conversation import Count, Name, Ordinal, SeqRange, Truncation
+from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.evidence import Evidence, Moment
+from interlock.vocabulary.ids import (
+    CallId,
+    PromptId,
+    RunId,
+    SessionIdField,
+    StepId,
+    StreamId,
+    WorkflowId,
+)
+from interlock.vocabulary.registry import Audience, Json, Payload, declare
+from interlock.vocabulary.run import RunStatus, TerminationReason
+from interlock.vocabulary.states import (
+    Activity,
+    Attention,
+    DriverKind,
+    ExitReason,
+    StepState,
+    TurnState,
+    WorkflowState,
+)
+
+Amount = Annotated[float, Meta(ge=0)]
+SURFACE_ROWS_MAX_BYTES = 2048
+
+
+@declare("turn_started", Audience.AUDIT)
+class TurnStarted(Payload, frozen=True, kw_only=True):
+    """An owner took the turn. A second one with another spawn moves the turn to that spawn."""
+
+    driver: DriverKind
+    agent: str = ""
+    model: str = ""
+    budget_seconds: Amount | None = None
+
+
+@declare("turn_failed", Audience.AUDIT)
+class TurnFailed(Payload, frozen=True, kw_only=True):
+    """The turn ended, and not cleanly."""
+
+    terminal_status: TurnState
+    error_kind: Name
+    error_message: str
+    details: Json = None
+    next_actions: tuple[NextAction, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.terminal_status.is_terminal or self.terminal_status is TurnState.COMPLETED:
+            raise ContractError(f"turn_failed cannot say {self.terminal_status.value}")
+
+
+@declare("run_state", Audience.AUDIT)
+class RunState(Payload, frozen=True, kw_only=True):
+    """The run moved. `done` closes the turn, and is therefore the last event of a closing batch."""
+
+    run_id: RunId
+    status: RunStatus
+    reason: TerminationReason | None = None
+    cancel_requested: bool = False
+
+    def __post_init__(self) -> None:
+        implied = RunStatus.RUNNING if self.reason is None else self.reason.to_run_status()[0]
+        if self.status is not implied:
+            raise ContractError(f"run_state {self.status.value} does not follow from its reason ({implied.value})")
+
+
+@declare("stream_checkpoint", Audience.AUDIT)
+class StreamCheckpoint(Payload, frozen=True, kw_only=True):
+    """The text of an open stream so far, so that a killed runtime can still keep a partial answer."""
+
+    stream_id: StreamId
+    offset: Count
+    text: str
+    attempt: Ordinal = 1
+
+    def __post_init__(self) -> None:
+        if self.offset != len(self.text):
+            raise ContractError(f"offset {self.offset} does not match {len(self.text)} code points of text")
+
+
+@declare("provider_usage", Audience.AUDIT)
+class ProviderUsage(Payload, frozen=True, kw_only=True):
+    """What a model call cost. A figure that was not reported is absent, never zero."""
+
+    model: str = ""
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cached_input_tokens: Count | None = None
+    cost_usd: Amount | None = None
+    truncation: Truncation = Truncation.UNKNOWN
+
+
+class PermissionBehavior(StrEnum):
+    """What a permission rule says of a tool call."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+@declare("permission_decision", Audience.AUDIT)
+class PermissionDecision(Payload, frozen=True, kw_only=True):
+    """A rule, or a person, decided about a tool call."""
+
+    call_id: CallId
+    decision: PermissionBehavior
+    rule: str = ""
+    decided_by: str = ""
+    remember: bool = False
+    occurrence: Ordinal = 1
+
+
+class ResumeMode(StrEnum):
+    """How a suspended call goes on once it is approved."""
+
+    REPLAY_TOOL_CALL = "replay_tool_call"
+    USE_DECISION_AS_TOOL_RESULT = "use_decision_as_tool_result"
+    PASS_DECISION_TO_TOOL = "pass_decision_to_tool"
+
+
+class Suspension(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is asked, and what an answer must look like."""
+
+    id: Name
+    action: Name
+    message: str = ""
+    parameters: Json = None
+    response_schema: Json = None
+
+
+class PendingCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The call as it is shown to whoever decides."""
+
+    id: Name
+    name: Name
+    arguments: Json = None
+
+
+class SuspensionTicket(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A suspended call's question, its projection and its way back."""
+
+    suspension: Suspension
+    pending: PendingCall
+    resume_mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL
+
+
+@declare("tool_call_suspended", Audience.AUDIT)
+class ToolCallSuspended(Payload, frozen=True, kw_only=True):
+    """A tool call waits for a decision."""
+
+    call_id: CallId
+    name: Name
+    ticket: SuspensionTicket
+    args: Json = None
+    occurrence: Ordinal = 1
+    deadline_at: Moment | None = None
+
+
+class DecisionAction(StrEnum):
+    """What was decided about a suspended call."""
+
+    RESUME = "resume"
+    CANCEL = "cancel"
+
+
+@declare("tool_call_decided", Audience.AUDIT)
+class ToolCallDecided(Payload, frozen=True, kw_only=True):
+    """A decision, persisted before anything is done about it. `target_id` may name call, suspension or pending call."""
+
+    target_id: Name
+    action: DecisionAction
+    decision_id: str = ""
+    result: Json = None
+    reason: str = ""
+    decided_by: str = ""
+
+
+class WorkflowEventKind(StrEnum):
+    """The spine of a workflow in the log."""
+
+    WORKFLOW_STARTED = "workflow_started"
+    STEP_SCHEDULED = "step_scheduled"
+    CHECKPOINT_DECIDED = "checkpoint_decided"
+    STEP_HELD = "step_held"
+    WORKFLOW_FINISHED = "workflow_finished"
+
+
+@declare("workflow_event", Audience.AUDIT)
+class WorkflowEvent(Payload, frozen=True, kw_only=True):
+    """A fact about a workflow or one of its steps."""
+
+    kind: WorkflowEventKind
+    workflow_id: WorkflowId
+    step_id: StepId | None = None
+    step_state: StepState | None = None
+    status: WorkflowState | None = None
+    summary: str = ""
+    reason: str = ""
+    checkpoint: Json = None
+    timeout_ms: Count | None = None
+    elapsed_ms: Count | None = None
+    next_actions: tuple[NextAction, ...] = ()
+
+
+@declare("session_fork", Audience.AUDIT)
+class SessionFork(Payload, frozen=True, kw_only=True):
+    """Where this session came from."""
+
+    parent_session_id: SessionIdField
+    fork_root_session_id: SessionIdField
+    parent_range: SeqRange
+    limitations: tuple[str, ...] = ()
+
+
+class ProcessEventKind(StrEnum):
+    """What happened to a process."""
+
+    SPAWNED = "spawned"
+    ADOPTED = "adopted"
+    EXITED = "exited"
+    STOP_REQUESTED = "stop_requested"
+
+
+@declare("process_event", Audience.AUDIT)
+class ProcessEvent(Payload, frozen=True, kw_only=True):
+    """The start or the end of a spawn. An exit carries its reason."""
+
+    kind: ProcessEventKind
+    pid: Count | None = None
+    start_time: str = ""
+    argv: tuple[str, ...] = ()
+    exit_reason: ExitReason | None = None
+    exit_code: int | None = None
+    signal: Count | None = None
+    stderr_tail: str = ""
+    duration_seconds: Amount | None = None
+
+    def __post_init__(self) -> None:
+        if (self.kind is ProcessEventKind.EXITED) != (self.exit_reason is not None):
+            raise ContractError("an exit, and only an exit, carries an exit reason")
+
+
+@declare("surface_event", Audience.AUDIT)
+class SurfaceEvent(Payload, frozen=True, kw_only=True):
+    """A verdict about a terminal changed. Written on edges only, with the rows that decided."""
+
+    activity: Activity
+    attention: Attention = Attention.NONE
+    evidence: tuple[Evidence, ...] = ()
+    rows: str = ""
+    frame_sha256: str = ""
+    profile: str = ""
+
+    def __post_init__(self) -> None:
+        size = len(self.rows.encode("utf-8", "surrogatepass"))
+        if size > SURFACE_ROWS_MAX_BYTES:
+            raise ContractError(f"{size} bytes of rows; a surface_event keeps at most {SURFACE_ROWS_MAX_BYTES}")
+
+
+class DeliveryStage(StrEnum):
+    """How far a prompt got."""
+
+    QUEUED = "queued"
+    TYPED = "typed"
+    ACCEPTED = "accepted"
+    STARTED = "started"
+
+
+@declare("delivery_receipt", Audience.AUDIT)
+class DeliveryReceipt(Payload, frozen=True, kw_only=True):
+    """A prompt reached a stage on its way to the agent."""
+
+    prompt_id: PromptId
+    stage: DeliveryStage
+
+
+class QueueEventKind(StrEnum):
+    """What happened to a queued prompt."""
+
+    QUEUED = "queued"
+    EDITED = "edited"
+    REMOVED = "removed"
+    DISPATCHED = "dispatched"
+
+
+@declare("queue_event", Audience.AUDIT)
+class QueueEvent(Payload, frozen=True, kw_only=True):
+    """The send queue changed."""
+
+    kind: QueueEventKind
+    prompt_id: PromptId
+    text: str = ""
+
+
+@declare("anomaly", Audience.AUDIT)
+class Anomaly(Payload, frozen=True, kw_only=True):
+    """The world surprised us; the state was kept."""
+
+    kind: Name
+    source: str = ""
+    message: str = ""
+    details: Json = None

@@ -1,0 +1,36 @@
+"""What a verdict rests on: every verdict names its source, its rule, its time and where to look."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+Moment = Annotated[datetime, Meta(tz=True)]
+"""A point in time with its zone. It is shown and measured with, and never decides an order."""
+
+
+class EvidenceSource(StrEnum):
+    """The rungs of the evidence ladder, best first, then the log itself."""
+
+    EXIT = "exit"
+    NATIVE_STATUS = "native_status"
+    NATIVE_FILE = "native_file"
+    HOOK = "hook"
+    PANE_TITLE = "pane_title"
+    SCREEN = "screen"
+    SILENCE = "silence"
+    LOG = "log"
+    OPERATOR = "operator"
+
+
+class Evidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One reason to believe a verdict. `seq` points into the log; `where` names a file, a row or a field."""
+
+    source: EvidenceSource
+    rule: str
+    at: Moment | None = None
+    seq: int | None = None
+    where: str = ""

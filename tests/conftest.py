@@ -1,0 +1,59 @@
+"""What holds for every test: Hypothesis profiles, no network, and a state folder of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# No deadline for a single example: a loaded machine is no reason to fail. pytest-timeout bounds the test as a whole.
+settings.register_profile("quick", max_examples=60, deadline=None, print_blob=True)
+settings.register_profile(
+    "thorough", max_examples=2_000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+_LOCAL: Final = ("127.", "::1", "localhost")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keep every test, and every process it starts, away from the state of the person who runs it."""
+    home = tmp_path_factory.mktemp("interlock-home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INTERLOCK_HOME", str(home))
+        for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "PYTHONIOENCODING", "PYTHONUNBUFFERED"):
+            patch.delenv(name, raising=False)
+        yield home
+
+
+@pytest.fixture(autouse=True)
+def _no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse to connect to another machine, so that a test cannot come to need one. Tests marked `real` may."""
+    if request.node.get_closest_marker("real") is not None:
+        return
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: object) -> None:
+        host = address[0] if isinstance(address, tuple) else ""
+        if host and not str(host).startswith(_LOCAL):
+            raise AssertionError(f"a test tried to connect to {host!r}; only `make test-real` may use the network")
+        connect(self, address)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how much was walked: tests of exhaustive walks record it as `explored`."""
+    reports = (report for group in terminalreporter.stats.values() for report in group)
+    told = {
+        str(text) for report in reports for name, text in getattr(report, "user_properties", []) if name == "explored"
+    }
+    if told:
+        terminalreporter.section("machines explored")
+        terminalreporter.write_line("\n".join(sorted(told)))

@@ -1,0 +1,148 @@
+"""Every state that a turn can reach, by every order of a small alphabet of events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from msgspec import structs
+
+from interlock.lifecycle.turn import (
+    ANSWERED,
+    FAILURE_RECORDED,
+    MACHINE,
+    OWNER_LOST,
+    RUN_DONE,
+    RUN_RUNNING,
+    RUN_WAITING,
+    Basis,
+    TurnFacts,
+    has_answer,
+    is_clean_end,
+    lose_owner,
+    step,
+)
+from interlock.testing.explore import Exploration, LawBroken, check_table, explore, labelled_by
+from interlock.testing.scribe import Scribe
+from interlock.vocabulary.audit import RunState, StreamCheckpoint, TurnFailed, TurnStarted
+from interlock.vocabulary.conversation import (
+    AssistantMessage,
+    MessageMetadata,
+    MessageSource,
+    ToolCall,
+    ToolResult,
+)
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.ids import CallId, RunId, SessionId, StreamId, TurnId
+from interlock.vocabulary.registry import Payload
+from interlock.vocabulary.run import CANCELLED, NATURAL_END, SUSPENDED, RunStatus, TerminationReason
+from interlock.vocabulary.states import DriverKind, TurnState
+
+RUN = RunId("r")
+CALL = CallId("c")
+REASONS = [NATURAL_END, CANCELLED, TerminationReason.error("x")] + [
+    TerminationReason.stopped(code) for code in ("timeout", "max_rounds", "tool_called")
+]
+ALPHABET: list[Payload] = [
+    TurnStarted(driver=DriverKind.STREAM),
+    TurnStarted(driver=DriverKind.TERMINAL),
+    RunState(run_id=RUN, status=RunStatus.RUNNING),
+    RunState(run_id=RUN, status=RunStatus.RUNNING, cancel_requested=True),
+    RunState(run_id=RUN, status=RunStatus.WAITING, reason=SUSPENDED),
+    *(RunState(run_id=RUN, status=RunStatus.DONE, reason=reason) for reason in REASONS),
+    AssistantMessage(text="answer"),
+    AssistantMessage(text=" "),
+    AssistantMessage(text="half", metadata=MessageMetadata(partial=True)),
+    AssistantMessage(text="", metadata=MessageMetadata(source=MessageSource.NONE)),
+    ToolCall(call_id=CALL, name="tool"),
+    ToolResult(call_id=CALL, ok=True),
+    StreamCheckpoint(stream_id=StreamId("s"), offset=4, text="some"),
+    TurnFailed(terminal_status=TurnState.PARTIAL_FAILED, error_kind="k", error_message=""),
+    TurnFailed(terminal_status=TurnState.FAILED, error_kind="k", error_message=""),
+    TurnFailed(terminal_status=TurnState.INTERRUPTED, error_kind="k", error_message=""),
+    TurnFailed(terminal_status=TurnState.TIMED_OUT, error_kind="k", error_message=""),
+]
+
+
+def same_moment(payload: Payload) -> Event:
+    # One seq and one time for all: a proof that differs only in where it stands is not another state.
+    (event,) = Scribe().write(payload, turn="t")
+    return event
+
+
+INPUTS: list[Event | None] = [None, *map(same_moment, ALPHABET)]  # None: the owner is lost
+
+
+def take(turn: TurnFacts, given: Event | None) -> TurnFacts:
+    return lose_owner(turn) if given is None else step(turn, given)[0]
+
+
+def name_of(given: Event | None) -> str:
+    match given and given.data:
+        case None:
+            return OWNER_LOST
+        case RunState(status=status):
+            return {RunStatus.RUNNING: RUN_RUNNING, RunStatus.WAITING: RUN_WAITING, RunStatus.DONE: RUN_DONE}[status]
+        case TurnFailed():
+            return FAILURE_RECORDED
+        case AssistantMessage():
+            return ANSWERED
+        case _:
+            return "absorbed"
+
+
+def completed_is_proven(turn: TurnFacts) -> bool:
+    if turn.state is not TurnState.COMPLETED:
+        return True
+    by_run = turn.reason is not None and is_clean_end(turn.reason)
+    return has_answer(turn) and not turn.open_calls and turn.failure is None and (by_run or turn.reason is None)
+
+
+def walk(step_of_turn: Callable[[TurnFacts, Event | None], TurnFacts]) -> Exploration[TurnFacts, Event | None]:
+    return explore(
+        start=[TurnFacts(session_id=SessionId("s"), turn_id=TurnId("t"))],
+        inputs=lambda _: INPUTS,
+        step=step_of_turn,
+        label=labelled_by("state"),
+        named=name_of,
+        state_laws={
+            "completed is proven": completed_is_proven,
+            "partial_failed has its text": lambda turn: (
+                turn.state is not TurnState.PARTIAL_FAILED or turn.useful_text is not None
+            ),
+            "a logged run ends by run_state alone": lambda turn: (
+                not turn.is_terminal or turn.basis is Basis.MESSAGES_ONLY or turn.reason is not None
+            ),
+            "an open turn has no reason": lambda turn: turn.is_terminal or turn.reason is None,
+        },
+        step_laws={
+            "terminal is final": lambda before, _, after: not before.is_terminal or before == after,
+            "a cancel is never forgotten": lambda before, _, after: before.cancel_requested <= after.cancel_requested,
+        },
+    )
+
+
+def test_every_state_of_a_turn(record_property: Callable[[str, object], None]) -> None:
+    found = walk(take)
+    record_property("explored", found.summary("turn"))
+    check_table(found, MACHINE, silent={"absorbed"})
+    assert found.stuck(lambda turn: turn.is_terminal) == []
+
+
+def test_the_walk_sees_a_fence_that_is_down() -> None:
+    def without_fence(turn: TurnFacts, given: Event | None) -> TurnFacts:
+        return take(structs.replace(turn, state=TurnState.RUNNING, reason=None), given)
+
+    with pytest.raises(LawBroken, match="terminal is final"):
+        walk(without_fence)
+
+
+def test_the_walk_sees_a_completion_without_proof() -> None:
+    def overlooks_open_calls(turn: TurnFacts, given: Event | None) -> TurnFacts:
+        if name_of(given) != RUN_DONE:
+            return take(turn, given)
+        ended = take(structs.replace(turn, open_calls=frozenset()), given)
+        return structs.replace(ended, open_calls=turn.open_calls)
+
+    with pytest.raises(LawBroken, match="completed is proven"):
+        walk(overlooks_open_calls)

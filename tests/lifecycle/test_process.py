@@ -1,0 +1,341 @@
+"""The process machine: every transition of both axes, sticky killed, tools in flight, one idle deadline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.lifecycle.process import (
+    LIFECYCLE,
+    MACHINES,
+    SUBSTATE,
+    AgentEvent,
+    AgentEventType,
+    LifecycleChanged,
+    Mark,
+    ProcessInput,
+    ProcessState,
+    idle_deadline,
+    idle_remaining_seconds,
+    step,
+)
+from interlock.testing.explore import Exploration, check_table, explore, labelled_by
+from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.states import AgentState, Lifecycle
+
+E = AgentEventType
+LIVING = (Lifecycle.SPAWNING, Lifecycle.WORKING, Lifecycle.IDLE)
+NEW = ProcessState(last_active=0.0)
+
+
+def event(type: AgentEventType, tool_use_id: str = "") -> AgentEvent:
+    return AgentEvent(type, tool_use_id=tool_use_id)
+
+
+def after(*inputs: ProcessInput, start: ProcessState = NEW, now: float = 0.0) -> ProcessState:
+    state = start
+    for given_input in inputs:
+        state, _ = step(state, given_input, now)
+    return state
+
+
+def test_a_new_process_is_spawning_and_idle_as_the_tables_say() -> None:
+    assert (NEW.lifecycle, NEW.substate) == (LIFECYCLE.initial, SUBSTATE.initial)
+    assert (NEW.lifecycle, NEW.substate) == (Lifecycle.SPAWNING, AgentState.IDLE)
+    assert [machine.name for machine in MACHINES] == ["process.lifecycle", "process.substate"]
+
+
+# What the seed's table says an event makes of the substate; None leaves it. The lifecycle follows from it.
+SEED: dict[AgentEventType, AgentState | None] = {
+    E.SESSION_START: None,
+    E.THINKING: AgentState.THINKING,
+    E.TEXT_DELTA: AgentState.RESPONDING,
+    E.TOOL_USE: AgentState.RUNNING_TOOL,
+    E.TOOL_RESULT: AgentState.RESPONDING,
+    E.DONE: AgentState.IDLE,
+    E.ERROR: AgentState.IDLE,
+    E.WARNING: None,
+    E.TRACE: None,
+    E.UNKNOWN: None,
+}
+
+
+@pytest.mark.parametrize("type", AgentEventType)
+@pytest.mark.parametrize("substate", AgentState)
+@pytest.mark.parametrize("lifecycle", LIVING)
+def test_an_event_does_what_the_seed_says(lifecycle: Lifecycle, substate: AgentState, type: AgentEventType) -> None:
+    state = ProcessState(last_active=3.0, lifecycle=lifecycle, substate=substate)
+    following, outputs = step(state, event(type), 7.0)
+    expected = Lifecycle.IDLE if type in (E.DONE, E.ERROR) else Lifecycle.WORKING
+    assert following.substate is (SEED[type] or substate)
+    assert following.lifecycle is expected
+    assert following.last_active == 7.0
+    assert outputs == (() if lifecycle is expected else (LifecycleChanged(lifecycle, expected),))
+
+
+@pytest.mark.parametrize("type", AgentEventType)
+@pytest.mark.parametrize("tool_use_id", ["", "a"])
+def test_after_killed_a_late_event_bumps_last_active_and_nothing_else(type: AgentEventType, tool_use_id: str) -> None:
+    killed = after(event(E.TOOL_USE, "a"), Mark.KILLED)
+    assert step(killed, event(type, tool_use_id), 9.0) == (replace(killed, last_active=9.0), ())
+
+
+BUSY = ProcessState(
+    last_active=5.0,
+    lifecycle=Lifecycle.WORKING,
+    substate=AgentState.RUNNING_TOOL,
+    tools=frozenset({"a", "b"}),
+    unnamed_tools=1,
+)
+
+
+@pytest.mark.parametrize("lifecycle", LIVING)
+def test_mark_idle_touches_the_substate_alone(lifecycle: Lifecycle) -> None:
+    state = replace(BUSY, lifecycle=lifecycle)
+    assert step(state, Mark.IDLE, 9.0) == (replace(state, substate=AgentState.IDLE), ())
+
+
+@pytest.mark.parametrize("lifecycle", LIVING)
+def test_mark_killed_clears_all_but_last_active(lifecycle: Lifecycle) -> None:
+    killed, outputs = step(replace(BUSY, lifecycle=lifecycle), Mark.KILLED, 9.0)
+    assert killed == ProcessState(last_active=5.0, lifecycle=Lifecycle.KILLED)
+    assert outputs == (LifecycleChanged(lifecycle, Lifecycle.KILLED),)
+    assert step(killed, Mark.KILLED, 9.0) == (killed, ())
+    assert step(killed, Mark.IDLE, 9.0) == (killed, ())
+
+
+@pytest.mark.parametrize("lifecycle", LIVING)
+def test_mark_spawning_is_idempotent_and_starts_afresh(lifecycle: Lifecycle) -> None:
+    spawning, outputs = step(replace(BUSY, lifecycle=lifecycle), Mark.SPAWNING, 9.0)
+    assert spawning == ProcessState(last_active=9.0)
+    moved = lifecycle is not Lifecycle.SPAWNING
+    assert outputs == ((LifecycleChanged(lifecycle, Lifecycle.SPAWNING),) if moved else ())
+    assert step(spawning, Mark.SPAWNING, 9.0) == (spawning, ())
+
+
+def test_mark_spawning_revives_a_killed_process_and_events_count_again() -> None:
+    killed = after(event(E.THINKING), Mark.KILLED)
+    revived, outputs = step(killed, Mark.SPAWNING, 2.0)
+    assert revived == ProcessState(last_active=2.0)
+    assert outputs == (LifecycleChanged(Lifecycle.KILLED, Lifecycle.SPAWNING),)
+    assert after(event(E.TEXT_DELTA), start=revived).substate is AgentState.RESPONDING
+
+
+def test_a_delta_before_the_start_is_not_undone_by_the_start() -> None:
+    state = after(event(E.TEXT_DELTA), event(E.SESSION_START))
+    assert (state.lifecycle, state.substate) == (Lifecycle.WORKING, AgentState.RESPONDING)
+
+
+def test_a_whole_turn() -> None:
+    types = [E.SESSION_START, E.THINKING, E.TOOL_USE, E.TOOL_RESULT, E.TEXT_DELTA, E.DONE, E.TEXT_DELTA]
+    states = [after(*(event(type) for type in types[:length])) for length in range(1, len(types) + 1)]
+    assert [state.substate.value for state in states] == [
+        "idle",
+        "thinking",
+        "running_tool",
+        "responding",
+        "responding",
+        "idle",
+        "responding",
+    ]
+    assert [state.lifecycle.value for state in states] == [*["working"] * 5, "idle", "working"]
+
+
+USE_A, USE_B, RESULT_A, RESULT_B = (event(type, name) for type in (E.TOOL_USE, E.TOOL_RESULT) for name in "ab")
+USE, RESULT = event(E.TOOL_USE), event(E.TOOL_RESULT)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "substate", "tools", "unnamed_tools"),
+    [
+        pytest.param([USE_A, USE_B, RESULT_A], "running_tool", "b", 0, id="one of two results"),
+        pytest.param([USE_A, USE_B, RESULT_B, RESULT_A], "responding", "", 0, id="both results"),
+        pytest.param([USE_A, USE_A, RESULT_A], "responding", "", 0, id="a use told twice"),
+        pytest.param([USE_A, RESULT_A, RESULT_A], "responding", "", 0, id="a result told twice"),
+        pytest.param([USE_A, RESULT_B], "running_tool", "a", 0, id="a result of another tool"),
+        pytest.param([RESULT_A], "responding", "", 0, id="a result without a use"),
+        pytest.param([USE_A, RESULT], "running_tool", "a", 0, id="a result without id closes no named tool"),
+        pytest.param([USE, RESULT_A], "running_tool", "", 1, id="a named result closes no tool without id"),
+        pytest.param([USE, USE, RESULT], "running_tool", "", 1, id="one of two without id"),
+        pytest.param([USE, USE, RESULT, RESULT], "responding", "", 0, id="both without id"),
+        pytest.param([RESULT, USE], "running_tool", "", 1, id="a result without id leaves no debt"),
+        pytest.param([USE_A, USE, RESULT], "running_tool", "a", 0, id="named and unnamed"),
+        pytest.param([USE_A, USE_B, event(E.THINKING), RESULT_A], "running_tool", "b", 0, id="thinking between"),
+        pytest.param([USE_A, USE_B, event(E.TEXT_DELTA), RESULT_A], "running_tool", "b", 0, id="text between"),
+        pytest.param([USE_A, USE_B, Mark.IDLE, RESULT_A], "running_tool", "b", 0, id="shown idle between"),
+        pytest.param([USE_A, event(E.TEXT_DELTA)], "responding", "a", 0, id="text while a tool runs"),
+        pytest.param([USE_A, USE, event(E.DONE)], "idle", "", 0, id="done ends tools"),
+        pytest.param([USE_A, USE, event(E.ERROR)], "idle", "", 0, id="error ends tools"),
+        pytest.param([USE_A, event(E.WARNING)], "running_tool", "a", 0, id="a warning does not"),
+    ],
+)
+def test_tools_in_flight(inputs: list[ProcessInput], substate: str, tools: str, unnamed_tools: int) -> None:
+    state = after(*inputs)
+    assert (state.substate.value, state.tools, state.unnamed_tools) == (substate, frozenset(tools), unnamed_tools)
+
+
+# Two named tools and two without a name are enough for every guard to go both ways; a clock that also steps back.
+WORLD: tuple[ProcessInput, ...] = (
+    *(event(type) for type in AgentEventType),
+    *(USE_A, USE_B, RESULT_A, RESULT_B),
+    *Mark,
+)
+Given = tuple[ProcessInput, float]
+
+
+def name_of(given_input: Given) -> str:
+    what, _ = given_input
+    return what.value if isinstance(what, Mark) else what.type.value
+
+
+def inputs_in(state: ProcessState) -> Iterable[Given]:
+    return ((what, now) for what in WORLD for now in (0.0, 1.0) if what != USE or state.unnamed_tools < 2)
+
+
+def killed_is_left_only_by_mark_spawning(before: ProcessState, given_input: Given, following: ProcessState) -> bool:
+    if before.lifecycle is not Lifecycle.KILLED or given_input[0] is Mark.SPAWNING:
+        return True
+    return replace(following, last_active=before.last_active) == before
+
+
+def a_result_closes_one_tool_at_most(before: ProcessState, given_input: Given, following: ProcessState) -> bool:
+    was, left = ((len(state.tools), state.unnamed_tools) for state in (before, following))
+    if name_of(given_input) != E.TOOL_RESULT:
+        return True
+    return sum(was) - sum(left) in (0, 1) and (not sum(left) or following.substate is AgentState.RUNNING_TOOL)
+
+
+def walk(axis: str) -> Exploration[ProcessState, Given]:
+    return explore(
+        start=[NEW],
+        inputs=inputs_in,
+        step=lambda state, given_input: step(state, *given_input)[0],
+        label=labelled_by(axis),
+        named=name_of,
+        state_laws={
+            "a killed process does nothing": lambda state: (
+                state.lifecycle is not Lifecycle.KILLED
+                or (state.substate is AgentState.IDLE and not state.tools and not state.unnamed_tools)
+            ),
+            "a running tool is in flight": lambda state: (
+                state.substate is not AgentState.RUNNING_TOOL or bool(state.tools) or state.unnamed_tools > 0
+            ),
+        },
+        step_laws={
+            "last_active never goes back": lambda before, _, following: following.last_active >= before.last_active,
+            "killed is sticky": killed_is_left_only_by_mark_spawning,
+            "a result closes one tool at most, and the rest run": a_result_closes_one_tool_at_most,
+        },
+    )
+
+
+def test_every_path_of_the_lifecycle_is_in_its_table() -> None:
+    found = walk("lifecycle")
+    check_table(found, LIFECYCLE)
+    assert found.refusals == 0
+    assert not found.stuck(lambda state: state.lifecycle is Lifecycle.WORKING)
+    # Working: every substate with every set of tools, but no running_tool without one. The others do nothing.
+    # All of them at two times.
+    resting = len((Lifecycle.SPAWNING, Lifecycle.IDLE, Lifecycle.KILLED))
+    assert len(found.parents) == 2 * (4 * (2**2 * 3) - 1 + resting)
+
+
+def test_every_path_of_the_substate_is_in_its_table() -> None:
+    found = walk("substate")
+    check_table(found, SUBSTATE)
+    assert not found.stuck(lambda state: not state.tools and not state.unnamed_tools)
+
+
+def test_outputs_tell_every_change_of_the_lifecycle_and_no_other() -> None:
+    for state in walk("lifecycle").parents:
+        for what, now in inputs_in(state):
+            following, outputs = step(state, what, now)
+            changed = following.lifecycle is not state.lifecycle
+            assert outputs == ((LifecycleChanged(state.lifecycle, following.lifecycle),) if changed else ())
+
+
+@pytest.mark.parametrize("what", [event(E.UNKNOWN), event(E.THINKING), Mark.SPAWNING], ids=str)
+def test_last_active_does_not_follow_a_clock_that_steps_back(what: ProcessInput) -> None:
+    assert after(what, start=replace(NEW, last_active=5.0), now=4.0).last_active == 5.0
+
+
+def test_a_killed_process_that_is_busy_cannot_be_made() -> None:
+    with pytest.raises(ContractError, match="running_tool"):
+        replace(BUSY, lifecycle=Lifecycle.KILLED)
+    with pytest.raises(ContractError, match="in flight"):
+        ProcessState(last_active=0.0, lifecycle=Lifecycle.KILLED, tools=frozenset("a"))
+
+
+def test_a_word_that_nobody_knows_is_an_unknown_event() -> None:
+    assert AgentEventType("rate_limit_event") is E.UNKNOWN
+    assert msgspec.json.decode(b'{"type":"rate_limit_event","raw":"x"}', type=AgentEvent).type is E.UNKNOWN
+    assert AgentEvent("rate_limit_event").type is E.UNKNOWN  # type: ignore[arg-type]
+    assert AgentEvent("done").type is E.DONE  # type: ignore[arg-type]
+
+
+anything = st.one_of(
+    st.builds(
+        AgentEvent,
+        type=st.one_of(st.sampled_from(AgentEventType), st.text(max_size=8)),
+        text=st.text(max_size=5),
+        tool_use_id=st.sampled_from(["", "a", "b", "\x00", "\ud800"]),
+        is_error=st.booleans(),
+    ),
+    st.sampled_from(Mark),
+)
+times = st.floats(min_value=-1e12, max_value=1e12)
+
+
+@given(st.lists(st.tuples(anything, times), max_size=40))
+def test_nothing_is_ever_refused(history: list[Given]) -> None:
+    state = NEW
+    for what, now in history:
+        following, _ = step(state, what, now)
+        assert following.last_active >= state.last_active
+        assert following.unnamed_tools >= 0
+        state = following
+    assert hash(state) == hash(replace(state))
+
+
+@given(st.builds(AgentEvent, type=st.sampled_from(AgentEventType), text=st.text(st.characters(codec="utf-8"))))
+def test_an_event_survives_the_wire(sent: AgentEvent) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(sent), type=AgentEvent) == sent
+
+
+@pytest.mark.parametrize("lifecycle", LIVING)
+@pytest.mark.parametrize("substate", AgentState)
+def test_the_idle_time_to_live_runs_whenever_no_turn_is_open(lifecycle: Lifecycle, substate: AgentState) -> None:
+    state = ProcessState(last_active=10.0, lifecycle=lifecycle, substate=substate)
+    assert idle_deadline(state, 120.0, turn_open=False) == 130.0
+    assert idle_deadline(state, 120.0, turn_open=True) is None
+
+
+@pytest.mark.parametrize("timeout", [None, 0.0, -1.0, math.inf, math.nan])
+def test_a_timeout_that_is_off_gives_no_deadline(timeout: float | None) -> None:
+    assert idle_deadline(NEW, timeout, turn_open=False) is None
+    assert idle_remaining_seconds(NEW, timeout, 0.0, turn_open=False) is None
+
+
+def test_a_killed_process_has_no_deadline() -> None:
+    assert idle_deadline(after(Mark.KILLED), 120.0, turn_open=False) is None
+
+
+@pytest.mark.parametrize(("now", "shown"), [(0.0, 3), (0.5, 2), (1.5, 1), (2.499, 1), (2.5, 0), (99.0, 0), (-1.0, 4)])
+def test_the_countdown_rounds_up(now: float, shown: int) -> None:
+    assert idle_remaining_seconds(NEW, 2.5, now, turn_open=False) == shown
+
+
+@given(last_active=times, timeout=st.floats(min_value=1e-6, max_value=1e9), now=times)
+def test_the_countdown_shows_zero_exactly_when_the_killer_may_act(
+    last_active: float, timeout: float, now: float
+) -> None:
+    state = ProcessState(last_active=last_active)
+    deadline = idle_deadline(state, timeout, turn_open=False)
+    assert deadline is not None
+    assert (idle_remaining_seconds(state, timeout, now, turn_open=False) == 0) == (now >= deadline)

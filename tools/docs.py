@@ -1,0 +1,210 @@
+"""Write the pages of docs/ that are made from code: `make docs`. With --check, name the stale ones, change nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from inspect import cleandoc
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, NewType, Union, get_args, get_origin
+
+import msgspec
+
+import interlock.vocabulary.events  # noqa: F401  # declares every event type
+from interlock.cli.exit_codes import ExitCode
+from interlock.lifecycle import MACHINES, render
+from interlock.lifecycle.table import ContextT, Machine, StateT
+from interlock.vocabulary.registry import DECLARATIONS, Declaration
+
+DOCS: Final = Path(__file__).parent.parent / "docs"
+FOLDERS: Final = ("machines", "reference")
+MARKER: Final = "<!-- Made by `make docs` from the code. Edits here are overwritten. -->"
+
+Pages = Mapping[str, str]
+
+
+def pages() -> Pages:
+    """Every generated page, by its path below docs/. The same code always gives the same text."""
+    made = {f"machines/{name}.md": machine_page(name, group) for name, group in MACHINES.items()}
+    made["machines/README.md"] = index_page(MACHINES)
+    made["reference/exit-codes.md"] = exit_codes_page()
+    made["reference/events.md"] = events_page(DECLARATIONS)
+    return made
+
+
+def page(title: str, *parts: str) -> str:
+    return "\n\n".join((MARKER, f"# {title}", *(part for part in parts if part))) + "\n"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def machine_page(name: str, group: Sequence[Machine[Any, Any]]) -> str:
+    """The laws once, as machines of one file share them; then diagram, matrix and edges of each."""
+    laws = dict.fromkeys(cleandoc(machine.laws) for machine in group)
+    return page(name, *laws, *(machine_section(machine) for machine in group))
+
+
+def machine_section(machine: Machine[StateT, ContextT]) -> str:
+    """One machine of a page: diagram, matrix and edges."""
+    matrix = ((f"`{row.input}`", row.kind, *row.cells) for row in render.matrix(machine))
+    edges = (
+        (row.source, f"`{row.input}`", row.guard, row.target + (" (reopens)" if row.reopens else ""))
+        for row in render.edge_rows(machine)
+    )
+    return "\n\n".join(
+        (
+            f"## {machine.title}",
+            f"```mermaid\n{render.mermaid(machine)}\n```",
+            "### What every input does in every state",
+            table(("Input", "Kind", *render.state_names(machine)), matrix),
+            "`stays`: an observation without an edge keeps the state. "
+            "`refused`: a command without an edge raises `ContractError` and changes nothing.",
+            "### Edges, in the order in which they are tried",
+            table(("From", "Input", "While", "To"), edges),
+        )
+    )
+
+
+def index_page(machines: Mapping[str, Sequence[Machine[Any, Any]]]) -> str:
+    """One line a machine, with its size."""
+    rows = [
+        (
+            f"[{name}]({name}.md)",
+            one.title,
+            str(len(render.state_names(one))),
+            str(len(one.inputs)),
+            str(len(one.edges)),
+        )
+        for name, group in machines.items()
+        for one in group
+    ]
+    return page("The machines", table(("Machine", "Decides", "States", "Inputs", "Edges"), rows))
+
+
+def exit_codes_page() -> str:
+    """The exit codes of every command."""
+    rows = [(str(code.value), code.name.lower().replace("_", " "), code.meaning) for code in ExitCode]
+    return page("Exit codes", "Every command ends with one of these.", table(("Code", "Name", "Meaning"), rows))
+
+
+def events_page(declarations: Mapping[str, Declaration]) -> str:
+    """Every event type: who it is for, whether it is kept, and its fields."""
+    rows = [
+        (f"[`{one.type}`](#{one.type})", one.audience.value, one.durability.value, _summary(one.payload))
+        for one in declarations.values()
+    ]
+    overview = table(("Type", "Audience", "Durability", "What it says"), rows)
+    return page("Events", overview, *(event_section(one) for one in declarations.values()))
+
+
+def event_section(one: Declaration) -> str:
+    """The fields of one event type."""
+    rows = [(f"`{f.encode_name}`", type_name(f.type), _default(f)) for f in msgspec.structs.fields(one.payload)]
+    fields = table(("Field", "Type", "Default"), rows) if rows else "No fields."
+    return f"## {one.type}\n\n{_summary(one.payload)}\n\n{fields}"
+
+
+def _summary(payload: type[msgspec.Struct]) -> str:
+    return (payload.__doc__ or "").strip().partition("\n")[0]
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    if field.required:
+        return "required"
+    value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+    return f"`{msgspec.json.encode(value).decode()}`"
+
+
+def type_name(kind: object) -> str:
+    """A field's type in words. Raises for a shape that it does not know, rather than printing a Python repr."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return type_name(args[0]) + "".join(_constraint(meta) for meta in args[1:])
+    if origin in (Union, UnionType):
+        return " or ".join(type_name(arg) for arg in args)
+    if origin in (tuple, list, frozenset):
+        return f"list of {type_name(args[0])}"
+    if origin is dict:
+        return f"map to {type_name(args[1])}"
+    if kind is Any:
+        return "any JSON"
+    if kind is NoneType:
+        return "null"
+    if isinstance(kind, NewType):
+        return kind.__name__
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return "one of " + ", ".join(f"`{member.value}`" for member in kind)
+    if isinstance(kind, type):
+        return kind.__name__
+    raise TypeError(f"tools/docs.py cannot put {kind!r} into words")
+
+
+def _constraint(meta: object) -> str:
+    if not isinstance(meta, msgspec.Meta):
+        return ""
+    least = "" if meta.ge is None else f", at least {meta.ge}"
+    return least + (", not empty" if meta.min_length == 1 else "")
+
+
+def stale(docs: Path, wanted: Pages) -> list[str]:
+    """What differs between the folder and the code, one line each."""
+    found = []
+    for name, text in wanted.items():
+        path = docs / name
+        if not path.exists():
+            found.append(f"missing: docs/{name}")
+        elif path.read_text(encoding="utf-8") != text:
+            found.append(f"stale: docs/{name}")
+    return found + [f"extra: docs/{path.relative_to(docs).as_posix()}" for path in leftovers(docs, wanted)]
+
+
+def leftovers(docs: Path, wanted: Pages) -> list[Path]:
+    """Pages that we once made and that nothing asks for now. What a person wrote has no marker and is left alone."""
+    return [
+        path
+        for folder in FOLDERS
+        for path in sorted((docs / folder).glob("*.md"))
+        if path.relative_to(docs).as_posix() not in wanted and path.read_text(encoding="utf-8").startswith(MARKER)
+    ]
+
+
+def write(docs: Path, wanted: Pages) -> None:
+    """Make the folder say what the code says."""
+    for path in leftovers(docs, wanted):
+        path.unlink()
+    for name, text in wanted.items():
+        (docs / name).parent.mkdir(parents=True, exist_ok=True)
+        (docs / name).write_text(text, encoding="utf-8")
+
+
+def main(argv: Sequence[str], docs: Path = DOCS) -> int:
+    """Write the pages, or with --check compare them. Returns 1 for stale pages and 2 for a wrong argument."""
+    if list(argv) not in ([], ["--check"]):
+        print("usage: python tools/docs.py [--check]", file=sys.stderr)
+        return 2
+    wanted = pages()
+    if not argv:
+        write(docs, wanted)
+        print(f"docs: {len(wanted)} pages written")
+        return 0
+    differences = stale(docs, wanted)
+    for line in differences:
+        print(line, file=sys.stderr)
+    if differences:
+        print("The generated pages do not match the code. To mend them: make docs", file=sys.stderr)
+        return 1
+    print(f"docs: {len(wanted)} pages are current")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
