@@ -132,6 +132,12 @@ def test_a_delta_before_the_start_is_not_undone_by_the_start() -> None:
     assert (state.lifecycle, state.substate) == (Lifecycle.WORKING, AgentState.RESPONDING)
 
 
+@pytest.mark.parametrize("kind", list(E))
+def test_what_a_child_says_is_a_sign_of_life_and_no_more(kind: AgentEventType) -> None:
+    relayed = AgentEvent(kind, tool_use_id="t1", sub_agent="helper")
+    assert after(relayed, start=BUSY, now=9.0) == replace(BUSY, last_active=9.0)
+
+
 def test_a_whole_turn() -> None:
     types = [E.SESSION_START, E.THINKING, E.TOOL_USE, E.TOOL_RESULT, E.TEXT_DELTA, E.DONE, E.TEXT_DELTA]
     states = [after(*(event(type) for type in types[:length])) for length in range(1, len(types) + 1)]

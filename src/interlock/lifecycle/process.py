@@ -10,7 +10,8 @@ Laws:
    Results and uses without an id are paired by count, apart from those with one.
 6. `mark_idle` touches the substate alone, `mark_killed` never touches `last_active`, and `mark_spawning` starts afresh:
    a new process is not doing what the old one did.
-7. One deadline for the countdown and for the killer: it runs while no turn is open, whatever the lifecycle says.
+7. What is relayed from a child is a sign of life and no more: a child's `done` does not end its parent's turn.
+8. One deadline for the countdown and for the killer: it runs while no turn is open, whatever the lifecycle says.
 """
 
 from __future__ import annotations
@@ -196,7 +197,7 @@ MACHINES: Final = (LIFECYCLE, SUBSTATE)
 
 def step(state: ProcessState, input: ProcessInput, now: float) -> tuple[ProcessState, tuple[LifecycleChanged, ...]]:
     """Apply one event or mark. Never refuses; the output says whether the lifecycle changed."""
-    on = input if isinstance(input, Mark) else input.type
+    on = input if isinstance(input, Mark) else AgentEventType.TRACE if input.sub_agent else input.type
     tools, unnamed_tools = _tools_after(state, input)
     facts = Facts(state.lifecycle, tools, unnamed_tools)
     is_sign_of_life = not isinstance(input, Mark) or input is Mark.SPAWNING
@@ -218,6 +219,8 @@ def _tools_after(state: ProcessState, input: ProcessInput) -> tuple[frozenset[st
     if isinstance(input, Mark):
         # `mark_idle` says what to show. It proves nothing about tools, so what was in flight still is.
         return (tools, unnamed) if input is Mark.IDLE else (frozenset(), 0)
+    if input.sub_agent:
+        return tools, unnamed
     tool_id = input.tool_use_id
     match input.type:
         case AgentEventType.TOOL_USE if state.lifecycle is not Lifecycle.KILLED:

@@ -1,0 +1,155 @@
+"""How fast the pure parts are: steps a second of each machine, codec, fold. `make bench` runs this.
+
+Each figure stands beside the same work done with plain dicts, measured in the same run and interleaved with it:
+absolute figures of a shared machine mean little. A ratio above 1 is faster than the plain dicts.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from collections.abc import Callable, Iterator
+from itertools import cycle, islice
+from statistics import median
+from typing import Any, Final, NamedTuple
+
+from interlock.lifecycle import process
+from interlock.lifecycle.closing import Ending, closing_batch
+from interlock.lifecycle.process import AgentEvent, AgentEventType, ProcessState
+from interlock.lifecycle.turns import TurnFold, fold_turns
+from interlock.testing.scribe import Scribe
+from interlock.vocabulary.audit import ProviderUsage, RunState, TurnStarted
+from interlock.vocabulary.codec import decode_event, encode_event
+from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata, ToolCall, ToolResult, UserMessage
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.ids import CallId, RunId
+from interlock.vocabulary.run import NATURAL_END, RunStatus
+from interlock.vocabulary.states import DriverKind
+
+ROUNDS: Final = 5
+FOLDED: Final = 100_000
+SAMPLE: Final = 20_000
+
+
+class Case(NamedTuple):
+    """The same operations done by us and by plain dicts."""
+
+    name: str
+    operations: int
+    ours: Callable[[], object]
+    plain: Callable[[], object]
+
+
+def main() -> None:
+    events = list(islice(history(), FOLDED))
+    print(f"{'what':<34}{'a second':>12}{'plain dicts':>14}{'ratio':>8}")
+    for case in cases(events):
+        ours, plain = measure(case)
+        print(f"{case.name:<34}{case.operations / ours:>12,.0f}{case.operations / plain:>14,.0f}{plain / ours:>8.2f}")
+    print(f"\nfold of {FOLDED:,} events into turn states: {timed(lambda: fold_turns(events)):.2f} s (goal: 1 s)")
+    early, late = next_event_cost(events, 1_000), next_event_cost(events, FOLDED - SAMPLE)
+    print(f"the next event after {FOLDED - SAMPLE:,} others costs {late / early:.2f}x the next one after 1,000")
+
+
+def measure(case: Case) -> tuple[float, float]:
+    """Median seconds of each side, taken in turns so that a noisy moment hits both."""
+    pairs = [(timed(case.ours), timed(case.plain)) for _ in range(ROUNDS)]
+    return median(ours for ours, _ in pairs), median(plain for _, plain in pairs)
+
+
+def timed(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def history() -> Iterator[Event]:
+    """Turns of a coding agent without end: a prompt, four tool rounds with text and usage, an answer."""
+    scribe = Scribe("ses_bench")
+    for number in range(1 << 30):
+        turn, run = f"trn_{number}", RunId(f"run_{number}")
+        payloads = [
+            UserMessage(text="make the test pass"),
+            TurnStarted(driver=DriverKind.STREAM),
+            RunState(run_id=run, status=RunStatus.RUNNING),
+        ]
+        for call in range(4):
+            call_id = CallId(f"call_{call}")
+            payloads += [
+                AssistantMessage(text="I will look at the file.", metadata=MessageMetadata(intermediate=True)),
+                ToolCall(call_id=call_id, name="read", args={"path": "src/module.py", "limit": 200}),
+                ToolResult(call_id=call_id, ok=True, output="def answer() -> int:\n    return 42\n" * 4),
+                ProviderUsage(model="m", input_tokens=1200, output_tokens=80),
+            ]
+        yield from scribe.write(*payloads, turn=turn)
+        (facts,) = fold_turns(scribe.events[-len(payloads) :]).turns.values()
+        ending = Ending(run_id=run, reason=NATURAL_END, text="It returned the wrong number; fixed.")
+        yield from scribe.write(*closing_batch(facts, ending), turn=turn)
+
+
+def cases(events: list[Event]) -> Iterator[Case]:
+    sample = events[:SAMPLE]
+    lines = [encode_event(event) for event in sample]
+    raw = [json.loads(line) for line in lines]
+    yield Case("decode_event", SAMPLE, lambda: [*map(decode_event, lines)], lambda: [*map(json.loads, lines)])
+    yield Case("encode_event (verified)", SAMPLE, lambda: [*map(encode_event, sample)], lambda: [*map(json.dumps, raw)])
+    yield Case("turn: fold of events", SAMPLE, lambda: fold_turns(sample), lambda: plain_turns(raw))
+    kinds = [*islice(cycle(["thinking", "tool_use", "tool_result", "text_delta", "done"]), SAMPLE)]
+    given = [AgentEvent(AgentEventType(kind), tool_use_id="t") for kind in kinds]
+    yield Case("process: step", SAMPLE, lambda: step_process(given), lambda: plain_process(kinds))
+
+
+def next_event_cost(events: list[Event], after: int) -> float:
+    """Seconds for one more event, once `after` events are folded."""
+    fold = TurnFold()
+    for event in events[:after]:
+        fold.add(event)
+    more = events[after : after + SAMPLE]
+    gc.collect()
+    gc.disable()  # the collector walks all that is kept; that is not the fold's cost
+    try:
+        return timed(lambda: [fold.add(event) for event in more]) / len(more)
+    finally:
+        gc.enable()
+
+
+def step_process(given: list[AgentEvent]) -> ProcessState:
+    state = ProcessState(last_active=0.0)
+    for now, event in enumerate(given):
+        state, _ = process.step(state, event, float(now))
+    return state
+
+
+# What a quick script would write: no types, no checks, no laws.
+
+
+def plain_process(kinds: list[str]) -> dict[str, Any]:
+    table = {"thinking": "thinking", "tool_use": "running_tool", "text_delta": "responding"}
+    state: dict[str, Any] = {"substate": "idle", "lifecycle": "spawning", "last_active": 0}
+    for now, kind in enumerate(kinds):
+        ended = kind in ("done", "error")
+        following = "idle" if ended else table.get(kind, "responding")
+        state = {"substate": following, "lifecycle": "idle" if ended else "working", "last_active": now}
+    return state
+
+
+def plain_turns(raw: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    turns: dict[str, dict[str, Any]] = {}
+    for event in raw:
+        turn = turns.setdefault(event["turn_id"], {"state": "running", "open": set(), "answer": None})
+        data = event["data"]
+        match event["type"]:
+            case "tool_call":
+                turn["open"].add(data["call_id"])
+            case "tool_result":
+                turn["open"].discard(data["call_id"])
+            case "assistant_message":
+                turn["answer"] = event["seq"]
+            case "run_state" if data["status"] == "done":
+                turn["state"] = "completed" if turn["answer"] is not None else "failed"
+    return turns
+
+
+if __name__ == "__main__":
+    main()

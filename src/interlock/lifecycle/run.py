@@ -1,0 +1,125 @@
+"""The run: the execution of one turn.
+
+Laws:
+1. `done` is terminal and never reopens. To execute again is another run, with another id.
+2. `waiting` means that a decision from outside is open. A run does not wait for nothing.
+3. One mapping leads from a reason to a status: `TerminationReason.to_run_status`.
+4. While a suspended call remains a run does not end, it waits; only error, cancellation and the wall clock end it then.
+5. Every input is our own command: where the table has no edge it is refused, and nothing changes.
+6. Each step that is taken gives one `run_state` event, which carries the whole reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final, TypeAlias
+
+from msgspec import Meta, Struct, field
+
+from interlock.lifecycle.render import ascii_diagram
+from interlock.lifecycle.table import Edge, Machine
+from interlock.vocabulary.audit import RunState
+from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.ids import RunId
+from interlock.vocabulary.run import SUSPENDED, ReasonType, RunStatus, StopCode, StoppedReason, TerminationReason
+
+UnixMs: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """A decision from outside is needed before the run can go on."""
+
+    on: ClassVar[str] = "suspended"
+    reason: ClassVar[TerminationReason | None] = SUSPENDED
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """What the run waited for was decided."""
+
+    on: ClassVar[str] = "resumed"
+    reason: ClassVar[TerminationReason | None] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The run is over. The reason is settled already (never `suspended`); a cancel may have been asked for in vain."""
+
+    on: ClassVar[str] = "ended"
+    reason: TerminationReason
+    cancel_requested: bool = False
+
+
+RunInput: TypeAlias = Suspended | Resumed | Ended
+
+TRANSITIONS: Final[tuple[Edge[RunStatus, None], ...]] = (
+    Edge(RunStatus.RUNNING, Suspended.on, RunStatus.WAITING),
+    Edge(RunStatus.RUNNING, Ended.on, RunStatus.DONE),
+    Edge(RunStatus.WAITING, Resumed.on, RunStatus.RUNNING),
+    Edge(RunStatus.WAITING, Ended.on, RunStatus.DONE),
+)
+
+MACHINE: Final = Machine(
+    name="run",
+    title="Whether a turn is being executed, waits for a decision, or is over",
+    states=RunStatus,
+    initial=RunStatus.RUNNING,
+    edges=TRANSITIONS,
+    laws=__doc__,
+    commands=frozenset({Suspended.on, Resumed.on, Ended.on}),
+    terminal=frozenset({RunStatus.DONE}),
+)
+
+ASCII_STATE_MACHINE: Final[str] = ascii_diagram(MACHINE)
+
+
+class RunLifecycleState(Struct, frozen=True, omit_defaults=True):
+    """The durable record of a run, kept at `state["__run"]`. Every field has a default; only a None is not written."""
+
+    PATH: ClassVar[str] = "__run"
+    SCOPE: ClassVar[str] = "run"
+
+    # A default that a factory makes is written too; a plain one would be left out together with the None.
+    id: str = field(default_factory=lambda: "")
+    status: RunStatus = field(default_factory=lambda: MACHINE.initial)
+    done_reason: str | None = None
+    updated_at: UnixMs = field(default_factory=lambda: 0)
+
+    @property
+    def stopped(self) -> StoppedReason | None:
+        """The stop condition in `done_reason`; other spellings of our codes are read as ours, foreign ones are kept."""
+        prefix, _, code = (self.done_reason or "").partition(":")
+        return StoppedReason(code) if prefix == ReasonType.STOPPED and code.strip() else None
+
+
+def step(state: RunLifecycleState, input: RunInput, now_ms: int) -> tuple[RunLifecycleState, tuple[RunState, ...]]:
+    """Move the run and say so. A run has no deadline of its own: what it waits for has one."""
+    status = MACHINE.next_state(state.status, input.on, None)
+    # The event refuses a status that does not follow from its reason, such as an end because of `suspended`.
+    event = RunState(
+        run_id=RunId(state.id),
+        status=status,
+        reason=input.reason,
+        cancel_requested=isinstance(input, Ended) and input.cancel_requested,
+    )
+    done_reason = None if input.reason is None else input.reason.to_run_status()[1]
+    return RunLifecycleState(state.id, status, done_reason, now_ms), (event,)
+
+
+def settle(reason: TerminationReason, open_suspended_calls: int) -> TerminationReason:
+    """What a run's end comes to, given the calls that still wait for a decision.
+
+    A wall-clock stop ends the run, so its caller first settles the open calls, with one error result each.
+    """
+    match reason.type:
+        case ReasonType.ERROR | ReasonType.CANCELLED:
+            return reason
+        case ReasonType.STOPPED if reason.stop_code == StopCode.TIMEOUT:
+            return reason
+        case _ if open_suspended_calls > 0:
+            return SUSPENDED
+        case ReasonType.SUSPENDED:
+            raise ContractError("a run cannot be suspended while nothing is open that could resume it")
+        case _:
+            return reason
