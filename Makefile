@@ -39,7 +39,7 @@ test: $(STAMP) ## the quick suite: no network, no agent CLI
 	@$(PYTEST) --numprocesses $(JOBS)
 
 test-deep: $(STAMP) ## crash, chaos, long simulation, thorough properties
-	@HYPOTHESIS_PROFILE=thorough $(PYTEST) -m deep --timeout 1200
+	@HYPOTHESIS_PROFILE=thorough $(PYTEST) -m 'deep or properties' --timeout 1200 --numprocesses $(JOBS)
 
 # Exit code 5 is pytest's "nothing was collected". Only here is that no failure: there may be no such test yet.
 test-real: $(STAMP) ## tests against real agent CLIs

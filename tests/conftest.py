@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 # No deadline for a single example: a loaded machine is no reason to fail. pytest-timeout bounds the test as a whole.
 settings.register_profile("quick", max_examples=60, deadline=None, print_blob=True)
 settings.register_profile(
-    "thorough", max_examples=2_000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "thorough", max_examples=1_000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
@@ -46,6 +46,18 @@ def _no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         connect(self, address)  # type: ignore[arg-type]
 
     monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what Hypothesis drives, so that `make test-deep` can run it again with many more examples."""
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.properties)
+
+
+def pytest_report_header() -> str:
+    profile = settings.get_current_profile_name()
+    return f"hypothesis profile {profile}: {settings().max_examples} examples a property"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

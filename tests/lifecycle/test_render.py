@@ -65,6 +65,37 @@ def test_a_reopening_edge_is_drawn_and_marked() -> None:
     assert drawn == f"{RUN_DIAGRAM}\n\ndone -------> running (reopens)"
 
 
+def test_an_exit_to_another_terminal_state_opens_nothing() -> None:
+    burial: Edge[Light, int] = Edge(Light.DONE, "bury", Light.WAITING, reopens=True)
+    end: Edge[Light, int] = Edge(Light.RUNNING, "finish", Light.DONE)
+    lamp = Machine(
+        name="lamp",
+        title="A lamp",
+        states=Light,
+        initial=Light.RUNNING,
+        edges=(end, burial),
+        laws="",
+        commands=frozenset({"finish", "bury"}),
+        terminal=frozenset({Light.DONE, Light.WAITING}),
+    )
+    assert "(reopens)" not in render.mermaid(lamp) + render.ascii_diagram(lamp) + render.outline(lamp)
+    assert not any(row.reopens for row in render.edge_rows(lamp))
+
+
+def test_the_outline_names_every_input_and_groups_its_sources() -> None:
+    assert render.outline(light()).splitlines() == [
+        "suspend  (command, else refused)",
+        "    running -> waiting  while calls are open",
+        "finish  (command, else refused)",
+        "    running, waiting -> done",
+        "resume  (command, else refused)",
+        "    waiting -> running",
+        "died  (observation, else stays)",
+        "    waiting -> done",
+        "tick  (observation, else stays)",
+    ]
+
+
 def test_mermaid_has_entry_exit_guards_and_merged_labels() -> None:
     assert render.mermaid(light()).splitlines() == [
         "stateDiagram-v2",

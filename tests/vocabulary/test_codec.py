@@ -46,7 +46,7 @@ LINE = encode_event(event_of(MESSAGE))
 def test_the_envelope_is_the_designs() -> None:
     raw = raw_of(MESSAGE)
     assert list(raw) == ["type", "id", "session_id", "seq", "ts", "turn_id", "spawn_id", "data"]
-    assert (raw["type"], raw["ts"], raw["data"]) == ("assistant_message", "2026-01-01T00:00:00Z", {"text": "hello"})
+    assert (raw["type"], raw["ts"], raw["data"]) == ("assistant_message", "2026-01-01T00:00:01Z", {"text": "hello"})
 
 
 def test_absent_fields_are_left_out() -> None:
@@ -66,13 +66,13 @@ def test_absent_fields_are_left_out() -> None:
         (LINE.replace(b'"text":"hello"', b'"words":"hello"'), "data", "missing required field `text`"),
         (LINE.replace(b'"type":"assistant_message",', b""), "$", "missing required field `type`"),
         (LINE.replace(b'"assistant_message"', b"7"), "type", "got `int`"),
-        (LINE.replace(b'"seq":0', b'"seq":-1'), "seq", ">= 0"),
-        (LINE.replace(b'"seq":0', b'"seq":9007199254740992'), "seq", "<= 9007199254740991"),
-        (LINE.replace(b'"seq":0', b'"seq":' + b"9" * 5000), "$", "out of range"),
-        (LINE.replace(b'"seq":0', b'"seq":1e999'), "seq", "out of range"),
-        (LINE.replace(b'"seq":0', b'"seq":NaN'), "$", "NaN"),
-        (LINE.replace(b'"seq":0', b'"seq":-Infinity'), "$", "-Infinity"),
-        (LINE.replace(b'"seq":0', b'"seq":0,"seq":0'), "seq", "twice"),
+        (LINE.replace(b'"seq":1', b'"seq":-1'), "seq", ">= 0"),
+        (LINE.replace(b'"seq":1', b'"seq":9007199254740992'), "seq", "<= 9007199254740991"),
+        (LINE.replace(b'"seq":1', b'"seq":' + b"9" * 5000), "$", "out of range"),
+        (LINE.replace(b'"seq":1', b'"seq":1e999'), "seq", "out of range"),
+        (LINE.replace(b'"seq":1', b'"seq":NaN'), "$", "NaN"),
+        (LINE.replace(b'"seq":1', b'"seq":-Infinity'), "$", "-Infinity"),
+        (LINE.replace(b'"seq":1', b'"seq":1,"seq":1'), "seq", "twice"),
         (LINE.replace(b'"hello"', b'"hello","text":"bye"'), "text", "twice"),
         (LINE.replace(b"hello", b"a\x00b"), "$", "not JSON"),
         (LINE.replace(b"hello", b"a\\u0000b"), "data.text", "NUL"),
@@ -81,7 +81,7 @@ def test_absent_fields_are_left_out() -> None:
         (LINE.replace(b"ses_scribe", b"../../etc"), "session_id", "regex"),
         (LINE.replace(b"ses_scribe", b"a\\n"), "session_id", "regex"),
         (LINE.replace(b"ses_scribe", b"a" * 129), "session_id", "regex"),
-        (LINE.replace(b"00Z", b"00"), "ts", "timezone"),
+        (LINE.replace(b"01Z", b"01"), "ts", "timezone"),
         (LINE.replace(b"2026-01-01", b"2026-13-01"), "ts", "RFC3339"),
     ],
 )

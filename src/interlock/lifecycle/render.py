@@ -57,7 +57,12 @@ def state_names(machine: Machine[StateT, ContextT]) -> tuple[str, ...]:
 
 def edge_rows(machine: Machine[StateT, ContextT]) -> tuple[EdgeRow, ...]:
     """Every edge, in table order, which is the order in which they are tried."""
-    return tuple(EdgeRow(e.source.value, e.on, e.target.value, e.guard, e.reopens) for e in machine.edges)
+    return tuple(EdgeRow(e.source.value, e.on, e.target.value, e.guard, _reopens(machine, e)) for e in machine.edges)
+
+
+def _reopens(machine: Machine[StateT, ContextT], edge: Edge[StateT, ContextT]) -> bool:
+    """Whether an edge leads back to life. Between two terminal states it is declared as an exit, and opens nothing."""
+    return edge.reopens and edge.target not in machine.terminal
 
 
 def arrows(machine: Machine[StateT, ContextT]) -> tuple[Arrow, ...]:
@@ -66,14 +71,19 @@ def arrows(machine: Machine[StateT, ContextT]) -> tuple[Arrow, ...]:
     for edge in machine.edges:
         grouped.setdefault((edge.source.value, edge.target.value), []).append(edge)
     return tuple(
-        Arrow(source, target, tuple(dict.fromkeys(_label(e) for e in edges)), all(e.reopens for e in edges))
+        Arrow(
+            source,
+            target,
+            tuple(dict.fromkeys(_label(machine, e) for e in edges)),
+            all(_reopens(machine, e) for e in edges),
+        )
         for (source, target), edges in grouped.items()
     )
 
 
-def _label(edge: Edge[StateT, ContextT]) -> str:
+def _label(machine: Machine[StateT, ContextT], edge: Edge[StateT, ContextT]) -> str:
     guard = f" [{edge.guard}]" if edge.guard else ""
-    return f"{edge.on}{guard}{' (reopens)' if edge.reopens else ''}"
+    return f"{edge.on}{guard}{' (reopens)' if _reopens(machine, edge) else ''}"
 
 
 def inputs_in_order(machine: Machine[StateT, ContextT]) -> tuple[str, ...]:
@@ -102,7 +112,10 @@ def _cell(machine: Machine[StateT, ContextT], state: StateT, on: str) -> str:
     edges = machine.edges_for(state, on)
     if not edges:
         return machine.outcome(state, on).value
-    parts = [f"{e.target.value}{f' [{e.guard}]' if e.guard else ''}{' (reopens)' if e.reopens else ''}" for e in edges]
+    parts = [
+        f"{e.target.value}{f' [{e.guard}]' if e.guard else ''}{' (reopens)' if _reopens(machine, e) else ''}"
+        for e in edges
+    ]
     if all(e.when is not None for e in edges):
         # `next_state` is lenient with every observation; only what is a command and nothing else is refused.
         otherwise = Outcome.STAYS if on in machine.observations else Outcome.REFUSED
@@ -125,7 +138,8 @@ def _outline_rows(machine: Machine[StateT, ContextT], on: str) -> Iterator[str]:
     sources: dict[tuple[str, str, bool], list[str]] = {}
     for edge in machine.edges:
         if edge.on == on:
-            sources.setdefault((edge.target.value, edge.guard, edge.reopens), []).append(edge.source.value)
+            key = (edge.target.value, edge.guard, _reopens(machine, edge))
+            sources.setdefault(key, []).append(edge.source.value)
     for (target, guard, reopens), names in sources.items():
         origin = "any state" if len(names) == len(machine.states) else ", ".join(names)
         yield f"{origin} -> {target}{f'  while {guard}' if guard else ''}{'  (reopens)' if reopens else ''}"

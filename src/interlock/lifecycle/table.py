@@ -6,7 +6,8 @@ Laws:
 3. Strict with ourselves: a *command* without an edge raises `ContractError` and changes nothing.
    Lenient with the world: an *observation* without an edge keeps the state.
 4. Edges of one (state, input) pair are tried in table order; the first whose guard holds wins.
-5. A terminal state has no edge out, except those declared `reopens`.
+5. A terminal state has no edge out, except those declared `reopens`. One that leads to another terminal state is
+   declared as well, and drawn without the word: it opens nothing.
 """
 
 from __future__ import annotations

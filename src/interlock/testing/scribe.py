@@ -26,7 +26,8 @@ class Scribe:
 
     def write(self, *payloads: Payload, turn: str | None = None, spawn: str | None = None) -> list[Event]:
         """Stamp and keep one event for each payload, and return the new ones."""
-        new = [self._stamp(payload, len(self.events) + index, turn, spawn) for index, payload in enumerate(payloads)]
+        first = len(self.events) + 1
+        new = [self._stamp(payload, seq, turn, spawn) for seq, payload in enumerate(payloads, start=first)]
         self.events += new
         return new
 

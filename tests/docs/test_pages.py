@@ -1,0 +1,82 @@
+"""What the pages say is true: Python blocks run, samples are what commands print, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from interlock.cli.demo import STORIES, Story, play
+from interlock.lifecycle import MACHINES
+from interlock.testing.scribe import Scribe
+from interlock.vocabulary.codec import encode_event
+from interlock.vocabulary.conversation import AssistantMessage, UserMessage
+from interlock.vocabulary.registry import DECLARATIONS
+from tests.cli.harness import interlock
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_every_python_block_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scribe = Scribe()
+    scribe.write(UserMessage(text="hello"), AssistantMessage(text="hi"), turn="trn_1")
+    (tmp_path / "session.ndjson").write_bytes(b"\n".join(map(encode_event, scribe.events)))
+    monkeypatch.chdir(tmp_path)
+    for block in blocks(page.read_text(encoding="utf-8"), "python"):
+        exec(compile(block, str(page), "exec"), {"__name__": "__main__"})
+        assert "trn_1 completed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_every_link_leads_to_a_file(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_readme_shows_what_the_demo_prints() -> None:
+    (sample,) = blocks(README, "text")
+    printed = [line.rstrip() for line in interlock("demo").stdout.splitlines()]
+    for line in sample.splitlines():
+        assert any(shown.startswith(line) for shown in printed), line
+
+
+def test_the_readme_counts_right() -> None:
+    assert f"{len(DECLARATIONS)} event types" in README
+    named = re.search(r"Seven pure machines \(([^)]*)\)", README)
+    assert named is not None
+    assert set(named[1].split(", ")) == set(MACHINES)
+
+
+def test_the_commands_of_the_readme_exist() -> None:
+    targets = re.findall(r"^make (\w+)", "\n".join(blocks(README, "sh")), re.MULTILINE)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert targets == ["demo", "test"]
+    assert all(f"\n{target}:" in makefile for target in targets)
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.told)
+def test_every_story_of_the_demo_reads_as_it_is_told(story: Story) -> None:
+    told = {
+        "ran a tool, then answered": "completed",
+        "the stream broke after half an answer": "partial_failed",
+        "the process ended cleanly, and said nothing": "failed",
+        "the answer is there, and a tool never came back": "partial_failed",
+        "asked for an approval": "waiting",
+        "a person pressed Escape": "interrupted",
+        "ten minutes were up": "timed_out",
+        "the runtime was killed in the middle of the answer": "abandoned",
+        "it runs, and an old process reports its end": "running",
+    }
+    record, _ = play(story)
+    assert record.state.value == told[story.told]
