@@ -30,6 +30,13 @@ RUNNING, WAITING, DONE = RunStatus
 WITHOUT_RUN = Patch((DeleteOp(("__run",)),))
 
 
+class Foreign:
+    """Something that is no JSON. Its name is the same in every process, for test ids are compared between them."""
+
+    def __repr__(self) -> str:
+        return "Foreign()"
+
+
 def reduce(base: Json, *actions: Set) -> list[TrackedPatch]:
     wrapped = [AnyStateAction(RunLifecycleState, action) for action in actions]
     return reduce_state_actions(wrapped, base, "agent_loop", ScopeContext.run())
@@ -78,12 +85,12 @@ def test_run_lifecycle_state_action_reduces_into_run_envelope_patch() -> None:
         [],
         "__run",
         7,
-        object(),
+        Foreign(),
         {},
         {"__run": None},
         {"__run": []},
         {"__run": "running"},
-        {"__run": object()},
+        {"__run": Foreign()},
         {"__run": {"id": 1}},
         {"__run": {"id": None}},
         {"__run": {"status": "paused"}},
@@ -217,7 +224,7 @@ def test_a_document_that_is_no_object_is_not_overwritten(base: Json) -> None:
         {"id": "\ud800"},
         {"status": "paused"},
         {"status": DONE, "done_reason": "\ud800"},
-        {"status": DONE, "done_reason": object()},
+        {"status": DONE, "done_reason": Foreign()},
         {"updated_at": -1},
         {"updated_at": 2**63},
         {"updated_at": 2**70},

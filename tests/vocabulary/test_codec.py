@@ -145,7 +145,8 @@ def test_an_unknown_type_is_explicit_and_kept() -> None:
 
 
 def test_the_internal_tag_of_unknown_events_is_no_back_door() -> None:
-    raw = {**raw_of(MESSAGE), "type": "__unknown__", "data": {"type": "user_message", "body": {}}}
+    body: dict[str, Json] = {"type": "user_message", "body": {}}
+    raw = {**raw_of(MESSAGE), "type": "__unknown__", "data": body}
     event = decode_event(line_of(raw))
     assert event.type == "__unknown__"
     assert json.loads(encode_event(event)) == raw

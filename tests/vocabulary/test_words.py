@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -83,7 +84,7 @@ def test_errors_say_where_and_what_to_do() -> None:
         raise ContractError("x")
 
 
-ILLEGAL = {
+ILLEGAL: dict[str, Callable[[], object]] = {
     "a completed failure": lambda: TurnFailed(terminal_status=TurnState.COMPLETED, error_kind="k", error_message=""),
     "an open failure": lambda: TurnFailed(terminal_status=TurnState.WAITING, error_kind="k", error_message=""),
     "an ok result with an error": lambda: ToolResult(

@@ -16,6 +16,7 @@ from typing import Final
 
 from msgspec import structs
 
+from interlock.lifecycle.toolcall import CallKey, EndKind, ended
 from interlock.lifecycle.turn import Answer, TurnFacts, is_clean_end, owns_text, verdict
 from interlock.lifecycle.turns import error_kind, next_actions
 from interlock.vocabulary.actions import NextAction
@@ -24,12 +25,11 @@ from interlock.vocabulary.conversation import (
     AssistantMessage,
     MessageMetadata,
     MessageSource,
-    ToolError,
     ToolResult,
 )
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
-from interlock.vocabulary.ids import CallId, RunId
+from interlock.vocabulary.ids import RunId
 from interlock.vocabulary.registry import Json, Payload
 from interlock.vocabulary.run import ReasonType, RunStatus, StopCode, TerminationReason
 from interlock.vocabulary.states import TurnState
@@ -62,7 +62,7 @@ def closing_batch(turn: TurnFacts, ending: Ending) -> tuple[Payload, ...]:
     """Build the batch that closes an open turn. The caller appends it at the version at which it read the turn."""
     _refuse_illegal(turn, ending)
     foreseen = _foresee(turn, ending)
-    repairs = (_repair(call_id, occurrence) for call_id, occurrence in sorted(turn.open_calls))
+    repairs = (_repair(CallKey(turn.turn_id, *call)) for call in sorted(turn.open_calls))
     failure = () if foreseen.state is TurnState.COMPLETED else (_failure(ending, foreseen),)
     done = RunState(run_id=ending.run_id, status=RunStatus.DONE, reason=ending.reason)
     return (*repairs, *_message(ending, foreseen), *failure, done)
@@ -111,9 +111,9 @@ def _foresee(turn: TurnFacts, ending: Ending) -> TurnFacts:
     return structs.replace(foreseen, state=verdict(foreseen))
 
 
-def _repair(call_id: CallId, occurrence: int) -> ToolResult:
-    error = ToolError(kind="orphan_tool_call", message="the turn ended before this call had a result")
-    return ToolResult(call_id=call_id, ok=False, error=error, occurrence=occurrence, synthetic=True)
+def _repair(key: CallKey) -> ToolResult:
+    message = "The turn ended before this call had a result"
+    return ended(key, EndKind.ORPHAN_TOOL_CALL, message, synthetic=True)
 
 
 def _message(ending: Ending, foreseen: TurnFacts) -> tuple[AssistantMessage, ...]:

@@ -18,6 +18,7 @@ from interlock.vocabulary.ids import (
     SessionIdField,
     StepId,
     StreamId,
+    SubagentId,
     WorkflowId,
 )
 from interlock.vocabulary.registry import Audience, Json, Payload, declare
@@ -205,6 +206,7 @@ class WorkflowEvent(Payload, frozen=True, kw_only=True):
     workflow_id: WorkflowId
     step_id: StepId | None = None
     step_state: StepState | None = None
+    subagent_id: SubagentId | None = None
     status: WorkflowState | None = None
     summary: str = ""
     reason: str = ""

@@ -182,7 +182,7 @@ class BranchSummary(Payload, frozen=True, kw_only=True):
 class SubagentEvent(Payload, frozen=True, kw_only=True):
     """A fact about a child session. Replayed only when it is terminal and marked `model_visible`.
 
-    Build terminal ones with `lifecycle.subagent`, which knows the fields that each state requires.
+    Build terminal ones with `lifecycle.subagent_evidence`, which knows the fields that each state requires.
     """
 
     subagent_id: SubagentId

@@ -1,0 +1,464 @@
+"""The tool calls of one turn, and the decisions about them.
+
+Laws:
+1. One result a call, whatever comes in whatever order. A result or suspension that comes too late is an anomaly.
+2. The state is a fold: `evolve` over what `step` persisted gives the same calls, only `running` is not in the log.
+3. A decision is persisted before anything is done about it: `Persist(ToolCallDecided)` precedes its `Execute`.
+4. A decision is used once. It matches a call id, else a suspension id, else a pending id; of several occurrences of a
+   call id, the latest suspended one. A repeat changes nothing; a second one that says otherwise is rejected, as data.
+5. An early approval waits, bounded, for the question it answers. An early denial ends its call before it can start.
+6. A cancel gives exactly one error result, and the tool never runs.
+7. What may have begun before a crash is never run again: `settle_orphans` ends it. Suspended calls keep waiting.
+8. A due deadline is applied before the input that comes with it: past it, the answer is no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, TypeAlias, assert_never
+
+from interlock.lifecycle import toolcall
+from interlock.lifecycle.toolcall import CallKey, Decide, EndKind, Execute, Start, Suspend, ToolCallState
+from interlock.vocabulary.audit import Anomaly, DecisionAction, SuspensionTicket, ToolCallDecided, ToolCallSuspended
+from interlock.vocabulary.conversation import ToolCall, ToolError, ToolResult
+from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.ids import CallId, TurnId
+from interlock.vocabulary.registry import Json, Payload
+from interlock.vocabulary.states import ToolCallStatus
+
+MAX_EARLY_DECISIONS: Final = 64
+"""More early decisions than this are rejected, newest first: whoever floods a turn cannot push out an honest answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsedDecision:
+    """A decision, complete, with the call that it was used for."""
+
+    key: CallKey
+    decision: ToolCallDecided
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalls:
+    """Every call of a turn, oldest first; early decisions that wait for their question; decisions already used."""
+
+    turn_id: TurnId
+    calls: tuple[ToolCallState, ...] = ()
+    early: tuple[ToolCallDecided, ...] = field(default=(), hash=False)
+    used: tuple[UsedDecision, ...] = field(default=(), hash=False)
+
+    def find(self, key: CallKey) -> ToolCallState | None:
+        return next((call for call in reversed(self.calls) if call.key == key), None)
+
+    def latest(self, call_id: CallId) -> ToolCallState | None:
+        """The last occurrence of a call id: what an agent means that knows nothing of occurrences."""
+        return next((call for call in reversed(self.calls) if call.key.call_id == call_id), None)
+
+
+@dataclass(frozen=True, slots=True)
+class CallRequested:
+    """The agent asked for a tool. The same words while the call is open are a repeat; else a known id is used again."""
+
+    turn_id: TurnId
+    call_id: CallId
+    tool_name: str
+    arguments: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class StartCall:
+    """Our command: run a new call. Refused for any other; only a decision lets a call run again."""
+
+    key: CallKey
+
+
+@dataclass(frozen=True, slots=True)
+class CallSuspended:
+    """A tool or a gate needs a decision."""
+
+    key: CallKey
+    ticket: SuspensionTicket | None = None
+    deadline_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallDecided:
+    """Somebody decided. `turn_id`, where the sender knows it, keeps a late answer out of a newer turn."""
+
+    decision: ToolCallDecided
+    turn_id: TurnId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallFinished:
+    """The tool is done: with `output`, or with `error`."""
+
+    key: CallKey
+    output: Json = None
+    error: ToolError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """Time passed; see `next_deadline`."""
+
+
+CallsInput: TypeAlias = CallRequested | StartCall | CallSuspended | CallDecided | CallFinished | TimerFired
+
+
+class RejectReason(StrEnum):
+    """Why a decision has no effect."""
+
+    WRONG_TURN = "wrong_turn"
+    ALREADY_DECIDED = "already_decided"
+    ALREADY_ENDED = "already_ended"
+    AMBIGUOUS_TARGET = "ambiguous_target"
+    DECISION_ID_NEEDED = "decision_id_needed"
+    TOO_MANY_EARLY = "too_many_early"
+
+
+Record: TypeAlias = ToolCall | ToolCallSuspended | ToolCallDecided | ToolResult | Anomaly
+
+
+@dataclass(frozen=True, slots=True)
+class Persist:
+    """Append to the log, durably, before the outputs that follow."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRejected:
+    """Tell whoever decided that it had no effect."""
+
+    decision: ToolCallDecided
+    reason: RejectReason
+
+
+Output: TypeAlias = Persist | Execute | DecisionRejected
+Stepped: TypeAlias = tuple[ToolCalls, tuple[Output, ...]]
+
+
+def step(state: ToolCalls, input: CallsInput, now: datetime) -> Stepped:
+    """Take one input. Only `StartCall` can be refused (`ContractError`); everything else comes from outside."""
+    due = [call for call in open_suspended(state) if call.deadline_at is not None and call.deadline_at <= now]
+    state, expired = _end_each(state, (_expired(call) for call in due))
+    state, outputs = _take(state, input)
+    return state, expired + outputs
+
+
+def _take(state: ToolCalls, input: CallsInput) -> Stepped:
+    match input:
+        case CallRequested():
+            return _requested(state, input)
+        case StartCall(key):
+            return _start(state, key)
+        case CallSuspended():
+            return _suspended(state, input)
+        case CallDecided(decision, turn_id):
+            return _decided(state, decision, turn_id)
+        case CallFinished():
+            return _finished(state, input)
+        case TimerFired():
+            return state, ()
+        case unreachable:
+            assert_never(unreachable)
+
+
+def _requested(state: ToolCalls, asked: CallRequested) -> Stepped:
+    if asked.turn_id != state.turn_id:
+        return _surprised(state, "tool_call_of_another_turn", CallKey(asked.turn_id, asked.call_id))
+    last = state.latest(asked.call_id)
+    if last is not None and last.is_open and (last.tool_name, last.arguments) == (asked.tool_name, asked.arguments):
+        return state, ()
+    key = CallKey(state.turn_id, asked.call_id, 1 if last is None else last.key.occurrence + 1)
+    record = ToolCall(call_id=key.call_id, name=asked.tool_name, args=asked.arguments, occurrence=key.occurrence)
+    return _deny_early(_persist(state, record), key)
+
+
+def _start(state: ToolCalls, key: CallKey) -> Stepped:
+    call = state.find(key)
+    if call is None or call.status is not ToolCallStatus.NEW:
+        raise ContractError(f"toolcall: {key} cannot start: {'no such call' if call is None else call.status.value}")
+    call, outputs = toolcall.step(call, Start())
+    return _put(state, call), outputs
+
+
+def _suspended(state: ToolCalls, asked: CallSuspended) -> Stepped:
+    call = state.find(asked.key)
+    if call is None or not call.can(Suspend):
+        return _surprised(state, "suspension_without_active_call", asked.key)
+    record = ToolCallSuspended(
+        call_id=call.key.call_id,
+        name=call.tool_name,
+        ticket=toolcall.complete_ticket(call, asked.ticket),
+        args=call.arguments,
+        occurrence=call.key.occurrence,
+        deadline_at=asked.deadline_at,
+    )
+    return _go_on(_persist(state, record), call.key)
+
+
+def _decided(state: ToolCalls, decision: ToolCallDecided, turn_id: TurnId | None) -> Stepped:
+    if turn_id is not None and turn_id != state.turn_id:
+        return state, (DecisionRejected(decision, RejectReason.WRONG_TURN),)
+    call = _target(state, decision.target_id)
+    match _judge(state, decision, call):
+        case RejectReason() as reason:
+            return state, (DecisionRejected(decision, reason),)
+        case _Verdict.REPEATED:
+            return state, ()
+        case _Verdict.EARLY:
+            so_far = _persist(state, decision)
+            return so_far if call is None else _deny_early(so_far, call.key)
+        case ToolCallState() as waiting:
+            return _go_on(_persist(state, toolcall.complete_decision(waiting, decision)), waiting.key)
+        case unreachable:
+            assert_never(unreachable)
+
+
+def _finished(state: ToolCalls, done: CallFinished) -> Stepped:
+    key, error = done.key, done.error
+    call = state.find(key)
+    if call is None or not call.is_open:
+        return _surprised(state, "result_without_open_call", key)
+    is_ok = error is None
+    record = ToolResult(call_id=key.call_id, ok=is_ok, output=done.output, error=error, occurrence=key.occurrence)
+    return _persist(state, record)
+
+
+def _surprised(state: ToolCalls, kind: str, key: CallKey) -> Stepped:
+    message = f"call {key.call_id}, occurrence {key.occurrence}, of turn {key.turn_id}"
+    return state, (Persist(Anomaly(kind=kind, source="toolcall", message=message)),)
+
+
+def _go_on(so_far: Stepped, key: CallKey) -> Stepped:
+    """Act on a decision that is now persisted: end the call by it, or run the tool."""
+    state, outputs = so_far
+    call = state.find(key)
+    if call is None or call.status is not ToolCallStatus.RESUMING:
+        return so_far
+    result = toolcall.result_of_decision(call)
+    if result is not None:
+        state, more = _persist(state, result)
+        return state, outputs + more
+    call, runs = toolcall.step(call, Start())
+    return _put(state, call), outputs + runs
+
+
+def _deny_early(so_far: Stepped, key: CallKey) -> Stepped:
+    """End a call that was denied before it could start or ask."""
+    state, outputs = so_far
+    call = state.find(key)
+    denial = _early_denial(state, key)
+    if call is None or call.status is not ToolCallStatus.NEW or denial is None:
+        return so_far
+    state, more = _persist(state, toolcall.denied(key, denial))
+    return state, outputs + more
+
+
+def _persist(state: ToolCalls, record: Record) -> Stepped:
+    """Fold a record in and ask for it to be written. An early decision that thereby lost its call is reported."""
+    following = evolve(state, record)
+    now_used = [used.decision for used in following.used[len(state.used) :]]
+    lost = [early for early in state.early if early not in following.early]
+    reason = RejectReason.ALREADY_DECIDED if now_used else RejectReason.ALREADY_ENDED
+    rejected = (DecisionRejected(early, reason) for early in lost if not any(_agree(early, used) for used in now_used))
+    return following, (Persist(record), *rejected)
+
+
+def evolve(state: ToolCalls, record: Payload) -> ToolCalls:
+    """Fold one record of the turn's log. Total: what does not fit, and every other type, changes nothing."""
+    match record:
+        case ToolCall(call_id=call_id, name=name, args=args, occurrence=occurrence):
+            key = CallKey(state.turn_id, call_id, occurrence)
+            if state.find(key) is not None:
+                return state
+            return replace(state, calls=(*state.calls, ToolCallState(key, name, args)))
+        case ToolCallSuspended(call_id=call_id, occurrence=occurrence):
+            call = state.find(CallKey(state.turn_id, call_id, occurrence))
+            if call is None or not call.can(Suspend):
+                return state
+            call, _ = toolcall.step(call, Suspend(record.ticket, record.deadline_at))
+            return _answer_early(_put(state, call), call)
+        case ToolCallDecided():
+            match _judge(state, record, _target(state, record.target_id)):
+                case ToolCallState() as waiting:
+                    return _use(state, waiting, record)
+                case _Verdict.EARLY:
+                    return replace(state, early=(*state.early, record))
+                case _:
+                    return state
+        case ToolResult(call_id=call_id, occurrence=occurrence):
+            call = state.find(CallKey(state.turn_id, call_id, occurrence))
+            if call is None or not call.is_open:
+                return state
+            call = toolcall.finish(call, record)
+            return _let_go(_put(state, call), call)
+        case _:
+            return state
+
+
+def _put(state: ToolCalls, call: ToolCallState) -> ToolCalls:
+    return replace(state, calls=tuple(call if other.key == call.key else other for other in state.calls))
+
+
+def _use(state: ToolCalls, call: ToolCallState, decision: ToolCallDecided) -> ToolCalls:
+    decision = toolcall.complete_decision(call, decision)
+    call, _ = toolcall.step(call, Decide(decision))
+    return replace(_put(state, call), used=(*state.used, UsedDecision(call.key, decision)))
+
+
+def _answer_early(state: ToolCalls, call: ToolCallState) -> ToolCalls:
+    """Use the first early decision for a call that asks its question now; the others for it are spent."""
+    mine = tuple(early for early in state.early if _is_for(state, early, call.key))
+    if not mine:
+        return state
+    rest = tuple(early for early in state.early if early not in mine)
+    return _use(replace(state, early=rest), call, mine[0])
+
+
+def _let_go(state: ToolCalls, call: ToolCallState) -> ToolCalls:
+    """Drop early decisions that no open call can use any more, lest a reused id finds them; use a denial come true."""
+    if call.status is ToolCallStatus.CANCELLED and (denial := _early_denial(state, call.key)) is not None:
+        used = UsedDecision(call.key, toolcall.complete_decision(call, denial))
+        rest = tuple(early for early in state.early if early is not denial)
+        state = replace(state, early=rest, used=(*state.used, used))
+    return replace(state, early=tuple(early for early in state.early if not _is_over(state, early)))
+
+
+def _is_over(state: ToolCalls, early: ToolCallDecided) -> bool:
+    named = _named(state, early.target_id)
+    return bool(named) and not any(call.is_open for call in named)
+
+
+class _Verdict(StrEnum):
+    EARLY = "early"
+    REPEATED = "repeated"
+
+
+def _judge(
+    state: ToolCalls, decision: ToolCallDecided, call: ToolCallState | None
+) -> ToolCallState | _Verdict | RejectReason:
+    """Say what a decision is good for: the suspended call that it decides, or why it decides none."""
+    before = _used_before(state, decision, call)
+    if before is not None:
+        if call is not None and _is_suspended(call) and not decision.decision_id.strip():
+            return RejectReason.DECISION_ID_NEEDED  # a repeat, or the answer to a second question: only an id can tell
+        return _Verdict.REPEATED if _agree(before, decision) else RejectReason.ALREADY_DECIDED
+    if call is None or (call.is_open and not _is_suspended(call) and call.decision is None):
+        return _judge_early(state, decision)
+    if _is_suspended(call):
+        asking = {other.key.call_id for other in _named(state, decision.target_id) if _is_suspended(other)}
+        return call if len(asking) == 1 else RejectReason.AMBIGUOUS_TARGET
+    if call.decision is not None and _agree(call.decision, decision):
+        return _Verdict.REPEATED
+    return RejectReason.ALREADY_DECIDED if call.is_open else RejectReason.ALREADY_ENDED
+
+
+def _judge_early(state: ToolCalls, decision: ToolCallDecided) -> _Verdict | RejectReason:
+    for early in state.early:
+        if early.target_id == decision.target_id:
+            return _Verdict.REPEATED if _agree(early, decision) else RejectReason.ALREADY_DECIDED
+    return _Verdict.EARLY if len(state.early) < MAX_EARLY_DECISIONS else RejectReason.TOO_MANY_EARLY
+
+
+def _used_before(state: ToolCalls, decision: ToolCallDecided, call: ToolCallState | None) -> ToolCallDecided | None:
+    """The decision that this one may repeat. A target that no call bears any more names a question of the past."""
+    for used in reversed(state.used):
+        is_same_target = used.decision.target_id == decision.target_id
+        if call is None:
+            if is_same_target:
+                return used.decision
+        elif used.decision.decision_id == toolcall.complete_decision(call, decision).decision_id and (
+            is_same_target or used.key == call.key
+        ):
+            return used.decision
+    return None
+
+
+def _agree(one: ToolCallDecided, other: ToolCallDecided) -> bool:
+    is_yes = one.action is DecisionAction.RESUME
+    results = [is_yes if decision.result is None else decision.result for decision in (one, other)]
+    return one.action is other.action and results[0] == results[1]
+
+
+def _early_denial(state: ToolCalls, key: CallKey) -> ToolCallDecided | None:
+    is_no = DecisionAction.CANCEL
+    return next((early for early in state.early if early.action is is_no and _is_for(state, early, key)), None)
+
+
+def _is_suspended(call: ToolCallState) -> bool:
+    return call.status is ToolCallStatus.SUSPENDED
+
+
+def _named(state: ToolCalls, target_id: str) -> tuple[ToolCallState, ...]:
+    """The calls that bear a name. A call id comes first, so that no ticket can take over the answer to another call."""
+    names: tuple[Callable[[ToolCallState], str | None], ...] = (
+        lambda call: call.key.call_id,
+        lambda call: None if call.ticket is None else call.ticket.suspension.id,
+        lambda call: None if call.ticket is None else call.ticket.pending.id,
+    )
+    return next(filter(None, (tuple(c for c in state.calls if name(c) == target_id) for name in names)), ())
+
+
+def _is_for(state: ToolCalls, decision: ToolCallDecided, key: CallKey) -> bool:
+    return any(call.key == key for call in _named(state, decision.target_id))
+
+
+def _target(state: ToolCalls, target_id: str) -> ToolCallState | None:
+    """The latest suspended call that bears the name, else the latest open one, else the latest."""
+    return max(reversed(_named(state, target_id)), key=lambda c: (_is_suspended(c), c.is_open), default=None)
+
+
+def _end_each(state: ToolCalls, results: Iterable[ToolResult]) -> Stepped:
+    outputs: tuple[Output, ...] = ()
+    for result in results:
+        state, more = _persist(state, result)
+        outputs += more
+    return state, outputs
+
+
+def _expired(call: ToolCallState) -> ToolResult:
+    message = "No decision came before the deadline"
+    return toolcall.ended(call.key, EndKind.APPROVAL_EXPIRED, message, synthetic=True)
+
+
+def _orphaned(call: ToolCallState) -> ToolResult:
+    if call.decision is None:
+        kind, message = EndKind.ORPHAN_TOOL_CALL, "The runtime ended before the tool gave a result; it may have run"
+    else:
+        kind, message = EndKind.OUTCOME_UNKNOWN, "The call was approved; it is unknown whether the tool ran"
+    return toolcall.result_of_decision(call) or toolcall.ended(call.key, kind, message, synthetic=True)
+
+
+def settle_orphans(state: ToolCalls) -> Stepped:
+    """At start-up, end what a dead runtime left open, without running it. Suspended calls keep waiting for a person."""
+    orphans = [call for call in state.calls if call.is_open and not _is_suspended(call)]
+    return _end_each(state, (_orphaned(call) for call in orphans))
+
+
+def cancel_open(state: ToolCalls, kind: EndKind, message: str) -> Stepped:
+    """End every open call, suspended ones too, with one error result each: the run is over."""
+    if kind not in toolcall.CANCELLING_KINDS:
+        raise ContractError(f"toolcall: {kind.value} does not cancel a call")
+    still_open = [call for call in state.calls if call.is_open]
+    return _end_each(state, (toolcall.ended(call.key, kind, message, synthetic=True) for call in still_open))
+
+
+def settle_for_wall_clock(state: ToolCalls) -> Stepped:
+    """End every open call because the time of the run is up."""
+    return cancel_open(state, EndKind.RUN_TIMED_OUT, "The time of the run was up before the tool gave a result")
+
+
+def open_suspended(state: ToolCalls) -> tuple[ToolCallState, ...]:
+    """The calls that wait for a decision. While there is one, the run waits."""
+    return tuple(call for call in state.calls if _is_suspended(call))
+
+
+def next_deadline(state: ToolCalls) -> datetime | None:
+    """When to send `TimerFired`, if ever."""
+    return min((call.deadline_at for call in state.calls if call.deadline_at is not None), default=None)

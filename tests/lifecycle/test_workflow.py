@@ -1,0 +1,439 @@
+"""Workflows: every plan of up to three steps on every path, and what each result claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import pytest
+
+from interlock.lifecycle.workflow import (
+    MACHINE,
+    Output,
+    Stop,
+    TimerFired,
+    WorkflowInput,
+    WorkflowRecord,
+    begin,
+    step,
+    workflow_result,
+)
+from interlock.lifecycle.workflow_plan import WorkflowSpec
+from interlock.lifecycle.workflow_step import (
+    OUTCOMES,
+    STEP_MACHINE,
+    GiveUpStep,
+    ReleaseStep,
+    StartStep,
+    StepEvidence,
+    StepRecord,
+    StepReported,
+)
+from interlock.testing.explore import Exploration, check_table, explore, labelled_by
+from interlock.vocabulary.actions import NextActionKind, inspect_child
+from interlock.vocabulary.audit import Anomaly, WorkflowEvent, WorkflowEventKind
+from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.ids import SessionId, StepId, SubagentId
+from interlock.vocabulary.states import StepState, WorkflowState
+from tests.lifecycle.children import at
+from tests.lifecycle.plans import A, B, C, one, plan, plans_of
+
+S = StepState
+W = WorkflowState
+NOW: Final = at(0)
+DUE: Final = at(1)
+CHILD: Final = SubagentId("sub_1")
+LOOK: Final = inspect_child(SessionId("ses_child"))
+
+ENDS: Final = {
+    state: StepEvidence(
+        state=state,
+        summary="words",
+        checkpoint={"status": "checkpoint_ready"} if state is S.CHECKPOINT_READY else None,
+        reason="" if state is S.CHECKPOINT_READY else "why",
+        timeout_ms=1000,
+        elapsed_ms=1000,
+        next_actions=() if state is S.CHECKPOINT_READY else (LOOK,),
+    )
+    for state in StepState
+    if state in OUTCOMES
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """A workflow that can be put in a set: what tells it from another. `record` and `outputs` come along."""
+
+    number: int
+    steps: tuple[tuple[StepState, SubagentId | None], ...]
+    status: WorkflowState
+    closed: str
+    deadline: datetime | None
+    record: WorkflowRecord = field(compare=False, repr=False)
+    outputs: tuple[Output, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def states(self) -> Mapping[StepId, StepState]:
+        return self.record.states
+
+
+def walked(number: int, record: WorkflowRecord, outputs: tuple[Output, ...] = ()) -> Walked:
+    steps = tuple((step.state, step.child) for step in record.steps)
+    return Walked(number, steps, record.status, record.closed, record.deadline, record, outputs)
+
+
+Move = tuple[WorkflowInput, datetime]
+
+
+def every_input(before: Walked) -> Iterator[Move]:
+    """Every command and every report for every step, and the clock, also with something else to tell."""
+    for known in before.record.steps:
+        yield StartStep(known.id, CHILD), NOW
+        yield ReleaseStep(known.id, "go on"), NOW
+        yield GiveUpStep(known.id, "not needed"), NOW
+        yield StepReported(known.id, SubagentId("sub_other"), ENDS[S.CHECKPOINT_READY]), NOW
+        # Where nothing can be reported, one report that would claim most stands for all.
+        for state in ENDS if known.state is S.RUNNING else (S.CHECKPOINT_READY,):
+            yield StepReported(known.id, CHILD, ENDS[state]), NOW
+    yield Stop("enough"), NOW
+    yield TimerFired(), NOW
+    yield TimerFired(), DUE
+    yield StepReported(A, CHILD, ENDS[S.CHECKPOINT_READY]), DUE
+
+
+def walk_step(before: Walked, move: Move) -> Walked:
+    """A refused command changes nothing, which is all that a walk along the workflow's own table needs to know."""
+    try:
+        record, outputs = step(before.record, *move)
+    except ContractError:
+        record, outputs = before.record, ()
+    return walked(before.number, record, outputs)
+
+
+def is_settled(at: Walked) -> bool:
+    return at.status is not W.RUNNING
+
+
+def required(at: Walked) -> set[StepState]:
+    return {at.states[step.id] for step in at.record.spec.steps if step.required}
+
+
+def result_is_derived(at: Walked) -> bool:
+    result = workflow_result(at.record.spec, at.record.steps, closed=at.closed)
+    is_full = is_settled(at) and required(at) == {S.CHECKPOINT_READY}
+    return result.status is at.status and result.ok == (at.status is W.COMPLETED) == is_full
+
+
+def result_names_each_step_once(at: Walked) -> bool:
+    result = workflow_result(at.record.spec, at.record.steps, closed=at.closed)
+    named = (
+        *result.usable_checkpoints,
+        *result.partial_steps,
+        *result.failed_steps,
+        *result.timed_out_steps,
+        *result.held_steps,
+        *result.needs_orchestrator_steps,
+        *result.open_steps,
+    )
+    return sorted(named) == sorted(at.states)
+
+
+def advice_is_given_when_it_is_needed(at: Walked) -> bool:
+    result = workflow_result(at.record.spec, at.record.steps, closed=at.closed)
+    return bool(result.safe_next_actions) == (at.status not in (W.RUNNING, W.COMPLETED))
+
+
+def no_end_claims_too_much(at: Walked) -> bool:
+    """The seed's words, restated without the table."""
+    found = set(at.states.values())
+    is_usable = not found.isdisjoint({S.CHECKPOINT_READY, S.PARTIAL})
+    ran_out = S.TIMED_OUT in found or at.closed == "workflow_timeout"
+    match at.status:
+        case W.COMPLETED:
+            return required(at) == {S.CHECKPOINT_READY}
+        case W.PARTIAL:
+            return is_usable
+        case W.TIMED_OUT:
+            return ran_out and not is_usable
+        case W.FAILED:
+            return not ran_out and not is_usable
+        case W.HELD:
+            return not found.isdisjoint({S.HELD, S.NEEDS_ORCHESTRATOR}) and S.RUNNING not in found
+        case W.RUNNING:
+            return S.RUNNING in found or S.PENDING in found
+
+
+STATE_LAWS: Final = {
+    "the status is the result's, and ok is full completion and nothing else": result_is_derived,
+    "a result names each step once": result_names_each_step_once,
+    "whoever is not done is told what is safe to do": advice_is_given_when_it_is_needed,
+    "no end claims too much": no_end_claims_too_much,
+    "a step runs only after all that it depends on is ready": lambda at: all(
+        known.child is None or all(at.states[needed] is S.CHECKPOINT_READY for needed in planned.depends_on)
+        for known, planned in zip(at.record.steps, at.record.spec.steps, strict=True)
+    ),
+    "no more steps run than may": lambda at: (
+        list(at.states.values()).count(S.RUNNING) <= at.record.spec.max_concurrency
+    ),
+    "a workflow has a deadline exactly while it runs": lambda at: (at.deadline is not None) == (at.status is W.RUNNING),
+    "at its end nothing is open": lambda at: (
+        not at.record.is_terminal or not {S.PENDING, S.RUNNING} & set(at.states.values())
+    ),
+}
+
+
+def facts_say_what_moved(before: Walked, _: Move, after: Walked) -> bool:
+    facts = [output for output in after.outputs if isinstance(output, WorkflowEvent)]
+    said = {fact.step_id: fact.step_state for fact in facts if fact.step_id is not None}
+    ends = [fact.status for fact in facts if fact.kind is WorkflowEventKind.WORKFLOW_FINISHED]
+    ended = after.record.is_terminal and not before.record.is_terminal
+    moved = {name: state for name, state in after.states.items() if before.states[name] is not state}
+    return said == moved and ends == ([after.status] if ended else []) and len(facts) == len(said) + len(ends)
+
+
+STEP_LAWS: Final = {
+    "an end is final": lambda before, _, after: not before.record.is_terminal or after.record == before.record,
+    "the end of a step is final": lambda before, _, after: all(
+        state not in STEP_MACHINE.terminal or after.states[name] is state for name, state in before.states.items()
+    ),
+    "each step that moves, and the end, are one fact each": facts_say_what_moved,
+    "a due deadline is applied before anything else": lambda before, move, after: (
+        before.deadline is None or move[1] < before.deadline or (after.closed and after.record.is_terminal)
+    ),
+}
+
+
+MOVES: Final = {(edge.source, edge.target) for edge in STEP_MACHINE.edges}
+
+
+def walk(specs: Iterable[WorkflowSpec]) -> None:
+    """Walk all paths of all plans, and hold what was seen against both tables."""
+    moves: set[tuple[StepState, StepState]] = set()
+
+    def moves_along_the_table(before: Walked, _: Move, after: Walked) -> bool:
+        seen = {(state, after.states[name]) for name, state in before.states.items() if after.states[name] is not state}
+        moves.update(seen)
+        return seen <= MOVES
+
+    found: Exploration[Walked, Move] = explore(
+        start=[walked(number, begin(spec, NOW)[0]) for number, spec in enumerate(specs)],
+        inputs=every_input,
+        step=walk_step,
+        label=labelled_by("status"),
+        named=lambda _: "steps_changed",
+        state_laws=STATE_LAWS,
+        step_laws={**STEP_LAWS, "a step moves only along its table": moves_along_the_table},
+    )
+    check_table(found, MACHINE)
+    assert moves == MOVES
+    assert found.stuck(lambda at: at.record.is_terminal) == []
+
+
+def is_drawn_once(spec: WorkflowSpec) -> bool:
+    """Dependencies point back in the plan: each graph once, up to names. At most the last step is optional."""
+    names = [step.id for step in spec.steps]
+    points_back = all(set(step.depends_on) <= set(names[:place]) for place, step in enumerate(spec.steps))
+    return points_back and all(step.required for step in spec.steps[:-1])
+
+
+def test_every_path_of_every_small_plan_keeps_the_laws() -> None:
+    tight = [
+        plan(one("a"), one("b"), max_concurrency=1),
+        plan(one("a", writes=("src",)), one("b", writes=("src/x",))),
+    ]
+    small = [*plans_of(1), *plans_of(2), *filter(is_drawn_once, plans_of(3))]
+    walk([*tight, *small])
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(600)
+def test_every_path_of_every_plan_of_three_steps_keeps_the_laws() -> None:
+    walk(plans_of(3))
+
+
+def play(spec: WorkflowSpec, *inputs: WorkflowInput, now: datetime = NOW) -> WorkflowRecord:
+    record, _ = begin(spec, NOW)
+    for given in inputs:
+        record, _ = step(record, given, now)
+    return record
+
+
+def ran(name: StepId, state: StepState) -> tuple[WorkflowInput, WorkflowInput]:
+    return StartStep(name, CHILD), StepReported(name, CHILD, ENDS[state])
+
+
+def kinds(record: WorkflowRecord) -> list[NextActionKind]:
+    result = workflow_result(record.spec, record.steps, closed=record.closed)
+    return [action.kind for action in result.safe_next_actions]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "status"),
+    [
+        (S.CHECKPOINT_READY, S.CHECKPOINT_READY, W.COMPLETED),
+        (S.CHECKPOINT_READY, S.FAILED, W.PARTIAL),
+        (S.CHECKPOINT_READY, S.TIMED_OUT, W.PARTIAL),
+        (S.PARTIAL, S.PARTIAL, W.PARTIAL),
+        (S.PARTIAL, S.FAILED, W.PARTIAL),
+        (S.FAILED, S.FAILED, W.FAILED),
+        (S.FAILED, S.TIMED_OUT, W.TIMED_OUT),
+        (S.TIMED_OUT, S.TIMED_OUT, W.TIMED_OUT),
+        (S.CHECKPOINT_READY, S.NEEDS_ORCHESTRATOR, W.HELD),
+        (S.FAILED, S.HELD, W.HELD),
+        (S.TIMED_OUT, S.NEEDS_ORCHESTRATOR, W.HELD),
+    ],
+)
+def test_the_result_of_two_steps(first: StepState, second: StepState, status: WorkflowState) -> None:
+    spec = plan(one("a"), one("b"))
+    assert play(spec, *ran(A, first), *ran(B, second)).status is status
+    assert play(spec, *ran(A, second), *ran(B, first)).status is status
+
+
+def test_a_failed_step_holds_its_dependents_and_leaves_the_rest_usable() -> None:
+    record = play(plan(one("c", "b"), one("b"), one("a")), *ran(A, S.CHECKPOINT_READY), *ran(B, S.FAILED))
+    result = workflow_result(record.spec, record.steps)
+    assert (result.ok, result.status) == (False, W.PARTIAL)
+    assert (result.usable_checkpoints, result.failed_steps, result.held_steps) == ((A,), (B,), (C,))
+    assert kinds(record) == [
+        NextActionKind.USE_PARTIAL_RESULT,
+        NextActionKind.RETRY_STEPS,
+        NextActionKind.INSPECT_CHILD,
+    ]
+
+
+def test_optional_steps_are_waited_for_and_do_not_decide() -> None:
+    spec = plan(one("a"), one("b", required=False))
+    assert play(spec, *ran(A, S.CHECKPOINT_READY)).status is W.RUNNING
+    assert play(spec, *ran(A, S.CHECKPOINT_READY), *ran(B, S.FAILED)).status is W.COMPLETED
+    assert play(spec, *ran(B, S.CHECKPOINT_READY), *ran(A, S.FAILED)).status is W.PARTIAL
+
+
+def test_a_completed_workflow_leaves_nothing_pending_behind_an_optional_question() -> None:
+    spec = plan(one("a"), one("b", required=False), one("c", "b", required=False))
+    record = play(spec, *ran(B, S.NEEDS_ORCHESTRATOR), *ran(A, S.CHECKPOINT_READY))
+    assert (record.status, record.states[C]) == (W.COMPLETED, S.HELD)
+
+
+def test_a_held_workflow_has_no_deadline_and_goes_on_after_a_decision_with_its_whole_time() -> None:
+    spec = plan(one("a"), one("b", "a"))
+    held = play(spec, *ran(A, S.NEEDS_ORCHESTRATOR))
+    assert (held.status, held.deadline, held.states[B]) == (W.HELD, None, S.PENDING)
+    assert kinds(held)[0] is NextActionKind.ASK_OPERATOR
+    assert step(held, TimerFired(), at(10**6)) == (held, ())
+    going, (fact,) = step(held, ReleaseStep(A, "yes, drop the table"), at(50))
+    assert (going.status, going.deadline) == (W.RUNNING, at(51))
+    assert isinstance(fact, WorkflowEvent)
+    assert (fact.kind, fact.step_state, fact.reason) == (
+        WorkflowEventKind.CHECKPOINT_DECIDED,
+        S.PENDING,
+        "yes, drop the table",
+    )
+    given_up, _ = step(held, GiveUpStep(A, "no"), at(50))
+    assert (given_up.status, given_up.states) == (W.FAILED, {A: S.FAILED, B: S.HELD})
+
+
+def test_a_step_that_depends_on_a_lost_one_cannot_be_released() -> None:
+    spec = plan(one("a"), one("b", "a"), one("c"))
+    record = play(spec, *ran(A, S.PARTIAL))
+    assert record.states[B] is S.HELD
+    with pytest.raises(ContractError, match="release"):
+        step(record, ReleaseStep(B, "go on"), NOW)
+
+
+def test_time_that_runs_out_ends_what_runs_and_holds_what_waits() -> None:
+    running = play(plan(one("a"), one("b"), one("c", "b")), *ran(A, S.CHECKPOINT_READY), StartStep(B, CHILD))
+    record, outputs = step(running, TimerFired(), at(1.5))
+    assert (record.status, record.closed) == (W.PARTIAL, "workflow_timeout")
+    assert record.states == {A: S.CHECKPOINT_READY, B: S.TIMED_OUT, C: S.HELD}
+    facts = [output for output in outputs if isinstance(output, WorkflowEvent)]
+    assert [fact.kind for fact in facts] == ["checkpoint_decided", "step_held", "workflow_finished"]
+    assert (facts[0].timeout_ms, facts[0].elapsed_ms, facts[0].reason) == (1000, 1500, "workflow_timeout")
+    assert NextActionKind.RAISE_TIMEOUT in kinds(record)
+    assert step(play(plan(one("a"))), TimerFired(), DUE)[0].status is W.TIMED_OUT
+
+
+def test_work_that_goes_on_does_not_move_the_deadline() -> None:
+    spec = plan(one("a"), one("b", "a"))
+    record = play(spec, *ran(A, S.CHECKPOINT_READY), StartStep(B, CHILD), now=at(0.5))
+    assert (record.status, record.deadline) == (W.RUNNING, DUE)
+
+
+def test_an_answer_after_the_deadline_is_noted_and_not_believed() -> None:
+    running = play(plan(one("a")), StartStep(A, CHILD))
+    record, outputs = step(running, StepReported(A, CHILD, ENDS[S.CHECKPOINT_READY]), DUE)
+    assert (record.status, record.states[A]) == (W.TIMED_OUT, S.TIMED_OUT)
+    assert isinstance(outputs[-1], Anomaly)
+    assert outputs[-1].kind == "overtaken_by_deadline"
+
+
+def test_a_stop_ends_it_in_one_command_and_keeps_what_was_asked() -> None:
+    record = play(plan(one("a"), one("b"), one("c", "b")), *ran(A, S.NEEDS_ORCHESTRATOR), StartStep(B, CHILD))
+    stopped, _ = step(record, Stop("enough"), NOW)
+    assert stopped.states == {A: S.NEEDS_ORCHESTRATOR, B: S.FAILED, C: S.HELD}
+    assert (stopped.status, stopped.closed) == (W.FAILED, "enough")
+
+
+def test_a_report_counts_only_for_the_step_that_the_child_runs() -> None:
+    record = play(plan(one("a"), one("b")), StartStep(A, CHILD))
+    for late in (
+        StepReported(A, SubagentId("sub_other"), ENDS[S.CHECKPOINT_READY]),
+        StepReported(B, CHILD, ENDS[S.CHECKPOINT_READY]),
+        StepReported(StepId("zzz"), CHILD, ENDS[S.CHECKPOINT_READY]),
+    ):
+        kept, (anomaly,) = step(record, late, NOW)
+        assert kept is record
+        assert isinstance(anomaly, Anomaly)
+        assert anomaly.kind == "late_step_report"
+
+
+def test_the_old_child_of_a_released_step_is_not_heard() -> None:
+    record = play(plan(one("a")), *ran(A, S.NEEDS_ORCHESTRATOR), ReleaseStep(A, "go on"))
+    assert step(record, StepReported(A, CHILD, ENDS[S.CHECKPOINT_READY]), NOW)[0] is record
+    again = play(record.spec, *ran(A, S.HELD), ReleaseStep(A, "go on"), StartStep(A, SubagentId("sub_2")))
+    assert step(again, StepReported(A, CHILD, ENDS[S.CHECKPOINT_READY]), NOW)[0] is again
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        StartStep(B, CHILD),
+        StartStep(StepId("zzz"), CHILD),
+        ReleaseStep(A, "go on"),
+        GiveUpStep(A, "no"),
+        Stop(" "),
+    ],
+)
+def test_a_command_that_is_not_allowed_is_refused(command: WorkflowInput) -> None:
+    with pytest.raises(ContractError):
+        step(play(plan(one("a"), one("b", "a"))), command, NOW)
+
+
+@pytest.mark.parametrize("command", [ReleaseStep(A, " "), GiveUpStep(A, "")])
+def test_a_decision_says_why(command: WorkflowInput) -> None:
+    with pytest.raises(ContractError, match="reason"):
+        step(play(plan(one("a")), *ran(A, S.HELD)), command, NOW)
+
+
+@pytest.mark.parametrize("command", [StartStep(A, CHILD), ReleaseStep(A, "x"), GiveUpStep(A, "x"), Stop("x")])
+def test_a_finished_workflow_takes_no_command(command: WorkflowInput) -> None:
+    with pytest.raises(ContractError, match="too late"):
+        step(play(plan(one("a")), *ran(A, S.FAILED)), command, NOW)
+
+
+def test_a_workflow_says_that_it_began_and_what_its_steps_showed() -> None:
+    record, (started,) = begin(plan(one("a")), NOW)
+    assert (started.kind, started.status, started.timeout_ms) == ("workflow_started", W.RUNNING, 1000)
+    record, (scheduled,) = step(record, StartStep(A, CHILD), NOW)
+    record, (decided, finished) = step(record, StepReported(A, CHILD, ENDS[S.CHECKPOINT_READY]), NOW)
+    assert all(isinstance(fact, WorkflowEvent) for fact in (scheduled, decided, finished))
+    assert isinstance(decided, WorkflowEvent)
+    assert (decided.summary, decided.checkpoint) == ("words", {"status": "checkpoint_ready"})
+
+
+def test_a_result_is_only_made_of_the_steps_of_its_plan() -> None:
+    spec = plan(one("a"), one("b"))
+    for steps in ((), (StepRecord(A),), (StepRecord(B), StepRecord(A)), (StepRecord(A), StepRecord(A))):
+        with pytest.raises(ContractError, match="not those of its plan"):
+            workflow_result(spec, steps)
