@@ -621,26 +621,31 @@ def is_over(walk: Walk) -> bool:
     return all(not call.is_open for call in walk.state.calls)
 
 
-def test_every_path_of_two_calls() -> None:
+def test_every_path_of_two_calls(record_property: Callable[[str, object], None]) -> None:
     found = walk_all(two_calls)
     assert not found.stuck(is_over)
     assert found.summary("two calls") == "two calls: 2953 states, 38404 transitions, 5259 refused"
+    record_property("explored", found.summary("two tool calls with decisions"))
 
 
-def test_every_path_of_an_id_that_is_used_twice() -> None:
+def test_every_path_of_an_id_that_is_used_twice(record_property: Callable[[str, object], None]) -> None:
     decisions = [*every_decision("c1", "d1"), decides("c1", YES, "d2"), decides("s1", NO, "d1")]
     found = walk_all(lambda walk: one_id_used_twice(walk, decisions))
     assert not found.stuck(is_over)
     assert found.summary("one id") == "one id: 3024 states, 30656 transitions, 5472 refused"
+    record_property("explored", found.summary("a call id that is used twice"))
 
 
 @pytest.mark.deep
 @pytest.mark.timeout(600)
-def test_every_path_of_an_id_that_is_used_twice_with_every_decision() -> None:
+def test_every_path_of_an_id_used_twice_with_every_decision(
+    record_property: Callable[[str, object], None],
+) -> None:
     decisions = [*every_decision("c1 s1", "d1 d2"), decides("p1", NO)]
     found = walk_all(lambda walk: one_id_used_twice(walk, decisions))
     assert not found.stuck(is_over)
     assert found.summary("one id") == "one id: 54335 states, 818547 transitions, 103740 refused"
+    record_property("explored", found.summary("a call id that is used twice, every decision"))
 
 
 # Any order of anything

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -295,7 +296,7 @@ def a_run_in_progress_is_not_displaced(before: Record, _: Set, after: Record) ->
     return before is None or (after is not None and (before.id == after.id or before.status is DONE))
 
 
-def test_every_path_of_the_reducer_over_two_runs() -> None:
+def test_every_path_of_the_reducer_over_two_runs(record_property: Callable[[str, object], None]) -> None:
     found = explore(
         start=[None],
         inputs=lambda _: ACTIONS,
@@ -319,3 +320,4 @@ def test_every_path_of_the_reducer_over_two_runs() -> None:
     legal = 2 * 2 * 5
     assert found.transitions == legal + 2 * 2 * 2 * (legal // 2) + 2 * 2 * 3 * (1 + 2 * 2)
     assert found.refusals == len(found.parents) * len(ACTIONS) - found.transitions
+    record_property("explored", found.summary("run record, two runs"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TypeAlias
@@ -201,7 +201,7 @@ def a_child_ends_nothing(before: Joined, input: Input, after: Joined) -> bool:
     return not (isinstance(input, AgentEvent) and input.sub_agent) or after.run == before.run
 
 
-def test_run_process_and_decisions_joined() -> None:
+def test_run_process_and_decisions_joined(record_property: Callable[[str, object], None]) -> None:
     found = explore(
         start=[Joined(RunLifecycleState("run_1"), ProcessState(last_active=0.0))],
         inputs=inputs,
@@ -232,3 +232,4 @@ def test_run_process_and_decisions_joined() -> None:
     assert {state.run.done_reason for state in found.parents if state.run.status is DONE} == {
         "natural", "behavior_requested", "cancelled", "error", "stopped:timeout"
     }  # fmt: skip
+    record_property("explored", found.summary("run x process x decisions"))

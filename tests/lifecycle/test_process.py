@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import msgspec
@@ -241,7 +241,7 @@ def walk(axis: str) -> Exploration[ProcessState, Given]:
     )
 
 
-def test_every_path_of_the_lifecycle_is_in_its_table() -> None:
+def test_every_path_of_the_lifecycle_is_in_its_table(record_property: Callable[[str, object], None]) -> None:
     found = walk("lifecycle")
     check_table(found, LIFECYCLE)
     assert found.refusals == 0
@@ -250,6 +250,7 @@ def test_every_path_of_the_lifecycle_is_in_its_table() -> None:
     # All of them at two times.
     resting = len((Lifecycle.SPAWNING, Lifecycle.IDLE, Lifecycle.KILLED))
     assert len(found.parents) == 2 * (4 * (2**2 * 3) - 1 + resting)
+    record_property("explored", found.summary("process"))
 
 
 def test_every_path_of_the_substate_is_in_its_table() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
 import msgspec
@@ -69,7 +70,7 @@ def test_the_table_and_the_successor_relation_are_the_same() -> None:
         assert before.can_transition_to(after) == (before is after or (before, after) in shown)
 
 
-def test_every_path_of_the_machine() -> None:
+def test_every_path_of_the_machine(record_property: Callable[[str, object], None]) -> None:
     found = explore(
         start=[RunLifecycleState("run_1")],
         inputs=lambda _: INPUTS,
@@ -86,6 +87,7 @@ def test_every_path_of_the_machine() -> None:
     assert found.stuck(lambda state: state.status is RunStatus.DONE) == []
     # The start, running and waiting again with a time, and one state for each done_reason.
     assert len(found.parents) == 1 + 2 + len({reason.to_run_status()[1] for reason in ENDS})
+    record_property("explored", found.summary("run"))
 
 
 @pytest.mark.parametrize(

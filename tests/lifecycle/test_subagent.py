@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -134,7 +134,7 @@ STEP_LAWS: Final = {
 }
 
 
-def test_the_walk_of_every_path_keeps_the_laws_and_is_the_table() -> None:
+def test_the_walk_of_every_path_keeps_the_laws_and_is_the_table(record_property: Callable[[str, object], None]) -> None:
     found = explore(
         start=[Walked(queued())],
         inputs=every_input,
@@ -146,6 +146,7 @@ def test_the_walk_of_every_path_keeps_the_laws_and_is_the_table() -> None:
     )
     check_table(found, MACHINE)
     assert found.stuck(lambda walked: walked.child.is_terminal) == []
+    record_property("explored", found.summary("subagent"))
 
 
 def test_every_running_child_can_be_left_by_the_clock_alone() -> None:

@@ -99,8 +99,9 @@ def test_a_clean_end_without_an_answer_fails_where_we_own_the_text(
     assert (record.state, record.error_kind) == (TurnState.FAILED, "empty_answer")
 
 
-def test_an_answer_before_the_last_tool_result_is_no_answer() -> None:
-    record = only(started(), RUNNING, ANSWER, CALL, RESULT, done(NATURAL_END))
+@pytest.mark.parametrize("events", [(ANSWER, CALL, RESULT), (CALL, ANSWER, RESULT)])
+def test_an_answer_before_the_last_tool_result_is_no_answer(events: tuple[Payload, ...]) -> None:
+    record = only(started(), RUNNING, *events, done(NATURAL_END))
     assert record.state is TurnState.PARTIAL_FAILED
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -208,7 +208,7 @@ STEP_LAWS: Final = {
 MOVES: Final = {(edge.source, edge.target) for edge in STEP_MACHINE.edges}
 
 
-def walk(specs: Iterable[WorkflowSpec]) -> None:
+def walk(specs: Iterable[WorkflowSpec]) -> Exploration[Walked, Move]:
     """Walk all paths of all plans, and hold what was seen against both tables."""
     moves: set[tuple[StepState, StepState]] = set()
 
@@ -229,6 +229,7 @@ def walk(specs: Iterable[WorkflowSpec]) -> None:
     check_table(found, MACHINE)
     assert moves == MOVES
     assert found.stuck(lambda at: at.record.is_terminal) == []
+    return found
 
 
 def is_drawn_once(spec: WorkflowSpec) -> bool:
@@ -238,19 +239,19 @@ def is_drawn_once(spec: WorkflowSpec) -> bool:
     return points_back and all(step.required for step in spec.steps[:-1])
 
 
-def test_every_path_of_every_small_plan_keeps_the_laws() -> None:
+def test_every_path_of_every_small_plan_keeps_the_laws(record_property: Callable[[str, object], None]) -> None:
     tight = [
         plan(one("a"), one("b"), max_concurrency=1),
         plan(one("a", writes=("src",)), one("b", writes=("src/x",))),
     ]
     small = [*plans_of(1), *plans_of(2), *filter(is_drawn_once, plans_of(3))]
-    walk([*tight, *small])
+    record_property("explored", walk([*tight, *small]).summary("workflow, small plans"))
 
 
 @pytest.mark.deep
 @pytest.mark.timeout(600)
-def test_every_path_of_every_plan_of_three_steps_keeps_the_laws() -> None:
-    walk(plans_of(3))
+def test_every_path_of_every_plan_of_three_steps(record_property: Callable[[str, object], None]) -> None:
+    record_property("explored", walk(plans_of(3)).summary("workflow, every plan of three steps"))
 
 
 def play(spec: WorkflowSpec, *inputs: WorkflowInput, now: datetime = NOW) -> WorkflowRecord:
