@@ -14,22 +14,25 @@ from itertools import cycle, islice
 from statistics import median
 from typing import Any, Final, NamedTuple
 
-from interlock.lifecycle import process
+from interlock.lifecycle import process, run, subagent, task, toolcall
 from interlock.lifecycle.closing import Ending, closing_batch
 from interlock.lifecycle.process import AgentEvent, AgentEventType, ProcessState
+from interlock.lifecycle.task import TaskEventType
+from interlock.lifecycle.toolcall import CallKey, Decide, Start, Succeed, Suspend, ToolCallState
 from interlock.lifecycle.turns import TurnFold, fold_turns
-from interlock.testing.scribe import Scribe
-from interlock.vocabulary.audit import ProviderUsage, RunState, TurnStarted
+from interlock.testing.scribe import EPOCH, Scribe
+from interlock.vocabulary.audit import DecisionAction, ProviderUsage, RunState, ToolCallDecided, TurnStarted
 from interlock.vocabulary.codec import decode_event, encode_event
 from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata, ToolCall, ToolResult, UserMessage
 from interlock.vocabulary.events import Event
-from interlock.vocabulary.ids import CallId, RunId
+from interlock.vocabulary.ids import CallId, RunId, SessionId, SubagentId, TurnId
 from interlock.vocabulary.run import NATURAL_END, RunStatus
-from interlock.vocabulary.states import DriverKind
+from interlock.vocabulary.states import DriverKind, TurnState
 
 ROUNDS: Final = 5
 FOLDED: Final = 100_000
 SAMPLE: Final = 20_000
+YES: Final = ToolCallDecided(target_id="c", action=DecisionAction.RESUME)
 
 
 class Case(NamedTuple):
@@ -98,6 +101,69 @@ def cases(events: list[Event]) -> Iterator[Case]:
     kinds = [*islice(cycle(["thinking", "tool_use", "tool_result", "text_delta", "done"]), SAMPLE)]
     given = [AgentEvent(AgentEventType(kind), tool_use_id="t") for kind in kinds]
     yield Case("process: step", SAMPLE, lambda: step_process(given), lambda: plain_process(kinds))
+    for name, lap in LAPS.items():
+        length, laps = lap(), SAMPLE // lap()
+        yield Case(f"{name}: step", laps * length, repeat(lap, laps), repeat(plain_lap(length), laps))
+
+
+def repeat(lap: Callable[[], int], laps: int) -> Callable[[], object]:
+    return lambda: [lap() for _ in range(laps)]
+
+
+def plain_lap(length: int) -> Callable[[], int]:
+    """A machine as a dict of dicts would be: look up, copy, change."""
+    table = {place: {"go": place + 1} for place in range(length)}
+
+    def lap() -> int:
+        state: dict[str, Any] = {"at": 0, "id": "x", "reason": None, "updated_at": 0}
+        for now in range(length):
+            state = {**state, "at": table[state["at"]]["go"], "updated_at": now}
+        return length
+
+    return lap
+
+
+# One life of each machine, by its usual path. Each returns how many steps it took.
+
+
+def lap_run() -> int:
+    state = run.RunLifecycleState("run_1")
+    path: list[run.RunInput] = [run.Suspended(), run.Resumed(), run.Ended(NATURAL_END)]
+    for given in path:
+        state, _ = run.step(state, given, 0)
+    return len(path)
+
+
+def lap_toolcall() -> int:
+    call = ToolCallState(CallKey(TurnId("t"), CallId("c")), "tool")
+    path: list[toolcall.ToolCallInput] = [Start(), Suspend(), Decide(YES), Start(), Succeed()]
+    for given in path:
+        call, _ = toolcall.step(call, given)
+    return len(path)
+
+
+def lap_subagent() -> int:
+    child = subagent.queue_child(SubagentId("sub_1"), agent="a", task="t", model_visible=True)
+    child, _ = subagent.step(child, subagent.Start(SessionId("ses_1")), EPOCH)
+    subagent.step(child, subagent.ChildFinished(child.fact.attempt, "done"), EPOCH)
+    return 2
+
+
+def lap_task() -> int:
+    state, turn = task.TaskState(), TurnId("t")
+    path: list[task.TaskInput] = [
+        task.TaskEvent(TaskEventType.PROMPT_ACCEPTED, 1, turn),
+        task.TaskEvent(TaskEventType.TURN_STARTED, 2, turn),
+        task.TaskEvent(TaskEventType.TURN_WAITING, 3, turn),
+        task.TaskEvent(TaskEventType.TURN_RESUMED, 4, turn),
+        task.TurnEnded(5, turn, TurnState.COMPLETED),
+    ]
+    for given in path:
+        state, _ = task.step(state, given, 0.0)
+    return len(path)
+
+
+LAPS: Final = {"run": lap_run, "toolcall": lap_toolcall, "subagent": lap_subagent, "task": lap_task}
 
 
 def next_event_cost(events: list[Event], after: int) -> float:
