@@ -15,10 +15,10 @@ from interlock.lifecycle.approvals import (
     Output,
     Persist,
     StartCall,
-    ToolCalls,
     open_suspended,
 )
 from interlock.lifecycle.closing import Ending, closing_batch
+from interlock.lifecycle.decisions import ToolCalls
 from interlock.lifecycle.joins import run_input
 from interlock.lifecycle.run import Ended, RunLifecycleState
 from interlock.lifecycle.toolcall import CallKey, EndKind

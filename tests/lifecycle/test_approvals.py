@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from interlock.lifecycle import approvals
 from interlock.lifecycle.approvals import (
-    MAX_EARLY_DECISIONS,
     CallDecided,
     CallFinished,
     CallRequested,
@@ -24,11 +23,10 @@ from interlock.lifecycle.approvals import (
     DecisionRejected,
     Output,
     Persist,
-    RejectReason,
     StartCall,
     TimerFired,
-    ToolCalls,
 )
+from interlock.lifecycle.decisions import MAX_EARLY_DECISIONS, RejectReason, ToolCalls, evolve
 from interlock.lifecycle.toolcall import CallKey, EndKind, Execute, ToolCallState
 from interlock.testing.explore import Exploration, explore
 from interlock.vocabulary.audit import (
@@ -421,7 +419,7 @@ def kinds(outputs: Sequence[Output]) -> list[str]:
 
 def fold(log: Sequence[Payload], state: ToolCalls = EMPTY) -> ToolCalls:
     for record in log:
-        state = approvals.evolve(state, record)
+        state = evolve(state, record)
     return state
 
 

@@ -20,11 +20,14 @@ from interlock.vocabulary.states import DriverKind
 
 INTRODUCTION: Final = """\
 Interlock watches coding agents and never claims more than it can prove.
-This early version starts no agent yet. Below, scripted histories of one turn each are folded by the real classifier,
-the one that every later surface will ask. `interlock machines turn` prints the table that it runs.
+
+This early version starts no agent yet. Below, scripted histories of one turn
+each are folded by the real classifier, the one that every later surface asks.
+`interlock machines turn` prints the table that it runs.
 """
 CLOSING_WORDS: Final = """\
-PROOF names the events that decided, by type and sequence number. A turn that cannot be proven is left open."""
+PROOF names the events that decided, by type and sequence number.
+A turn whose end cannot be proven is left open."""
 
 RUN: Final = RunId("run_demo")
 BEGIN: Final = (

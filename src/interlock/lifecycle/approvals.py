@@ -4,8 +4,7 @@ Laws:
 1. One result a call, whatever comes in whatever order. A result or suspension that comes too late is an anomaly.
 2. The state is a fold: `evolve` over what `step` persisted gives the same calls, only `running` is not in the log.
 3. A decision is persisted before anything is done about it: `Persist(ToolCallDecided)` precedes its `Execute`.
-4. A decision is used once. It matches a call id, else a suspension id, else a pending id; of several occurrences of a
-   call id, the latest suspended one. A repeat changes nothing; a second one that says otherwise is rejected, as data.
+4. A decision is used once, for the call that `decisions` says it is good for; otherwise it is rejected, as data.
 5. An early approval waits, bounded, for the question it answers. An early denial ends its call before it can start.
 6. A cancel gives exactly one error result, and the tool never runs.
 7. What may have begun before a crash is never run again: `settle_orphans` ends it. Suspended calls keep waiting.
@@ -14,48 +13,31 @@ Laws:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
-from typing import Final, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from interlock.lifecycle import toolcall
-from interlock.lifecycle.toolcall import CallKey, Decide, EndKind, Execute, Start, Suspend, ToolCallState
-from interlock.vocabulary.audit import Anomaly, DecisionAction, SuspensionTicket, ToolCallDecided, ToolCallSuspended
+from interlock.lifecycle.decisions import (
+    RejectReason,
+    ToolCalls,
+    Verdict,
+    agree,
+    early_denial,
+    evolve,
+    is_suspended,
+    judge,
+    put,
+    target_of,
+)
+from interlock.lifecycle.toolcall import CallKey, EndKind, Execute, Start, Suspend, ToolCallState
+from interlock.vocabulary.audit import Anomaly, SuspensionTicket, ToolCallDecided, ToolCallSuspended
 from interlock.vocabulary.conversation import ToolCall, ToolError, ToolResult
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.ids import CallId, TurnId
-from interlock.vocabulary.registry import Json, Payload
+from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import ToolCallStatus
-
-MAX_EARLY_DECISIONS: Final = 64
-"""More early decisions than this are rejected, newest first: whoever floods a turn cannot push out an honest answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class UsedDecision:
-    """A decision, complete, with the call that it was used for."""
-
-    key: CallKey
-    decision: ToolCallDecided
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCalls:
-    """Every call of a turn, oldest first; early decisions that wait for their question; decisions already used."""
-
-    turn_id: TurnId
-    calls: tuple[ToolCallState, ...] = ()
-    early: tuple[ToolCallDecided, ...] = field(default=(), hash=False)
-    used: tuple[UsedDecision, ...] = field(default=(), hash=False)
-
-    def find(self, key: CallKey) -> ToolCallState | None:
-        return next((call for call in reversed(self.calls) if call.key == key), None)
-
-    def latest(self, call_id: CallId) -> ToolCallState | None:
-        """The last occurrence of a call id: what an agent means that knows nothing of occurrences."""
-        return next((call for call in reversed(self.calls) if call.key.call_id == call_id), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +89,6 @@ class TimerFired:
 
 
 CallsInput: TypeAlias = CallRequested | StartCall | CallSuspended | CallDecided | CallFinished | TimerFired
-
-
-class RejectReason(StrEnum):
-    """Why a decision has no effect."""
-
-    WRONG_TURN = "wrong_turn"
-    ALREADY_DECIDED = "already_decided"
-    ALREADY_ENDED = "already_ended"
-    AMBIGUOUS_TARGET = "ambiguous_target"
-    DECISION_ID_NEEDED = "decision_id_needed"
-    TOO_MANY_EARLY = "too_many_early"
 
 
 Record: TypeAlias = ToolCall | ToolCallSuspended | ToolCallDecided | ToolResult | Anomaly
@@ -184,7 +155,7 @@ def _start(state: ToolCalls, key: CallKey) -> Stepped:
     if call is None or call.status is not ToolCallStatus.NEW:
         raise ContractError(f"toolcall: {key} cannot start: {'no such call' if call is None else call.status.value}")
     call, outputs = toolcall.step(call, Start())
-    return _put(state, call), outputs
+    return put(state, call), outputs
 
 
 def _suspended(state: ToolCalls, asked: CallSuspended) -> Stepped:
@@ -205,13 +176,13 @@ def _suspended(state: ToolCalls, asked: CallSuspended) -> Stepped:
 def _decided(state: ToolCalls, decision: ToolCallDecided, turn_id: TurnId | None) -> Stepped:
     if turn_id is not None and turn_id != state.turn_id:
         return state, (DecisionRejected(decision, RejectReason.WRONG_TURN),)
-    call = _target(state, decision.target_id)
-    match _judge(state, decision, call):
+    call = target_of(state, decision.target_id)
+    match judge(state, decision, call):
         case RejectReason() as reason:
             return state, (DecisionRejected(decision, reason),)
-        case _Verdict.REPEATED:
+        case Verdict.REPEATED:
             return state, ()
-        case _Verdict.EARLY:
+        case Verdict.EARLY:
             so_far = _persist(state, decision)
             return so_far if call is None else _deny_early(so_far, call.key)
         case ToolCallState() as waiting:
@@ -246,14 +217,14 @@ def _go_on(so_far: Stepped, key: CallKey) -> Stepped:
         state, more = _persist(state, result)
         return state, outputs + more
     call, runs = toolcall.step(call, Start())
-    return _put(state, call), outputs + runs
+    return put(state, call), outputs + runs
 
 
 def _deny_early(so_far: Stepped, key: CallKey) -> Stepped:
     """End a call that was denied before it could start or ask."""
     state, outputs = so_far
     call = state.find(key)
-    denial = _early_denial(state, key)
+    denial = early_denial(state, key)
     if call is None or call.status is not ToolCallStatus.NEW or denial is None:
         return so_far
     state, more = _persist(state, toolcall.denied(key, denial))
@@ -266,152 +237,8 @@ def _persist(state: ToolCalls, record: Record) -> Stepped:
     now_used = [used.decision for used in following.used[len(state.used) :]]
     lost = [early for early in state.early if early not in following.early]
     reason = RejectReason.ALREADY_DECIDED if now_used else RejectReason.ALREADY_ENDED
-    rejected = (DecisionRejected(early, reason) for early in lost if not any(_agree(early, used) for used in now_used))
+    rejected = (DecisionRejected(early, reason) for early in lost if not any(agree(early, used) for used in now_used))
     return following, (Persist(record), *rejected)
-
-
-def evolve(state: ToolCalls, record: Payload) -> ToolCalls:
-    """Fold one record of the turn's log. Total: what does not fit, and every other type, changes nothing."""
-    match record:
-        case ToolCall(call_id=call_id, name=name, args=args, occurrence=occurrence):
-            key = CallKey(state.turn_id, call_id, occurrence)
-            if state.find(key) is not None:
-                return state
-            return replace(state, calls=(*state.calls, ToolCallState(key, name, args)))
-        case ToolCallSuspended(call_id=call_id, occurrence=occurrence):
-            call = state.find(CallKey(state.turn_id, call_id, occurrence))
-            if call is None or not call.can(Suspend):
-                return state
-            call, _ = toolcall.step(call, Suspend(record.ticket, record.deadline_at))
-            return _answer_early(_put(state, call), call)
-        case ToolCallDecided():
-            match _judge(state, record, _target(state, record.target_id)):
-                case ToolCallState() as waiting:
-                    return _use(state, waiting, record)
-                case _Verdict.EARLY:
-                    return replace(state, early=(*state.early, record))
-                case _:
-                    return state
-        case ToolResult(call_id=call_id, occurrence=occurrence):
-            call = state.find(CallKey(state.turn_id, call_id, occurrence))
-            if call is None or not call.is_open:
-                return state
-            call = toolcall.finish(call, record)
-            return _let_go(_put(state, call), call)
-        case _:
-            return state
-
-
-def _put(state: ToolCalls, call: ToolCallState) -> ToolCalls:
-    return replace(state, calls=tuple(call if other.key == call.key else other for other in state.calls))
-
-
-def _use(state: ToolCalls, call: ToolCallState, decision: ToolCallDecided) -> ToolCalls:
-    decision = toolcall.complete_decision(call, decision)
-    call, _ = toolcall.step(call, Decide(decision))
-    return replace(_put(state, call), used=(*state.used, UsedDecision(call.key, decision)))
-
-
-def _answer_early(state: ToolCalls, call: ToolCallState) -> ToolCalls:
-    """Use the first early decision for a call that asks its question now; the others for it are spent."""
-    mine = tuple(early for early in state.early if _is_for(state, early, call.key))
-    if not mine:
-        return state
-    rest = tuple(early for early in state.early if early not in mine)
-    return _use(replace(state, early=rest), call, mine[0])
-
-
-def _let_go(state: ToolCalls, call: ToolCallState) -> ToolCalls:
-    """Drop early decisions that no open call can use any more, lest a reused id finds them; use a denial come true."""
-    if call.status is ToolCallStatus.CANCELLED and (denial := _early_denial(state, call.key)) is not None:
-        used = UsedDecision(call.key, toolcall.complete_decision(call, denial))
-        rest = tuple(early for early in state.early if early is not denial)
-        state = replace(state, early=rest, used=(*state.used, used))
-    return replace(state, early=tuple(early for early in state.early if not _is_over(state, early)))
-
-
-def _is_over(state: ToolCalls, early: ToolCallDecided) -> bool:
-    named = _named(state, early.target_id)
-    return bool(named) and not any(call.is_open for call in named)
-
-
-class _Verdict(StrEnum):
-    EARLY = "early"
-    REPEATED = "repeated"
-
-
-def _judge(
-    state: ToolCalls, decision: ToolCallDecided, call: ToolCallState | None
-) -> ToolCallState | _Verdict | RejectReason:
-    """Say what a decision is good for: the suspended call that it decides, or why it decides none."""
-    before = _used_before(state, decision, call)
-    if before is not None:
-        if call is not None and _is_suspended(call) and not decision.decision_id.strip():
-            return RejectReason.DECISION_ID_NEEDED  # a repeat, or the answer to a second question: only an id can tell
-        return _Verdict.REPEATED if _agree(before, decision) else RejectReason.ALREADY_DECIDED
-    if call is None or (call.is_open and not _is_suspended(call) and call.decision is None):
-        return _judge_early(state, decision)
-    if _is_suspended(call):
-        asking = {other.key.call_id for other in _named(state, decision.target_id) if _is_suspended(other)}
-        return call if len(asking) == 1 else RejectReason.AMBIGUOUS_TARGET
-    if call.decision is not None and _agree(call.decision, decision):
-        return _Verdict.REPEATED
-    return RejectReason.ALREADY_DECIDED if call.is_open else RejectReason.ALREADY_ENDED
-
-
-def _judge_early(state: ToolCalls, decision: ToolCallDecided) -> _Verdict | RejectReason:
-    for early in state.early:
-        if early.target_id == decision.target_id:
-            return _Verdict.REPEATED if _agree(early, decision) else RejectReason.ALREADY_DECIDED
-    return _Verdict.EARLY if len(state.early) < MAX_EARLY_DECISIONS else RejectReason.TOO_MANY_EARLY
-
-
-def _used_before(state: ToolCalls, decision: ToolCallDecided, call: ToolCallState | None) -> ToolCallDecided | None:
-    """The decision that this one may repeat. A target that no call bears any more names a question of the past."""
-    for used in reversed(state.used):
-        is_same_target = used.decision.target_id == decision.target_id
-        if call is None:
-            if is_same_target:
-                return used.decision
-        elif used.decision.decision_id == toolcall.complete_decision(call, decision).decision_id and (
-            is_same_target or used.key == call.key
-        ):
-            return used.decision
-    return None
-
-
-def _agree(one: ToolCallDecided, other: ToolCallDecided) -> bool:
-    is_yes = one.action is DecisionAction.RESUME
-    results = [is_yes if decision.result is None else decision.result for decision in (one, other)]
-    return one.action is other.action and results[0] == results[1]
-
-
-def _early_denial(state: ToolCalls, key: CallKey) -> ToolCallDecided | None:
-    is_no = DecisionAction.CANCEL
-    return next((early for early in state.early if early.action is is_no and _is_for(state, early, key)), None)
-
-
-def _is_suspended(call: ToolCallState) -> bool:
-    return call.status is ToolCallStatus.SUSPENDED
-
-
-def _named(state: ToolCalls, target_id: str) -> tuple[ToolCallState, ...]:
-    """The calls that bear a name. A call id comes first, so that no ticket can take over the answer to another call."""
-    names: tuple[Callable[[ToolCallState], str | None], ...] = (
-        lambda call: call.key.call_id,
-        lambda call: None if call.ticket is None else call.ticket.suspension.id,
-        lambda call: None if call.ticket is None else call.ticket.pending.id,
-    )
-    return next(filter(None, (tuple(c for c in state.calls if name(c) == target_id) for name in names)), ())
-
-
-def _is_for(state: ToolCalls, decision: ToolCallDecided, key: CallKey) -> bool:
-    return any(call.key == key for call in _named(state, decision.target_id))
-
-
-def _target(state: ToolCalls, target_id: str) -> ToolCallState | None:
-    """The latest suspended call that bears the name, else the latest open one, else the latest."""
-    return max(reversed(_named(state, target_id)), key=lambda c: (_is_suspended(c), c.is_open), default=None)
 
 
 def _end_each(state: ToolCalls, results: Iterable[ToolResult]) -> Stepped:
@@ -437,7 +264,7 @@ def _orphaned(call: ToolCallState) -> ToolResult:
 
 def settle_orphans(state: ToolCalls) -> Stepped:
     """At start-up, end what a dead runtime left open, without running it. Suspended calls keep waiting for a person."""
-    orphans = [call for call in state.calls if call.is_open and not _is_suspended(call)]
+    orphans = [call for call in state.calls if call.is_open and not is_suspended(call)]
     return _end_each(state, (_orphaned(call) for call in orphans))
 
 
@@ -456,7 +283,7 @@ def settle_for_wall_clock(state: ToolCalls) -> Stepped:
 
 def open_suspended(state: ToolCalls) -> tuple[ToolCallState, ...]:
     """The calls that wait for a decision. While there is one, the run waits."""
-    return tuple(call for call in state.calls if _is_suspended(call))
+    return tuple(call for call in state.calls if is_suspended(call))
 
 
 def next_deadline(state: ToolCalls) -> datetime | None:
