@@ -15,19 +15,18 @@ from statistics import median
 from typing import Any, Final, NamedTuple
 
 from interlock.lifecycle import process, run, subagent, task, toolcall
-from interlock.lifecycle.closing import Ending, closing_batch
 from interlock.lifecycle.process import AgentEvent, AgentEventType, ProcessState
 from interlock.lifecycle.task import TaskEventType
 from interlock.lifecycle.toolcall import CallKey, Decide, Start, Succeed, Suspend, ToolCallState
 from interlock.lifecycle.turns import TurnFold, fold_turns
-from interlock.testing.scribe import EPOCH, Scribe
-from interlock.vocabulary.audit import DecisionAction, ProviderUsage, RunState, ToolCallDecided, TurnStarted
+from interlock.testing.histories import endless_history
+from interlock.testing.scribe import EPOCH
+from interlock.vocabulary.audit import DecisionAction, ToolCallDecided
 from interlock.vocabulary.codec import decode_event, encode_event
-from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata, ToolCall, ToolResult, UserMessage
 from interlock.vocabulary.events import Event
-from interlock.vocabulary.ids import CallId, RunId, SessionId, SubagentId, TurnId
-from interlock.vocabulary.run import NATURAL_END, RunStatus
-from interlock.vocabulary.states import DriverKind, TurnState
+from interlock.vocabulary.ids import CallId, SessionId, SubagentId, TurnId
+from interlock.vocabulary.run import NATURAL_END
+from interlock.vocabulary.states import TurnState
 
 ROUNDS: Final = 5
 FOLDED: Final = 100_000
@@ -45,7 +44,7 @@ class Case(NamedTuple):
 
 
 def main() -> None:
-    events = list(islice(history(), FOLDED))
+    events = list(islice(endless_history(), FOLDED))
     print(f"{'what':<34}{'a second':>12}{'plain dicts':>14}{'ratio':>8}")
     for case in cases(events):
         ours, plain = measure(case)
@@ -65,30 +64,6 @@ def timed(work: Callable[[], object]) -> float:
     begun = time.perf_counter()
     work()
     return time.perf_counter() - begun
-
-
-def history() -> Iterator[Event]:
-    """Turns of a coding agent without end: a prompt, four tool rounds with text and usage, an answer."""
-    scribe = Scribe("ses_bench")
-    for number in range(1 << 30):
-        turn, run = f"trn_{number}", RunId(f"run_{number}")
-        payloads = [
-            UserMessage(text="make the test pass"),
-            TurnStarted(driver=DriverKind.STREAM),
-            RunState(run_id=run, status=RunStatus.RUNNING),
-        ]
-        for call in range(4):
-            call_id = CallId(f"call_{call}")
-            payloads += [
-                AssistantMessage(text="I will look at the file.", metadata=MessageMetadata(intermediate=True)),
-                ToolCall(call_id=call_id, name="read", args={"path": "src/module.py", "limit": 200}),
-                ToolResult(call_id=call_id, ok=True, output="def answer() -> int:\n    return 42\n" * 4),
-                ProviderUsage(model="m", input_tokens=1200, output_tokens=80),
-            ]
-        yield from scribe.write(*payloads, turn=turn)
-        (facts,) = fold_turns(scribe.events[-len(payloads) :]).turns.values()
-        ending = Ending(run_id=run, reason=NATURAL_END, text="It returned the wrong number; fixed.")
-        yield from scribe.write(*closing_batch(facts, ending), turn=turn)
 
 
 def cases(events: list[Event]) -> Iterator[Case]:

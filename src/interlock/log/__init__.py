@@ -1,0 +1,1 @@
+"""The append-only log: durable truth, from which everything else is folded."""

@@ -1,0 +1,201 @@
+"""Who may write: one holder at a time, known by its process, and fenced by a token that only grows.
+
+Laws:
+1. The token is compared inside every commit, so a writer that lost the lease cannot append, whatever it believes.
+2. A lease is taken over without asking only from a holder that is provably dead: its machine is ours and was started
+   anew, or no process with its pid and start time lives in our boot and pid namespace.
+3. A holder that is provably alive keeps the lease, also against `force`. `force` is for when we cannot tell.
+4. Every take-over leaves a row in `maintenance` that names the old holder.
+
+The heartbeat is for people: it decides nothing, because a suspended laptop stops it as surely as a crash.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+import apsw
+import msgspec
+from msgspec import Struct
+
+from interlock.log.port import LogUnavailable
+from interlock.vocabulary.errors import Unreachable
+
+_PROC: Final = Path("/proc")
+# A dead process that nobody waited for, or that is just going away, writes no more.
+_GONE_STATES: Final = frozenset("ZXx")
+
+
+class Holder(Struct, frozen=True, kw_only=True):
+    """A process, told apart from every other on any machine at any time."""
+
+    pid: int
+    started: str
+    boot_id: str
+    pid_namespace: str
+    host: str
+    machine_id: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+
+class LeaseHeld(LogUnavailable):
+    """Another process may write, or it is not certain that it may not."""
+
+    def __init__(self, message: str, *, next_action: str, holder: Holder | None) -> None:
+        super().__init__(message, next_action=next_action)
+        self.holder = holder
+
+
+class LeaseLost(LogUnavailable):
+    """Another process has taken the lease; this one can append nothing more."""
+
+    def __init__(self) -> None:
+        super().__init__("another process has taken over the log", next_action="open the log again to write to it")
+
+
+class Life(StrEnum):
+    """What can be proven about a holder."""
+
+    ALIVE = "alive"
+    DEAD = "dead"
+    UNKNOWN = "unknown"
+
+
+def this_process() -> Holder:
+    """The holder that we would be."""
+    started = process_start(os.getpid())
+    assert started is not None, "we live"
+    return Holder(
+        pid=os.getpid(),
+        started=started,
+        boot_id=_read(_PROC / "sys/kernel/random/boot_id") or _output("sysctl", "-n", "kern.bootsessionuuid"),
+        pid_namespace=_namespace(),
+        host=os.uname().nodename,
+        machine_id=_read(Path("/etc/machine-id")),
+    )
+
+
+def judge(holder: Holder, here: Holder) -> Life:
+    """Say what this process can prove about another."""
+    if (holder.host, holder.machine_id) != (here.host, here.machine_id):
+        return Life.UNKNOWN
+    if holder.boot_id != here.boot_id:
+        return Life.DEAD
+    if holder.pid_namespace != here.pid_namespace:
+        return Life.UNKNOWN
+    try:
+        return Life.ALIVE if process_start(holder.pid) == holder.started else Life.DEAD
+    except Unreachable:
+        return Life.UNKNOWN
+
+
+def process_start(pid: int) -> str | None:
+    """When a process began, as its system spells it; None if there is none. Raises `Unreachable` if it is hidden."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return None
+    except PermissionError:
+        pass  # somebody else's, but there
+    try:
+        # The name of the program, in parentheses, may itself hold blanks and parentheses.
+        fields = (_PROC / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        state, started = fields[0], fields[19]
+    except (OSError, IndexError) as error:
+        if (_PROC / "self" / "stat").exists():
+            raise Unreachable(f"process {pid} is there, but cannot be looked at") from error
+        state, _, started = _output("ps", "-o", "stat=,lstart=", "-p", str(pid)).partition(" ")
+        if not started:
+            raise Unreachable(f"process {pid} is there, but ps does not show it") from error
+    return None if state[0] in _GONE_STATES else started.strip()
+
+
+def take(connection: apsw.Connection, here: Holder, now_unix_ms: int, *, force: bool = False) -> int:
+    """Take the lease and return its token, or raise `LeaseHeld`. Call it inside a transaction."""
+    ((token, spelled, heartbeat_unix_ms),) = connection.execute("SELECT token, holder, heartbeat_unix_ms FROM lease")
+    if spelled:
+        holder = _decode_holder(str(spelled))
+        life = judge(holder, here) if holder else Life.UNKNOWN
+        if life is Life.ALIVE or (life is Life.UNKNOWN and not force):
+            raise _held(holder, life, (now_unix_ms - int(str(heartbeat_unix_ms))) / 1000)
+        action = "lease_taken_over" if life is Life.DEAD else "lease_forced"
+        details = {"token": token, "from": spelled, "last_heartbeat_unix_ms": heartbeat_unix_ms, "by": str(here)}
+        note(connection, now_unix_ms, action, json.dumps(details))
+    connection.execute(
+        "UPDATE lease SET token = token + 1, holder = ?, heartbeat_unix_ms = ?",
+        (msgspec.json.encode(here).decode(), now_unix_ms),
+    )
+    return int(str(token)) + 1
+
+
+def check(connection: apsw.Connection, token: int) -> None:
+    """Raise `LeaseLost` unless the lease is still ours. Call it inside every transaction that writes."""
+    if connection.execute("SELECT token FROM lease").fetchall() != [(token,)]:
+        raise LeaseLost
+
+
+def beat(connection: apsw.Connection, now_unix_ms: int) -> None:
+    connection.execute("UPDATE lease SET heartbeat_unix_ms = ?", (now_unix_ms,))
+
+
+def let_go(connection: apsw.Connection) -> None:
+    connection.execute("UPDATE lease SET holder = ''")
+
+
+def note(connection: apsw.Connection, now_unix_ms: int, action: str, details: str) -> None:
+    """Leave a record of something done to the log as a whole. `details` is JSON."""
+    connection.execute(
+        "INSERT INTO maintenance (at_unix_ms, action, details) VALUES (?, ?, ?)", (now_unix_ms, action, details)
+    )
+
+
+def _held(holder: Holder | None, life: Life, heartbeat_age_seconds: float) -> LeaseHeld:
+    who = str(holder) if holder else "a holder whose name cannot be read"
+    seen = f"last heartbeat {heartbeat_age_seconds:.0f} s ago"
+    if life is Life.ALIVE:
+        return LeaseHeld(
+            f"{who} is writing to this log ({seen})", next_action="use that one, or stop it first", holder=holder
+        )
+    return LeaseHeld(
+        f"{who} holds this log, and from here it cannot be told whether it lives ({seen})",
+        next_action="make sure that it is stopped, then open the log with force",
+        holder=holder,
+    )
+
+
+def _decode_holder(spelled: str) -> Holder | None:
+    try:
+        return msgspec.json.decode(spelled, type=Holder)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _namespace() -> str:
+    try:
+        return str((_PROC / "self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _output(*command: str) -> str:
+    try:
+        # A start time must be spelled the same for every reader, whatever their language and time zone.
+        plain = {**os.environ, "LC_ALL": "C", "TZ": "UTC0"}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False, env=plain)
+        return done.stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
