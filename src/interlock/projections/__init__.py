@@ -1,0 +1,1 @@
+"""Folds over the log: pure functions of events, one file a question."""

@@ -1,0 +1,209 @@
+"""Checks of turns: is every end recorded as the contract wants it, and does nothing claim more than it can prove."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import pairwise
+from typing import Final
+
+from interlock.lifecycle.turn import Basis, Finding, FindingKind, is_clean_end
+from interlock.log.port import LogDamage
+from interlock.projections.checks.case import Case, Check, CheckId, Issue, failure, judged, look_at, of_type, warning
+from interlock.projections.dossier import Dossier
+from interlock.vocabulary.actions import decide
+from interlock.vocabulary.audit import (
+    ProcessEvent,
+    ProcessEventKind,
+    ToolCallDecided,
+    ToolCallSuspended,
+    TurnFailed,
+    TurnStarted,
+)
+from interlock.vocabulary.conversation import ToolResult, UserMessage
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.ids import CallId
+from interlock.vocabulary.states import DriverKind, TurnState
+
+SILENT_AFTER: Final = timedelta(seconds=300)
+
+_GRAVE: Final = frozenset({FindingKind.STATES_DISAGREE, FindingKind.FAILURE_NOT_RECORDED})
+# What a run that ended cleanly may still have failed of.
+_CLEAN_END_FAILURES: Final = frozenset({"empty_answer", "unpaired_tool_call"})
+
+
+def check_turn_evidence(case: Case) -> Check:
+    """All that is recorded of a turn agrees, belongs to it, came in time, and nothing of it is damaged."""
+    issues = [issue for turn in case.turns for issue in (*_finding_issues(turn), *_damage_issues(case, turn))]
+    passed = f"{len(case.turns)} turns, no evidence against any"
+    return judged(CheckId.TURN_EVIDENCE, issues, applies=bool(case.turns), passed=passed)
+
+
+def _finding_issues(turn: Dossier) -> Iterator[Issue]:
+    found: dict[FindingKind, list[Finding]] = defaultdict(list)
+    for finding in (*turn.record.findings, *(refused.finding for refused in turn.refused)):
+        found[finding.kind].append(finding)
+    found.pop(FindingKind.UNPAIRED_TOOL_CALLS, None)  # `tool_pairing` says it, call by call
+    for kind, findings in found.items():
+        make = failure if kind in _GRAVE else warning
+        times = f" ({len(findings)} times)" if len(findings) > 1 else ""
+        message = f"turn {turn.turn_id}: {findings[0].message}{times}"
+        seqs = {finding.seq for finding in findings}
+        events = [event for event in (*turn.counted, *(r.event for r in turn.refused)) if event.seq in seqs]
+        yield make(kind.value, message, events, turn_id=turn.turn_id, next_actions=look_at(turn))
+
+
+def _damage_issues(case: Case, turn: Dossier) -> Iterator[Issue]:
+    """A turn that is read across damage may have ended otherwise than what is left of it says."""
+    for damage in case.damage:
+        if _touches(damage, turn):
+            message = f"turn {turn.turn_id} is read as {turn.state.value} across a part of the log that is damaged"
+            yield failure("read_across_damage", message, turn_id=turn.turn_id, next_actions=look_at(turn))
+            return
+
+
+def _touches(damage: LogDamage, turn: Dossier) -> bool:
+    if damage.first_seq is None or turn.record.first_seq is None:
+        return damage.first_seq is None
+    last = damage.first_seq if damage.last_seq is None else damage.last_seq
+    # The end of an open turn may be in what is lost after it.
+    end = turn.record.last_seq if turn.state.is_terminal else None
+    return last >= turn.record.first_seq and (end is None or damage.first_seq <= end)
+
+
+def check_turn_completion(case: Case) -> Check:
+    """Every turn has a prompt, an owner and an end, or is still at work."""
+    issues = [issue for turn in case.turns for issue in (*_opening_issues(turn), *_open_issues(case, turn))]
+    overlaps = (
+        _overlap_issue(turn, following)
+        for turn, following in pairwise(case.turns)
+        if turn.state in (TurnState.RUNNING, TurnState.WAITING) and turn.key[0] == following.key[0]
+    )
+    passed = "every turn has ended, or is at work"
+    return judged(CheckId.TURN_COMPLETION, [*issues, *overlaps], applies=bool(case.turns), passed=passed)
+
+
+def _opening_issues(turn: Dossier) -> Iterator[Issue]:
+    types = {type(event.data) for event in turn.counted}
+    first = turn.counted[:1]
+    if UserMessage not in types and turn.facts.driver is not DriverKind.TERMINAL:
+        message = f"turn {turn.turn_id} has no prompt"
+        yield warning("turn_without_prompt", message, first, turn_id=turn.turn_id, next_actions=look_at(turn))
+    if turn.facts.basis is Basis.RUN_EVENTS and TurnStarted not in types:
+        message = f"nobody recorded that they took turn {turn.turn_id}"
+        yield warning("owner_not_recorded", message, first, turn_id=turn.turn_id, next_actions=look_at(turn))
+
+
+def _open_issues(case: Case, turn: Dossier) -> Iterator[Issue]:
+    if turn.state.is_terminal:
+        return
+    name, last, actions = turn.turn_id, turn.counted[-1:], turn.record.next_actions or look_at(turn)
+    if turn.facts.failure is not None:
+        message = f"turn {name} has a failure record, and its run never ended"
+        yield failure("end_not_recorded", message, last, turn_id=name, next_actions=actions)
+    if turn.state is TurnState.ABANDONED:
+        settles = turn.record.settles_as
+        is_idle = all(isinstance(event.data, UserMessage) for event in turn.counted)
+        what = "was accepted and nothing came of it" if is_idle else "has no end, and no owner lives"
+        message = f"turn {name} {what}; recovery will record it as {settles.value if settles else 'failed'}"
+        kind = "no_activity" if is_idle else "abandoned_turn"
+        yield warning(kind, message, last, turn_id=name, next_actions=actions)
+        return
+    exits = [event for event, data in of_type(case.events, ProcessEvent) if _ends(event, data, turn)]
+    if exits:
+        message = f"turn {name} is {turn.state.value}, and its process has exited"
+        yield failure("open_turn_of_dead_process", message, exits, turn_id=name, next_actions=actions)
+    if case.now is not None and turn.state is TurnState.RUNNING and case.now - last[0].ts >= SILENT_AFTER:
+        message = f"nothing was recorded of turn {name} for {(case.now - last[0].ts).total_seconds():.0f} s"
+        yield warning("silent_turn", message, last, turn_id=name, next_actions=actions)
+
+
+def _ends(event: Event, data: ProcessEvent, turn: Dossier) -> bool:
+    is_its = event.session_id == turn.key[0] and event.spawn_id == turn.facts.spawn_id
+    return is_its and event.spawn_id is not None and data.kind is ProcessEventKind.EXITED
+
+
+def _overlap_issue(turn: Dossier, following: Dossier) -> Issue:
+    message = f"turn {following.turn_id} began while turn {turn.turn_id} was {turn.state.value}"
+    events = following.counted[:1]
+    return failure("overlapping_turns", message, events, turn_id=turn.turn_id, next_actions=look_at(turn))
+
+
+def check_turn_failure_evidence(case: Case) -> Check:
+    """Turns that failed say how, why and what to do next."""
+    applies = any(isinstance(event.data, TurnFailed) for event in case.events)
+    issues = [issue for turn in case.turns for issue in _failure_issues(turn)]
+    return judged(CheckId.TURN_FAILURE_EVIDENCE, issues, applies=applies, passed="no turn failed")
+
+
+def _failure_issues(turn: Dossier) -> Iterator[Issue]:
+    failures = list(of_type(turn.counted, TurnFailed))
+    name, actions = turn.turn_id, turn.record.next_actions or look_at(turn)
+    for event, failed in failures:
+        message = f"turn {name} is {turn.state.value}: {failed.error_kind}: {failed.error_message}"
+        yield warning("turn_failed", message, [event], turn_id=name, next_actions=actions)
+        if lacks := _lacks(failed):
+            message = f"the failure record of turn {name} lacks {', '.join(lacks)}"
+            yield failure("incomplete_failure", message, [event], turn_id=name, next_actions=look_at(turn))
+    if len(failures) > 1:
+        message = f"turn {name} has {len(failures)} failure records"
+        events = [event for event, _ in failures]
+        yield failure("several_failures", message, events, turn_id=name, next_actions=look_at(turn))
+    reason, kind = turn.facts.reason, turn.record.error_kind
+    if failures and reason is not None and is_clean_end(reason) and kind not in _CLEAN_END_FAILURES:
+        message = f"turn {name} failed by {kind}, and its run ended cleanly ({reason.type.value})"
+        events = [event for event, _ in failures]
+        yield failure("run_and_failure_disagree", message, events, turn_id=name, next_actions=look_at(turn))
+
+
+def _lacks(failed: TurnFailed) -> list[str]:
+    lacks = [] if failed.error_message.strip() else ["a message"]
+    if not failed.next_actions:
+        lacks.append("next actions")
+    details = failed.details if isinstance(failed.details, dict) else {}
+    if failed.terminal_status is TurnState.TIMED_OUT:
+        lacks += [key for key in ("budget_seconds", "elapsed_seconds") if details.get(key) is None]
+    return lacks
+
+
+def check_continuation(case: Case) -> Check:
+    """The session can go on: nothing waits for a person."""
+    issues = [issue for turn in case.turns for issue in _waiting_issues(case, turn)]
+    return judged(CheckId.CONTINUATION, issues, applies=bool(case.turns), passed="nothing waits for a decision")
+
+
+def _waiting_issues(case: Case, turn: Dossier) -> Iterator[Issue]:
+    if turn.state.is_terminal:
+        return
+    asked = _open_questions(case, turn)
+    for event, call in asked:
+        is_overdue = case.now is not None and call.deadline_at is not None and call.deadline_at <= case.now
+        how = "should have been decided by now" if is_overdue else "waits for a decision"
+        message = f"{call.name} ({call.call_id}) of turn {turn.turn_id} {how}"
+        kind = "decision_overdue" if is_overdue else "decision_open"
+        yield warning(kind, message, [event], turn_id=turn.turn_id, next_actions=(decide(turn.key[0]),))
+    if not asked and turn.state is TurnState.WAITING:
+        message = f"turn {turn.turn_id} waits for a person"
+        actions = turn.record.next_actions
+        yield warning("turn_waits", message, turn.counted[-1:], turn_id=turn.turn_id, next_actions=actions)
+
+
+def _open_questions(case: Case, turn: Dossier) -> list[tuple[Event, ToolCallSuspended]]:
+    """The calls of a turn that were suspended, and neither decided nor settled since."""
+    asked: dict[tuple[CallId, int], tuple[Event, ToolCallSuspended]] = {}
+    for event in case.events:
+        data = event.data
+        if case.turn(event) is not turn:
+            continue
+        if isinstance(data, ToolCallSuspended):
+            asked[data.call_id, data.occurrence] = event, data
+        elif isinstance(data, ToolResult):
+            asked.pop((data.call_id, data.occurrence), None)
+        elif isinstance(data, ToolCallDecided):
+            asked = {key: one for key, one in asked.items() if data.target_id not in _names(one[1])}
+    return list(asked.values())
+
+
+def _names(call: ToolCallSuspended) -> tuple[str, ...]:
+    return call.call_id, call.ticket.suspension.id, call.ticket.pending.id

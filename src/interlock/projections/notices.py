@@ -1,0 +1,162 @@
+"""The display items of events that need no memory: status, children, workflows, and what is odd."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from interlock.lifecycle.subagent_evidence import missing_evidence
+from interlock.projections.display import Channel, Item, Show, ShowTool, ToolKind, ToolStatus
+from interlock.projections.sentences import sentence
+from interlock.projections.tool_outcomes import workflow_outcome
+from interlock.vocabulary.audit import (
+    Anomaly,
+    DeliveryReceipt,
+    PermissionDecision,
+    ProcessEvent,
+    ProviderUsage,
+    QueueEvent,
+    SessionFork,
+    StreamCheckpoint,
+    SurfaceEvent,
+    ToolCallDecided,
+    TurnStarted,
+    WorkflowEvent,
+    WorkflowEventKind,
+)
+from interlock.vocabulary.conversation import (
+    BranchSummary,
+    HistoryCompaction,
+    Reasoning,
+    SubagentEvent,
+    Truncation,
+)
+from interlock.vocabulary.events import Event, UnknownEvent
+from interlock.vocabulary.presenter import ContextPressure, Plan, ScreenUpdate, Status
+from interlock.vocabulary.registry import PayloadClass
+from interlock.vocabulary.states import Attention, ExitReason, StepState, SubagentState
+
+SILENT: Final[frozenset[PayloadClass]] = frozenset(
+    {
+        BranchSummary,
+        DeliveryReceipt,
+        PermissionDecision,
+        QueueEvent,
+        Reasoning,
+        ScreenUpdate,  # a terminal is drawn as a terminal, row by row, and not as an item
+        StreamCheckpoint,
+        ToolCallDecided,
+        TurnStarted,
+    }
+)
+"""What has nothing to draw. A type that is neither here nor handled is drawn as a diagnostic."""
+
+_CHILD: Final[Mapping[SubagentState, ToolStatus]] = {
+    SubagentState.QUEUED: ToolStatus.WAITING,
+    SubagentState.RUNNING: ToolStatus.RUNNING,
+    SubagentState.COMPLETED: ToolStatus.SUCCEEDED,
+    SubagentState.FAILED: ToolStatus.FAILED,
+    SubagentState.TIMED_OUT: ToolStatus.FAILED,
+    SubagentState.INTERRUPTED: ToolStatus.CANCELLED,
+    SubagentState.DETACHED: ToolStatus.UNKNOWN,
+}
+_STEP: Final[Mapping[StepState, ToolStatus]] = {
+    StepState.PENDING: ToolStatus.WAITING,
+    StepState.RUNNING: ToolStatus.RUNNING,
+    StepState.CHECKPOINT_READY: ToolStatus.SUCCEEDED,
+    StepState.PARTIAL: ToolStatus.PARTIAL,
+    StepState.FAILED: ToolStatus.FAILED,
+    StepState.TIMED_OUT: ToolStatus.FAILED,
+    StepState.HELD: ToolStatus.WAITING,
+    StepState.NEEDS_ORCHESTRATOR: ToolStatus.WAITING,
+}
+_BAD_EXITS: Final = frozenset({ExitReason.CRASHED, ExitReason.OOM, ExitReason.UNCLEAN})
+
+
+def notice(event: Event) -> tuple[Item, ...]:
+    """What an event alone has to show."""
+    match event.data:
+        case SubagentEvent() as fact:
+            return (_child(event, fact),)
+        case WorkflowEvent() as fact:
+            return (_workflow(event, fact),)
+        case Status() | Plan() | ContextPressure() | SurfaceEvent() | HistoryCompaction() | SessionFork():
+            return (_show(event, Channel.STATUS, _status(event)),)
+        case ProcessEvent(exit_reason=exit_reason):
+            channel = Channel.DIAGNOSTIC if exit_reason in _BAD_EXITS else Channel.STATUS
+            return (_show(event, channel, sentence(event)),)
+        case Anomaly(kind=kind, message=message):
+            return (diagnostic(event, f"{kind}: {message}"),)
+        case ProviderUsage(truncation=truncation):
+            cut = diagnostic(event, "the provider cut its own output; the text may be incomplete")
+            return (cut,) if truncation is Truncation.TRUNCATED else ()
+        case data if type(data) in SILENT:
+            return ()
+        case UnknownEvent(type=type_name):
+            return (diagnostic(event, f"an event of type {type_name!r}, which this version does not know"),)
+        case _:
+            return (diagnostic(event, f"nothing is known of how to draw a {event.type}"),)
+
+
+def diagnostic(event: Event, text: str) -> Show:
+    """Something for whoever looks after the machine, and never an answer."""
+    return _show(event, Channel.DIAGNOSTIC, text)
+
+
+def _show(event: Event, channel: Channel, text: str) -> Show:
+    return Show(channel=channel, turn_id=event.turn_id, seq=event.seq, text=text)
+
+
+def _status(event: Event) -> str:
+    match event.data:
+        case Status(activity=activity, attention=attention):
+            return activity.value if attention is Attention.NONE else f"{activity.value}, needs {attention.value}"
+        case Plan(entries=entries):
+            return "\n".join(f"[{entry.status.value}] {entry.text}" for entry in entries)
+        case ContextPressure(tier=tier):
+            return f"context pressure: {tier.value}"
+        case HistoryCompaction(range=compacted):
+            return f"events {compacted.from_seq}..{compacted.to_seq} are given to the model as a summary"
+        case SessionFork(parent_session_id=parent):
+            return f"forked from {parent}"
+        case _:
+            return sentence(event)
+
+
+def _child(event: Event, fact: SubagentEvent) -> ShowTool:
+    missing = missing_evidence(fact)
+    is_unproven = fact.status is SubagentState.COMPLETED and missing
+    unproven = f"says completed, without {', '.join(missing)}"
+    return ShowTool(
+        channel=Channel.TOOL,
+        turn_id=event.turn_id,
+        seq=event.seq,
+        kind=ToolKind.SUBAGENT,
+        id=fact.subagent_id,
+        name=fact.agent or "subagent",
+        status=ToolStatus.UNKNOWN if is_unproven else _CHILD[fact.status],
+        text=unproven if is_unproven else fact.summary or fact.reason or fact.status.value,
+        next_actions=fact.next_actions,
+    )
+
+
+def _workflow(event: Event, fact: WorkflowEvent) -> ShowTool:
+    is_whole = fact.kind in (WorkflowEventKind.WORKFLOW_STARTED, WorkflowEventKind.WORKFLOW_FINISHED)
+    if fact.kind is WorkflowEventKind.WORKFLOW_STARTED:
+        status = ToolStatus.RUNNING
+    elif is_whole:
+        status = ToolStatus(workflow_outcome(fact.status).value)
+    else:
+        status = ToolStatus.UNKNOWN if fact.step_state is None else _STEP[fact.step_state]
+    state = fact.status if is_whole else fact.step_state
+    return ShowTool(
+        channel=Channel.TOOL,
+        turn_id=event.turn_id,
+        seq=event.seq,
+        kind=ToolKind.WORKFLOW if is_whole else ToolKind.STEP,
+        id=fact.workflow_id if is_whole else f"{fact.workflow_id}/{fact.step_id}",
+        name="workflow" if is_whole else fact.step_id or "step",
+        status=status,
+        text=fact.summary or fact.reason or (state.value if state is not None else ""),
+        next_actions=fact.next_actions,
+    )

@@ -1,0 +1,85 @@
+"""One plain sentence for what an event says, for people who ask why."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from interlock.vocabulary.audit import (
+    ProcessEvent,
+    RunState,
+    StreamCheckpoint,
+    SurfaceEvent,
+    TurnFailed,
+    TurnStarted,
+)
+from interlock.vocabulary.conversation import AssistantMessage, MessageSource, ToolCall, ToolResult, UserMessage
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.run import RunStatus
+from interlock.vocabulary.states import Attention
+
+EXCERPT_LENGTH: Final = 80
+
+
+def sentence(event: Event) -> str:
+    """What an event says, in one line. Text that comes from outside is quoted and cut, and not escaped."""
+    match event.data:
+        case UserMessage(text=text):
+            return f"the prompt was accepted: {excerpt(text)}"
+        case AssistantMessage() as message:
+            return _message(message)
+        case ToolCall(call_id=call_id, name=name):
+            return f"the agent asked for {name} ({call_id})"
+        case ToolResult() as result:
+            how = "gave its output" if result.error is None else f"failed: {result.error.kind}"
+            return f"call {result.call_id} {'was repaired' if result.synthetic else how}"
+        case TurnStarted(driver=driver, agent=agent):
+            return f"{agent or 'an agent'} took the turn, driven by {driver.value}"
+        case TurnFailed() as failed:
+            return (
+                f"the turn was recorded as {failed.terminal_status.value}: {failed.error_kind}: {failed.error_message}"
+            )
+        case RunState() as run:
+            return _run(run)
+        case StreamCheckpoint(offset=offset, attempt=attempt):
+            return f"{offset} code points of the open stream were kept (attempt {attempt})"
+        case _:
+            return _watched(event)
+
+
+def _watched(event: Event) -> str:
+    match event.data:
+        case ProcessEvent(kind=kind, exit_reason=exit_reason):
+            return f"the process {kind.value}" + (f": {exit_reason.value}" if exit_reason else "")
+        case SurfaceEvent(activity=activity, attention=attention):
+            needs = "" if attention is Attention.NONE else f", needs {attention.value}"
+            return f"the terminal looked {activity.value}{needs}"
+        case _:
+            return f"a {event.type} was recorded"
+
+
+def _message(message: AssistantMessage) -> str:
+    if message.metadata.source is MessageSource.NONE:
+        return "the agent finished, and no text could be had"
+    if message.is_blank:
+        return "an answer without any words"
+    kind = "an answer"
+    if message.metadata.partial:
+        kind = "text that was cut short"
+    elif message.metadata.intermediate:
+        kind = "text before a tool call"
+    unverified = "" if message.is_verified else ", read off the screen and unverified"
+    return f"{kind}{unverified}: {excerpt(message.text)}"
+
+
+def _run(run: RunState) -> str:
+    done_reason = run.reason.to_run_status()[1] if run.reason is not None else None
+    asked = ", after a cancel was asked for" if run.cancel_requested else ""
+    if run.status is not RunStatus.DONE:
+        return f"the run is {run.status.value}{asked}"
+    said = run.reason.value if run.reason is not None and isinstance(run.reason.value, str) else ""
+    return f"the run ended: {done_reason}{f' ({excerpt(said)})' if said else ''}{asked}"
+
+
+def excerpt(text: str) -> str:
+    """The beginning of a text, in quotation marks."""
+    return repr(text if len(text) <= EXCERPT_LENGTH else text[:EXCERPT_LENGTH] + "...")

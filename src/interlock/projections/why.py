@@ -1,0 +1,256 @@
+"""`why`: the verdict about a turn and its chain of evidence, from the log as it stood.
+
+Laws:
+1. The verdict is that of the one classifier over a prefix of the log; nothing is judged here.
+2. What was seen and did not count is listed too, each with the reason.
+3. "As it stood" at a sequence number: the events up to it. At a time: the longest prefix of which no event bears a
+   later time. Order comes from the log, so a clock that jumped ahead makes this reading show less than was known, never
+   more; `is_time_doubtful` says so when later events bear earlier times. A sequence number is exact.
+4. A turn that the prefix does not hold has no state: that is the answer, and no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import takewhile
+
+from msgspec import Struct
+
+from interlock.lifecycle.turn import Basis, Finding, has_answer, is_clean_end
+from interlock.lifecycle.turns import TurnRecord
+from interlock.projections.dossier import Dossier, dossiers_of
+from interlock.projections.sentences import sentence
+from interlock.vocabulary.actions import NextAction, diagnose_session, inspect_log
+from interlock.vocabulary.audit import ProcessEvent, ProcessEventKind, StreamCheckpoint, SurfaceEvent, TurnStarted
+from interlock.vocabulary.conversation import AssistantMessage, ToolCall, ToolResult, UserMessage
+from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.evidence import Evidence, Moment
+from interlock.vocabulary.ids import SessionId, TurnId
+from interlock.vocabulary.states import Activity, Attention, TurnState
+
+
+class Piece(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event of the chain. `because` is empty for what counted, and says why not for what did not."""
+
+    seq: int | None
+    at: Moment
+    type: str
+    says: str
+    because: str = ""
+
+
+class PathStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A change of the turn's state, and the event that made it."""
+
+    seq: int | None
+    at: Moment
+    before: TurnState | None = None
+    after: TurnState
+    says: str
+
+
+class SurfaceStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A verdict about the terminal during the turn, with its rules and the rows that decided."""
+
+    seq: int | None
+    at: Moment
+    activity: Activity
+    attention: Attention = Attention.NONE
+    rules: tuple[str, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    rows: str = ""
+    frame_sha256: str = ""
+    profile: str = ""
+
+
+class Explanation(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a turn stands as it does. Without `record` the log, as far as it was read, holds no such turn.
+
+    `missing` is what `completed` would have needed and did not have. `as_of_seq` is the last event that was read.
+    """
+
+    session_id: SessionId | None
+    turn_id: TurnId | None
+    as_of_seq: int | None
+    record: TurnRecord | None = None
+    evidence: tuple[Piece, ...] = ()
+    not_counted: tuple[Piece, ...] = ()
+    path: tuple[PathStep, ...] = ()
+    surface: tuple[SurfaceStep, ...] = ()
+    missing: tuple[str, ...] = ()
+    is_final: bool = False
+    is_time_doubtful: bool = False
+    other_events: int = 0
+    next_actions: tuple[NextAction, ...] = ()
+
+
+def why(
+    events: Iterable[Event],
+    *,
+    turn_id: TurnId | None = None,
+    at: datetime | int | None = None,
+    owner_alive: bool = True,
+) -> Explanation:
+    """Explain a turn, by default the one that began last, as the log stood at a sequence number or a time."""
+    log = [event for event in events if event.seq is not None]
+    known = _prefix(log, at)
+    turns = dossiers_of(known, owner_alive=owner_alive)
+    turn = next((one for one in reversed(turns) if turn_id in (None, one.turn_id)), None)
+    is_doubtful = isinstance(at, datetime) and any(event.ts <= at for event in log[len(known) :])
+    as_of = known[-1].seq if known else None
+    if turn is None:
+        return _nothing(log, turn_id, as_of, is_doubtful=is_doubtful)
+    return _explain(turn, known, as_of, is_doubtful=is_doubtful)
+
+
+def _prefix(log: list[Event], at: datetime | int | None) -> list[Event]:
+    if at is None:
+        return log
+    if isinstance(at, datetime):
+        if at.tzinfo is None:
+            raise UsageError(f"{at.isoformat()} names no time zone", remedy="add one, as in 2026-01-31T12:00:00Z")
+        return list(takewhile(lambda event: event.ts <= at, log))
+    return list(takewhile(lambda event: event.seq is not None and event.seq <= at, log))
+
+
+def _nothing(log: list[Event], turn_id: TurnId | None, as_of: int | None, *, is_doubtful: bool) -> Explanation:
+    session_id = log[0].session_id if log else None
+    return Explanation(
+        session_id=session_id,
+        turn_id=turn_id,
+        as_of_seq=as_of,
+        missing=("an event that opens such a turn",),
+        is_time_doubtful=is_doubtful,
+        next_actions=() if session_id is None else (inspect_log(session_id), diagnose_session(session_id)),
+    )
+
+
+def _explain(turn: Dossier, known: list[Event], as_of: int | None, *, is_doubtful: bool) -> Explanation:
+    evidence = _deciding(turn)
+    ignored = tuple(_not_counted(turn, known, evidence))
+    told = {id(event) for event in evidence} | {id(event) for event, _ in ignored}
+    return Explanation(
+        session_id=turn.key[0],
+        turn_id=turn.turn_id,
+        as_of_seq=as_of,
+        record=turn.record,
+        evidence=tuple(_piece(event) for event in evidence),
+        not_counted=tuple(_piece(event, because) for event, because in ignored),
+        path=tuple(
+            PathStep(seq=event.seq, at=event.ts, before=before, after=after, says=sentence(event))
+            for event, before, after in turn.path
+        ),
+        surface=tuple(_surface(turn, known)),
+        missing=tuple(_missing(turn)),
+        is_final=turn.state.is_terminal,
+        is_time_doubtful=is_doubtful,
+        other_events=sum(id(event) not in told for event in turn.counted),
+        next_actions=turn.record.next_actions,
+    )
+
+
+def _piece(event: Event, because: str = "") -> Piece:
+    return Piece(seq=event.seq, at=event.ts, type=event.type, says=sentence(event), because=because)
+
+
+def _deciding(turn: Dossier) -> tuple[Event, ...]:
+    """What the verdict rests on: how the turn began, the proofs that the classifier names, and what is left open."""
+    facts = turn.facts
+    proofs = {proof.seq for proof in turn.record.evidence}
+    is_open = not turn.state.is_terminal
+
+    def decides(event: Event) -> bool:
+        match event.data:
+            case UserMessage() | TurnStarted():
+                return True
+            case ToolCall(call_id=call_id, occurrence=occurrence):
+                return (call_id, occurrence) in facts.open_calls
+            case StreamCheckpoint() as checkpoint:
+                return is_open and checkpoint is facts.checkpoint
+            case ToolResult():
+                return False
+            case _:
+                return event.seq in proofs
+
+    return tuple(event for event in turn.counted if decides(event))
+
+
+def _not_counted(turn: Dossier, known: list[Event], evidence: tuple[Event, ...]) -> Iterator[tuple[Event, str]]:
+    deciding = {id(event) for event in evidence}
+    called: set[tuple[str, int]] = set()
+    found: list[tuple[Event, str]] = [(event, _refusal(finding)) for event, finding in turn.refused]
+    for event in turn.counted:
+        because = "" if id(event) in deciding else _set_aside(event, called)
+        if isinstance(event.data, ToolCall):
+            called.add((event.data.call_id, event.data.occurrence))
+        if because:
+            found.append((event, because))
+    found += [(event, "an exit proves no end of a turn; the run says how it ended") for event in _exits(turn, known)]
+    return iter(sorted(found, key=lambda one: one[0].seq or 0))
+
+
+def _refusal(finding: Finding) -> str:
+    return f"{finding.kind.value.replace('_', ' ')}: {finding.message.partition(': ')[2]}"
+
+
+def _set_aside(event: Event, called: set[tuple[str, int]]) -> str:
+    match event.data:
+        case AssistantMessage() as message:
+            if message.metadata.intermediate:
+                return "clean text before a tool call is not the answer"
+            if message.is_blank:
+                return "an answer without words answers nothing"
+            return "something came after it, so it is not how the turn ended"
+        case ToolResult(call_id=call_id, occurrence=occurrence) if (call_id, occurrence) not in called:
+            return "no call of this turn is waiting for it"
+        case _:
+            return ""
+
+
+def _exits(turn: Dossier, known: list[Event]) -> Iterator[Event]:
+    for event in known:
+        is_its = event.spawn_id is not None and event.spawn_id == turn.facts.spawn_id
+        is_exit = isinstance(event.data, ProcessEvent) and event.data.kind is ProcessEventKind.EXITED
+        if is_its and is_exit and event.session_id == turn.key[0]:
+            yield event
+
+
+def _surface(turn: Dossier, known: list[Event]) -> Iterator[SurfaceStep]:
+    """Verdicts about the terminal that name the turn, or that name none and fall within it."""
+    first = turn.record.first_seq or 0
+    last = turn.record.last_seq if turn.state.is_terminal else None
+    for event in known:
+        data, seq = event.data, event.seq or 0
+        is_within = event.turn_id is None and seq >= first and (last is None or seq <= last)
+        if isinstance(data, SurfaceEvent) and (event.turn_id == turn.turn_id or is_within):
+            yield SurfaceStep(
+                seq=event.seq,
+                at=event.ts,
+                activity=data.activity,
+                attention=data.attention,
+                rules=tuple(evidence.rule for evidence in data.evidence),
+                evidence=data.evidence,
+                rows=data.rows,
+                frame_sha256=data.frame_sha256,
+                profile=data.profile,
+            )
+
+
+def _missing(turn: Dossier) -> Iterator[str]:
+    """What `completed` needs and this turn does not have."""
+    facts = turn.facts
+    if turn.state is TurnState.COMPLETED:
+        return
+    if facts.basis is Basis.RUN_EVENTS:
+        if facts.reason is None:
+            yield "the end of the run (run_state done)"
+        elif not is_clean_end(facts.reason):
+            yield f"a clean end of the run; it ended by {facts.reason.stop_code or facts.reason.type.value}"
+    if not has_answer(facts):
+        yield "a clean answer with words in it, after the last tool result"
+    if facts.open_calls:
+        yield f"results for {', '.join(sorted(call_id for call_id, _ in facts.open_calls))}"
+    if facts.failure is not None:
+        yield f"no failure record; there is one, {facts.failure.error_kind}"

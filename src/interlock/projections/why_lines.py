@@ -1,0 +1,67 @@
+"""An explanation in plain text, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from interlock.lifecycle.turn import Basis
+from interlock.projections.why import Explanation, PathStep, SurfaceStep
+from interlock.vocabulary.states import Attention
+
+
+def render_lines(explanation: Explanation) -> list[str]:
+    """The explanation line by line. Quoted text is not escaped: whoever prints it does that."""
+    record = explanation.record
+    name = explanation.turn_id or "any turn"
+    if record is None:
+        lines = [f"{name}: unknown: the log holds no such turn{_as_of(explanation)}"]
+        return [*lines, *_advice(explanation)]
+    settles = f", to be recorded as {record.settles_as.value}" if record.settles_as is not None else ""
+    kind = f" ({record.error_kind})" if record.error_kind else ""
+    basis = "" if record.basis is Basis.RUN_EVENTS else ", by its messages alone"
+    lines = [f"{name}: {record.state.value}{kind}{settles}{basis}{_as_of(explanation)}"]
+    if explanation.is_time_doubtful:
+        lines.append("  the clock went back: later events bear earlier times; ask by sequence number to be exact")
+    lines += _section("because", (_line(piece.seq, piece.at, piece.says) for piece in explanation.evidence))
+    if explanation.other_events:
+        lines.append(f"  and {explanation.other_events} more events that decide nothing")
+    lines += _section(
+        "seen, and did not count",
+        (_line(piece.seq, piece.at, f"{piece.says}: {piece.because}") for piece in explanation.not_counted),
+    )
+    lines += _section("how it came to this", map(_path_line, explanation.path))
+    lines += _section("the terminal", (line for step in explanation.surface for line in _surface_lines(step)))
+    lines += _section("findings", (f"{finding.kind.value}: {finding.message}" for finding in record.findings))
+    title = "completed would have needed" if explanation.is_final else "completed still needs"
+    lines += _section(title, explanation.missing)
+    return [*lines, *_advice(explanation)]
+
+
+def _as_of(explanation: Explanation) -> str:
+    return "" if explanation.as_of_seq is None else f" as of event {explanation.as_of_seq}"
+
+
+def _section(title: str, lines: Iterable[str]) -> list[str]:
+    body = [f"  {line}" for line in lines]
+    return [f"{title}:", *body] if body else []
+
+
+def _line(seq: int | None, at: datetime, text: str) -> str:
+    return f"{'?' if seq is None else seq:>6}  {at.isoformat()}  {text}"
+
+
+def _path_line(step: PathStep) -> str:
+    before = "nothing" if step.before is None else step.before.value
+    return _line(step.seq, step.at, f"{before} -> {step.after.value}: {step.says}")
+
+
+def _surface_lines(step: SurfaceStep) -> Iterator[str]:
+    attention = "" if step.attention is Attention.NONE else f", attention {step.attention.value}"
+    rules = f" by {', '.join(step.rules)}" if step.rules else ""
+    yield _line(step.seq, step.at, f"{step.activity.value}{attention}{rules}")
+    yield from (f"          | {row}" for row in step.rows.splitlines())
+
+
+def _advice(explanation: Explanation) -> list[str]:
+    return _section("next", (action.command or action.kind.value for action in explanation.next_actions))

@@ -1,0 +1,203 @@
+"""`why`: the same verdict, re-derived from the log as it stood, with all that spoke for it and all that did not."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import json, structs
+
+from interlock.lifecycle.turns import turn_states
+from interlock.projections.why import Explanation, why
+from interlock.projections.why_lines import render_lines
+from interlock.testing.scribe import EPOCH
+from interlock.vocabulary.audit import RunState, SurfaceEvent
+from interlock.vocabulary.conversation import AssistantMessage, ToolResult, UserMessage
+from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.evidence import Evidence, EvidenceSource
+from interlock.vocabulary.ids import CallId, RunId, TurnId
+from interlock.vocabulary.run import NATURAL_END, RunStatus
+from interlock.vocabulary.states import Activity, Attention, TurnState
+from tests.projections.histories import (
+    ANSWER,
+    PARTIAL,
+    Story,
+    abandoned,
+    clean,
+    error_after_text,
+    failed_then_clean,
+    interrupted,
+    terminal_without_text,
+)
+from tests.projections.logs import LOGS, WILD_LOGS
+
+
+def ignored(explanation: Explanation) -> dict[int | None, str]:
+    return {piece.seq: piece.because for piece in explanation.not_counted}
+
+
+@given(LOGS, st.integers(0, 14), st.booleans())
+def test_the_verdict_is_the_classifiers_on_every_prefix(log: list[Event], at: int, owner_alive: bool) -> None:
+    records = turn_states([event for event in log if (event.seq or 0) <= at], owner_alive=owner_alive)
+    assert why(log, at=at, owner_alive=owner_alive).record == (records[-1] if records else None)
+    for record in records:
+        explained = why(log, turn_id=record.turn_id, at=at, owner_alive=owner_alive)
+        assert explained.record == record
+        assert explained.path[-1].after is record.state or not owner_alive or record.state is TurnState.ABANDONED
+        assert (record.state is TurnState.COMPLETED) == (not explained.missing)
+        proofs = {proof.seq for proof in record.evidence}
+        assert proofs <= {piece.seq for piece in explained.evidence}
+
+
+@given(WILD_LOGS, st.none() | st.integers(0, 14) | st.just(EPOCH))
+def test_it_is_total_and_its_text_and_json_are_too(log: list[Event], at: datetime | int | None) -> None:
+    explanation = why(log, at=at)
+    assert render_lines(explanation)
+    assert json.decode(json.encode(explanation), type=Explanation) == explanation
+
+
+def test_the_chain_of_a_completed_turn() -> None:
+    explained = why(clean().events)
+    assert [(piece.seq, piece.type) for piece in explained.evidence] == [
+        (1, "user_message"),
+        (2, "turn_started"),
+        (8, "assistant_message"),
+        (9, "run_state"),
+    ]
+    assert ignored(explained) == {4: "clean text before a tool call is not the answer"}
+    assert [(step.seq, step.before, step.after) for step in explained.path] == [
+        (1, None, TurnState.RUNNING),
+        (9, TurnState.RUNNING, TurnState.COMPLETED),
+    ]
+    assert (explained.missing, explained.is_final, explained.as_of_seq) == ((), True, 9)
+
+
+def test_what_a_failed_turn_lacks_and_what_to_do() -> None:
+    explained = why(error_after_text().events)
+    assert explained.missing == (
+        "a clean end of the run; it ended by error",
+        "a clean answer with words in it, after the last tool result",
+        "no failure record; there is one, network",
+    )
+    assert [action.command for action in explained.next_actions][:1] == ["interlock why ses_scribe --turn t1"]
+
+
+def test_an_open_turn_says_what_it_waits_for() -> None:
+    explained = why(abandoned().events)
+    assert explained.record is not None
+    assert explained.record.state is TurnState.RUNNING
+    assert not explained.is_final
+    assert "the end of the run (run_state done)" in explained.missing
+    assert "results for c1" in explained.missing
+    assert [piece.type for piece in explained.evidence] == [
+        "user_message",
+        "turn_started",
+        "run_state",
+        "tool_call",
+        "stream_checkpoint",
+    ]
+
+
+def test_what_came_late_or_from_a_stale_spawn_is_listed_with_its_reason() -> None:
+    story = Story()
+    story.begin()
+    story.write(AssistantMessage(text="of a dead process"), turn="t1", spawn="s0")
+    story.tell(ToolResult(call_id=CallId("c9"), ok=True))
+    other = RunState(run_id=RunId("run_x"), status=RunStatus.DONE, reason=NATURAL_END)
+    story.tell(other)
+    story.tell(AssistantMessage(text=" "), AssistantMessage(text="first try"))
+    story.end(NATURAL_END, text=ANSWER)
+    story.tell(AssistantMessage(text="too late"))
+    reasons = ignored(why(story.events))
+    assert reasons[4].startswith("stale spawn: spawn s0 does not own this turn")
+    assert reasons[5] == "no call of this turn is waiting for it"
+    assert reasons[6].startswith("foreign run: run run_x is not this turn's run")
+    assert reasons[7] == "an answer without words answers nothing"
+    assert reasons[8] == "something came after it, so it is not how the turn ended"
+    assert reasons[11] == "late event: the turn is already completed"
+
+
+def test_an_exit_is_seen_and_does_not_count() -> None:
+    assert ignored(why(terminal_without_text().events)) == {
+        6: "an exit proves no end of a turn; the run says how it ended"
+    }
+
+
+def test_as_it_stood_at_a_sequence_number() -> None:
+    events = failed_then_clean().events
+    states = {at: (e.turn_id, e.record and e.record.state) for at in (0, 5, 11, 12, 20) for e in [why(events, at=at)]}
+    assert states == {
+        0: (None, None),
+        5: ("t1", TurnState.RUNNING),
+        11: ("t1", TurnState.PARTIAL_FAILED),
+        12: ("t2", TurnState.RUNNING),
+        20: ("t2", TurnState.COMPLETED),
+    }
+
+
+def test_as_it_stood_at_a_time() -> None:
+    events = failed_then_clean().events
+    for at in range(len(events) + 1):
+        assert why(events, at=EPOCH + timedelta(seconds=at, milliseconds=500)) == why(events, at=at)
+
+
+def test_a_clock_that_jumped_ahead_shows_less_and_says_so() -> None:
+    events = clean().events
+    events[4] = structs.replace(events[4], ts=EPOCH + timedelta(days=1))
+    explained = why(events, at=EPOCH + timedelta(seconds=100))
+    assert (explained.as_of_seq, explained.is_time_doubtful) == (4, True)
+    assert explained.record is not None
+    assert explained.record.state is TurnState.RUNNING
+    assert any("ask by sequence number" in line for line in render_lines(explained))
+
+
+def test_a_time_without_a_zone_is_refused_with_the_remedy() -> None:
+    with pytest.raises(UsageError, match="names no time zone; add one"):
+        why(clean().events, at=datetime(2026, 1, 1))  # noqa: DTZ001
+
+
+def test_a_turn_that_the_log_does_not_hold_is_unknown() -> None:
+    explained = why(clean().events, turn_id=TurnId("t9"))
+    assert explained.record is None
+    assert render_lines(explained) == [
+        "t9: unknown: the log holds no such turn as of event 9",
+        "next:",
+        "  interlock log show ses_scribe",
+        "  interlock diagnose ses_scribe",
+    ]
+
+
+def test_verdicts_about_the_terminal_come_with_their_rules_and_rows() -> None:
+    story = Story()
+    story.begin()
+    rule = Evidence(source=EvidenceSource.SCREEN, rule="claude.approval_box")
+    story.write(
+        SurfaceEvent(activity=Activity.WORKING, attention=Attention.APPROVAL, evidence=(rule,), rows="Allow?\n> Yes"),
+        spawn="s1",
+    )
+    story.end(NATURAL_END, text=ANSWER)
+    story.write(SurfaceEvent(activity=Activity.QUIET))
+    explained = why(story.events)
+    (step,) = explained.surface
+    assert (step.seq, step.rules, step.attention) == (4, ("claude.approval_box",), Attention.APPROVAL)
+    lines = "\n".join(render_lines(explained))
+    assert "working, attention approval by claude.approval_box" in lines
+    assert "| > Yes" in lines
+
+
+def test_the_text_for_people() -> None:
+    lines = render_lines(why(interrupted().events))
+    assert lines[0] == "t1: interrupted (interrupted) as of event 9"
+    assert "because:" in lines
+    assert any(PARTIAL in line and "cut short" in line for line in lines)
+    assert "completed would have needed:" in lines
+    assert lines[-1] == "  send_again"
+
+
+def test_a_log_without_run_events_says_that_it_rests_on_messages() -> None:
+    story = Story()
+    story.write(UserMessage(text="hi"), AssistantMessage(text="hello"))
+    assert render_lines(why(story.events))[0] == "@1: completed, by its messages alone as of event 2"

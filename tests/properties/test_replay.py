@@ -1,0 +1,182 @@
+"""Replay on any log: total, blind to audit, only ever extended, paired, the same when it is folded one by one."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from itertools import pairwise
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from interlock.projections.boundaries import find_cuts
+from interlock.projections.explain import Rule, explain
+from interlock.projections.replay import ReplayFold, fold_replay, prefix_changes, provider_input, provider_items
+from interlock.projections.replay_items import ReasoningItem, ReplayItem, encode_items, prefix_digests
+from interlock.testing.scribe import Scribe
+from interlock.vocabulary.codec import decode_event, encode_event
+from interlock.vocabulary.conversation import HistoryCompaction, UserMessage
+from interlock.vocabulary.events import Event, UnknownEvent, audience
+from interlock.vocabulary.ids import TurnId
+from interlock.vocabulary.registry import Audience
+from tests.projections.conversations import (
+    ANY_LOGS,
+    AUDIT,
+    OTHER_EVENTS,
+    REPLAY_EVENTS,
+    check_rounds,
+    histories,
+    inserted,
+    stamped,
+)
+
+LOGS = histories() | ANY_LOGS | ANY_LOGS.map(stamped)
+PLACES = st.lists(st.tuples(st.integers(0, 99), OTHER_EVENTS), max_size=6)
+NOT_REPLAYED = {
+    Rule.PARTIAL_MESSAGE,
+    Rule.UNVERIFIED_MESSAGE,
+    Rule.SUBAGENT_NOT_FOR_MODEL,
+    Rule.AUDIT_ONLY,
+    Rule.PRESENTER_ONLY,
+    Rule.UNKNOWN_TYPE,
+}
+
+
+def is_replay(event: Event) -> bool:
+    return audience(event) is Audience.REPLAY
+
+
+def without_compactions(log: list[Event]) -> list[Event]:
+    return [event for event in log if not isinstance(event.data, HistoryCompaction)]
+
+
+@given(LOGS, st.sampled_from(["", "m"]))
+def test_it_is_total_and_every_call_is_paired(log: list[Event], model: str) -> None:
+    items = provider_items(log, model=model)
+    check_rounds(items)
+    lines = provider_input(log, model=model).splitlines()
+    assert [msgspec.json.decode(line, type=ReplayItem) for line in lines] == list(items)
+
+
+@given(LOGS, st.data())
+def test_removing_any_audit_or_presenter_event_changes_no_byte(log: list[Event], data: st.DataObject) -> None:
+    whole = provider_input(log, model="m")
+    assert provider_input(filter(is_replay, log), model="m") == whole
+    lost = data.draw(st.sets(st.integers(0, len(log))))
+    kept = [event for position, event in enumerate(log) if is_replay(event) or position not in lost]
+    assert provider_input(kept, model="m") == whole
+
+
+@given(histories(), st.sampled_from(["t0", "t1", None]))
+def test_evidence_at_every_place_at_once_changes_no_byte(log: list[Event], turn: str | None) -> None:
+    whole = provider_input(log, model="m")
+    for payload in (*AUDIT, UnknownEvent(type="from_the_future", body=None)):
+        (noise,) = Scribe().write(payload, turn=turn)
+        noisy = inserted(log, [(place * 2, noise) for place in range(len(log) + 1)])
+        assert [event.type for event in noisy[::2]] == [noise.type] * (len(log) + 1)
+        assert provider_input(noisy, model="m") == whole
+
+
+@given(histories(), PLACES)
+def test_inserting_any_audit_or_presenter_event_changes_no_byte(
+    log: list[Event], places: list[tuple[int, Event]]
+) -> None:
+    noisy = inserted(log, places)
+    assert len(noisy) == len(log) + len(places)
+    assert provider_input(noisy, model="m") == provider_input(log, model="m")
+
+
+@given(LOGS, PLACES)
+def test_events_that_are_not_stamped_change_no_byte_either(log: list[Event], places: list[tuple[int, Event]]) -> None:
+    noisy = list(log)
+    for place, event in places:
+        noisy.insert(place % (len(noisy) + 1), event)
+    assert provider_input(noisy, model="m") == provider_input(log, model="m")
+
+
+@given(LOGS, REPLAY_EVENTS.filter(lambda event: isinstance(event.data, UserMessage)), ANY_LOGS)
+def test_appending_a_turn_only_extends_the_input(log: list[Event], prompt: Event, rest: list[Event]) -> None:
+    fold = fold_replay(log, model="m")
+    before = encode_items(fold.items())
+    for event in (structs.replace(prompt, turn_id=TurnId("t_next")), *without_compactions(rest)):
+        fold.add(event)
+        assert encode_items(fold.items()).startswith(before)
+
+
+@given(LOGS, ANY_LOGS)
+def test_settled_items_never_change(log: list[Event], rest: list[Event]) -> None:
+    before = fold_replay(log, model="m")
+    settled = before.items()[: before.settled_count]
+    after = provider_input(log + without_compactions(rest), model="m")
+    assert after.startswith(encode_items(settled))
+
+
+@given(histories())
+def test_only_what_is_reported_changes_a_prefix(log: list[Event]) -> None:
+    starts = [p for p, event in enumerate(log) if isinstance(event.data, UserMessage) and _is_settled(log[: p + 1])]
+    reported = {change.seq for change in prefix_changes(log, model="m")}
+    for earlier, later in pairwise(starts):
+        is_extended = provider_input(log[: later + 1], model="m").startswith(
+            provider_input(log[: earlier + 1], model="m")
+        )
+        is_reported = any(event.seq in reported for event in log[earlier + 1 : later + 1])
+        assert is_extended or is_reported
+
+
+def _is_settled(log: list[Event]) -> bool:
+    fold = fold_replay(log, model="m")
+    return fold.settled_count == len(fold.items())
+
+
+@given(LOGS)
+def test_folding_one_by_one_equals_folding_at_once_on_every_prefix(log: list[Event]) -> None:
+    fold = ReplayFold(model="m")
+    for count, event in enumerate(log, start=1):
+        fold.add(event)
+        assert fold.items() == provider_items(log[:count], model="m")
+
+
+@given(LOGS, st.sampled_from(["", "m"]))
+def test_the_explanation_agrees_with_the_input(log: list[Event], model: str) -> None:
+    items = provider_items(log, model=model)
+    told = explain(log, model=model)
+    included = [one for one in told if one.included]
+    assert sorted(one.item for one in included if one.item is not None) == list(range(len(items)))
+    assert all(one.item is None for one in told if not one.included)
+    of_events = [one for one in told if one.rule is not Rule.SYNTHETIC_RESULT]
+    assert [one.seq for one in of_events] == [event.seq for event in log]
+    assert all((one.rule in NOT_REPLAYED) != is_replay(event) for one, event in zip(of_events, log, strict=True))
+    for one in included:
+        assert one.item is not None
+        tags = {"user_message": "user_text", "assistant_message": "assistant_text"}
+        tags |= {"history_compaction": "compaction_memory", "subagent_event": "subagent_fact"}
+        assert tags.get(one.type, one.type) == type(items[one.item]).__struct_config__.tag
+
+
+@given(LOGS)
+def test_the_input_is_the_same_after_a_round_trip_through_the_log(log: list[Event]) -> None:
+    read = [decode_event(encode_event(event)) for event in log]
+    assert provider_input(read, model="m") == provider_input(log, model="m")
+
+
+@given(LOGS)
+def test_another_model_only_loses_reasoning(log: list[Event]) -> None:
+    with_it = provider_items(log, model="m")
+    assert provider_items(log) == tuple(item for item in with_it if not isinstance(item, ReasoningItem))
+
+
+@given(histories())
+def test_digests_of_shared_prefixes_agree_and_the_last_is_that_of_the_input(log: list[Event]) -> None:
+    items = provider_items(log)
+    digests = prefix_digests(items)
+    assert len(digests) == len(items) + 1 == len(set(digests))
+    assert all(digests[count] == sha256(encode_items(items[:count])).hexdigest() for count in range(len(digests)))
+
+
+@given(histories())
+def test_at_a_boundary_nothing_later_but_a_compaction_changes_the_input(log: list[Event]) -> None:
+    plain = stamped(without_compactions(log))
+    whole = provider_input(plain, model="m")
+    for position in find_cuts(plain).boundaries:
+        assert whole.startswith(provider_input(plain[: position + 1], model="m"))
