@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from interlock.cli.demo import STORIES, Story, play
 from interlock.lifecycle import MACHINES
+from interlock.log.memory import MemoryLog
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.codec import encode_event
 from interlock.vocabulary.conversation import AssistantMessage, UserMessage
@@ -78,5 +80,5 @@ def test_every_story_of_the_demo_reads_as_it_is_told(story: Story) -> None:
         "the runtime was killed in the middle of the answer": "abandoned",
         "it runs, and an old process reports its end": "running",
     }
-    record, _ = play(story)
+    record, _ = asyncio.run(play(MemoryLog(), story, 1))
     assert record.state.value == told[story.told]

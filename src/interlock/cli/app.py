@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from cyclopts import App, CycloptsError
 
 from interlock.cli import output
-from interlock.cli.commands import COMMANDS, SUMMARY
+from interlock.cli.commands import COMMANDS, FAMILIES, SUMMARY
 from interlock.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -38,8 +38,18 @@ app: Final = App(
     suppress_keyboard_interrupt=False,
     result_action="return_int_as_exit_code_else_zero",
 )
+_families: Final = {name: App(name=name, help=text, version_flags=[]) for name, text in FAMILIES.items()}
+for _family in _families.values():
+    app.command(_family)
 for _command in COMMANDS:
-    app.command(_command.target, name=_command.name, help=_command.help, version_flags=[])
+    _parent, _, _name = _command.name.rpartition(" ")
+    (_families[_parent] if _parent else app).command(
+        _command.target,
+        name=_name,
+        help=_command.help,
+        help_epilogue=f"Examples:\n{_command.examples}" if _command.examples else None,
+        version_flags=[],
+    )
 app.command("interlock.cli.version:version", name="--version", help="Print the version.", version_flags=[])
 
 

@@ -1,19 +1,25 @@
-"""`interlock demo`: what works today, shown with the real code on histories that are written here, not recorded."""
+"""`interlock demo`: what works today, on a real log, with histories that are written here and a crash that is real."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
 from cyclopts import Parameter
 
 from interlock.cli import output
+from interlock.cli.demo_crash import crash_and_recover
 from interlock.lifecycle.closing import Ending, closing_batch
 from interlock.lifecycle.turns import TurnFold, TurnRecord, fold_turns
+from interlock.log.port import Log
+from interlock.log.sqlite import SqliteLog
+from interlock.projections.why import why
+from interlock.projections.why_lines import render_lines
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.audit import RunState, StreamCheckpoint, TurnStarted
 from interlock.vocabulary.conversation import AssistantMessage, ToolCall, ToolResult, UserMessage
-from interlock.vocabulary.ids import CallId, RunId, StreamId
+from interlock.vocabulary.ids import CallId, RunId, SessionId, StreamId
 from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, SUSPENDED, RunStatus, TerminationReason
 from interlock.vocabulary.states import DriverKind
@@ -22,12 +28,26 @@ INTRODUCTION: Final = """\
 Interlock watches coding agents and never claims more than it can prove.
 
 This early version starts no agent yet. Below, scripted histories of one turn
-each are folded by the real classifier, the one that every later surface asks.
-`interlock machines turn` prints the table that it runs.
+each were appended to a real log on disk and read back; the real classifier,
+the one that every later surface asks, says how each turn stands.
+"""
+STORIES_CLOSE: Final = """\
+PROOF names the events that decided, by type and sequence number.
+A turn whose end cannot be proven is left open.
+"""
+CRASH: Final = """\
+Now a real crash: a second process opened the same log, streamed an answer
+into it, and was killed with SIGKILL in the middle of it.
+
+  the next process took the log over by itself: the old writer is provably dead
+  the turn was found {before}, with this text on disk: {kept!r}
+  recovery closed it as {after}, keeping that text as partial
+
+And why, for two of these turns:
 """
 CLOSING_WORDS: Final = """\
-PROOF names the events that decided, by type and sequence number.
-A turn whose end cannot be proven is left open."""
+Everything above was read back from the log; it is deleted now. To go on:
+`interlock --help`, `interlock machines turn` for the table that decides."""
 
 RUN: Final = RunId("run_demo")
 BEGIN: Final = (
@@ -78,34 +98,62 @@ STORIES: Final = (
 
 
 def demo(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
-    """Fold scripted histories of one turn each, and print how each turn stands and why.
+    """Write scripted histories to a log of their own, kill a writer for real, and say how each turn stands and why.
 
     Parameters
     ----------
     json
         Print JSON for a script.
     """
-    told = [(story.told, *play(story)) for story in STORIES]
+    import asyncio
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="interlock-demo-") as folder:
+        asyncio.run(_show(Path(folder) / "home", json=json))
+
+
+async def _show(home: Path, *, json: bool) -> None:
+    async with await SqliteLog.open(home) as log:
+        told = [(story, await play(log, story, number)) for number, story in enumerate(STORIES, start=1)]
+    if not json:
+        output.print_text(INTRODUCTION)
+        rows = [
+            (story.told, record.state.value, _proof(record), _detail(record, fold)) for story, (record, fold) in told
+        ]
+        output.print_table(("WHAT HAPPENED", "THE TURN IS", "PROOF", "AND"), rows)
+        output.print_text(f"\n{STORIES_CLOSE}")
+    before, after, kept = await crash_and_recover(home)
+    async with await SqliteLog.open(home, readonly=True) as log:
+        broken = (await log.read(_session(2))).events
+        crashed = (await log.read(after.session_id)).events
     if json:
-        output.print_json([{"happened": happened, "turn": record} for happened, record, _ in told])
+        stories = [{"happened": story.told, "turn": record} for story, (record, _) in told]
+        output.print_json({"stories": stories, "crash": {"found": before, "recovered": after, "kept_text": kept}})
         return
-    output.print_text(INTRODUCTION)
-    rows = [(happened, record.state.value, _proof(record), _detail(record, fold)) for happened, record, fold in told]
-    output.print_table(("WHAT HAPPENED", "THE TURN IS", "PROOF", "AND"), rows)
-    output.print_text(f"\n{CLOSING_WORDS}")
+    output.print_text(CRASH.format(before=before.state.value, kept=kept, after=after.state.value))
+    for events in (broken, crashed):
+        output.print_text("\n".join(render_lines(why(events))) + "\n")
+    output.print_text(CLOSING_WORDS)
 
 
-def play(story: Story) -> tuple[TurnRecord, TurnFold]:
-    """Write a story's events, close its turn as the runtime would, and classify what is in the log then."""
-    scribe = Scribe("ses_demo")
-    scribe.write(*BEGIN, *story.events, turn="trn_demo", spawn="spn_2")
-    fold = fold_turns(scribe.events)
-    (facts,) = fold.turns.values()
-    batch = closing_batch(facts, story.ending) if story.ending is not None else ()
-    for event in (*scribe.write(*batch, turn="trn_demo"), *scribe.write(*story.late, turn="trn_demo", spawn="spn_1")):
-        fold.add(event)
+async def play(log: Log, story: Story, number: int) -> tuple[TurnRecord, TurnFold]:
+    """Write a story's events, close its turn as the runtime would, and classify what the log holds then."""
+    session_id = _session(number)
+    scribe = Scribe(session_id)
+    version = await log.append(session_id, scribe.write(*BEGIN, *story.events, turn="trn_demo", spawn="spn_2"))
+    if story.ending is not None:
+        (facts,) = fold_turns((await log.read(session_id)).events).turns.values()
+        batch = scribe.write(*closing_batch(facts, story.ending), turn="trn_demo")
+        version = await log.append(session_id, batch, expected_version=version)
+    if story.late:
+        await log.append(session_id, scribe.write(*story.late, turn="trn_demo", spawn="spn_1"))
+    fold = fold_turns((await log.read(session_id)).events)
     (record,) = fold.records(owner_alive=story.owner_alive)
     return record, fold
+
+
+def _session(number: int) -> SessionId:
+    return SessionId(f"ses_demo_{number}")
 
 
 def _proof(record: TurnRecord) -> str:

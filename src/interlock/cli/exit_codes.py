@@ -15,6 +15,7 @@ from interlock.vocabulary.errors import (
     Unreachable,
     UsageError,
 )
+from interlock.vocabulary.states import TurnState
 
 
 class ExitCode(IntEnum):
@@ -56,3 +57,23 @@ _BY_ERROR: Final[Mapping[type[BaseException], ExitCode]] = MappingProxyType(
 def exit_code_for(error: BaseException) -> ExitCode:
     """The code of the nearest class in the table; an error that nobody foresaw is a failure."""
     return next((_BY_ERROR[kind] for kind in type(error).__mro__ if kind in _BY_ERROR), ExitCode.FAILED)
+
+
+_BY_TURN: Final[Mapping[TurnState | None, ExitCode]] = MappingProxyType(
+    {
+        TurnState.COMPLETED: ExitCode.COMPLETED,
+        TurnState.FAILED: ExitCode.FAILED,
+        TurnState.PARTIAL_FAILED: ExitCode.PARTIAL,
+        TurnState.INTERRUPTED: ExitCode.INTERRUPTED,
+        TurnState.TIMED_OUT: ExitCode.TIMED_OUT,
+        TurnState.WAITING: ExitCode.BLOCKED,
+        TurnState.RUNNING: ExitCode.UNKNOWN,
+        TurnState.ABANDONED: ExitCode.UNKNOWN,
+        None: ExitCode.UNKNOWN,
+    }
+)
+
+
+def exit_code_for_turn(state: TurnState | None) -> ExitCode:
+    """The code that tells how a turn stands. Open, abandoned, or not in the log at all: nothing is claimed."""
+    return _BY_TURN[state]

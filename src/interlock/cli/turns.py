@@ -1,0 +1,60 @@
+"""`interlock turns`: how each turn of a session stands, by the one classifier."""
+
+from __future__ import annotations
+
+from interlock.cli import output
+from interlock.cli.exit_codes import ExitCode
+from interlock.cli.home import HomeOption, JsonFlag, SessionArgument, may_have_owner, read_log, slices, tell_damage
+from interlock.cli.sessions import find_session
+from interlock.lifecycle.turns import TurnRecord
+from interlock.log.sqlite import SqliteLog
+from interlock.projections.turns import TurnsView
+from interlock.vocabulary.errors import UsageError
+
+
+def turns(
+    session: SessionArgument,
+    /,
+    *,
+    last: int | None = None,
+    home: HomeOption = None,
+    json: JsonFlag = False,
+) -> int:
+    """Print every turn with its state, in the order in which the turns began. Exit code 0, or 9 for a damaged log.
+
+    A turn that is open is `abandoned` if it is proven that no process holds the log, and `running` or `waiting` else.
+
+    Parameters
+    ----------
+    last
+        Only the turns that began last, so many of them.
+    """
+    if last is not None and last < 1:
+        raise UsageError(f"--last {last} is no number of turns", remedy="give 1 or more")
+
+    async def work(log: SqliteLog) -> int:
+        view = TurnsView()
+        async for found in slices(log, (await find_session(log, session)).session_id):
+            view.feed(found)
+        records = view.records(owner_alive=await may_have_owner(log))[-(last or 0) :]
+        if json:
+            output.print_json(records)
+        elif records:
+            output.print_table(("TURN", "STATE", "BASIS", "KIND", "EVIDENCE", "EVENTS"), [_row(one) for one in records])
+        else:
+            output.note("the session has no turn yet")
+        return ExitCode.DAMAGED_LOG if tell_damage(view.damage) else ExitCode.COMPLETED
+
+    return read_log(home, work)
+
+
+def _row(turn: TurnRecord) -> tuple[str, ...]:
+    settles = "" if turn.settles_as is None else f"recovery writes {turn.settles_as.value}"
+    return (
+        turn.turn_id,
+        turn.state.value,
+        turn.basis.value,
+        turn.error_kind or settles,
+        ", ".join(f"{proof.where} #{proof.seq}" for proof in turn.evidence) or "none",
+        f"{turn.first_seq}..{turn.last_seq}",
+    )
