@@ -14,7 +14,8 @@ import msgspec
 
 import interlock.vocabulary.events  # noqa: F401  # declares every event type
 from interlock.cli.exit_codes import ExitCode
-from interlock.lifecycle import MACHINES, render
+from interlock.lifecycle import render
+from interlock.lifecycle.machines import MACHINES
 from interlock.lifecycle.table import ContextT, Machine, StateT
 from interlock.vocabulary.registry import DECLARATIONS, Declaration
 

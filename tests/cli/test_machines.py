@@ -7,7 +7,8 @@ import json
 import pytest
 
 from interlock.cli.machines import view
-from interlock.lifecycle import MACHINES, render
+from interlock.lifecycle import render
+from interlock.lifecycle.machines import MACHINES
 from tests.cli.harness import interlock
 
 

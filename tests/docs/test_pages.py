@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.cli.demo import STORIES, Story, play
-from interlock.lifecycle import MACHINES
+from interlock.lifecycle.machines import MACHINES
 from interlock.log.memory import MemoryLog
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.codec import encode_event

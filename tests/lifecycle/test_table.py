@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import pytest
 
-from interlock.lifecycle import MACHINES
+from interlock.lifecycle.machines import MACHINES
 from interlock.lifecycle.table import Edge, Machine, Outcome, from_each
 from interlock.vocabulary.errors import ContractError
 

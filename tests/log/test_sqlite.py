@@ -17,9 +17,8 @@ import pytest
 
 from interlock.log.paths import DATABASE_NAME, default_home
 from interlock.log.port import Committed, DamageKind, LogDamage, LogUnavailable, SessionSummary
-from interlock.log.schema import APPLICATION_ID, CURRENT, TABLES, Raw, Schema
+from interlock.log.schema import APPLICATION_ID, CURRENT, TABLES, Raw, Schema, Work
 from interlock.log.sqlite import SqliteLog
-from interlock.log.writer import Work
 from interlock.vocabulary.codec import encode_event
 from interlock.vocabulary.conversation import UserMessage
 from interlock.vocabulary.errors import UsageError
@@ -539,5 +538,46 @@ def test_a_follower_ahead_of_the_log_waits_for_its_place(tmp_path: Path) -> None
             await log.append(A, batch(3))
             await log.append(A, batch(4))
             assert [each.seq for each in await following] == [6, 7]
+
+    run(scenario())
+
+
+def test_a_session_with_rows_beyond_its_head_fails_alone(home: Path) -> None:
+    """An append to it meets a row that is already there; those that share its commit do not pay for that."""
+    with database(home) as connection:
+        connection.execute("UPDATE sessions SET version = 200 WHERE session_id = ?", (A,))
+
+    async def scenario() -> None:
+        async with opened(home) as log:
+            appends = [log.append(A, batch(1)) if n % 3 == 0 else log.append(B, batch(1, B)) for n in range(12)]
+            outcomes = await asyncio.gather(*appends, return_exceptions=True)
+            failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+            assert len(failures) == 4
+            assert all(isinstance(failure, LogUnavailable) and "verify" in str(failure) for failure in failures)
+            found = await log.read(B)
+            assert (found.version, found.damage) == (308, ())
+
+    run(scenario())
+
+
+def test_a_refused_append_in_a_group_uses_up_no_sequence_number(home: Path) -> None:
+    async def scenario() -> None:
+        async with opened(home) as log:
+            appends = [log.append(A, batch(2), expected_version=1 if n % 2 else None) for n in range(10)]
+            outcomes = await asyncio.gather(*appends, return_exceptions=True)
+            assert [outcome for outcome in outcomes if isinstance(outcome, int)] == [302, 304, 306, 308, 310]
+            found = await log.read(A)
+            assert ([each.seq for each in found.events], found.damage) == (list(range(1, 311)), ())
+
+    run(scenario())
+
+
+def test_heads_are_not_believed_after_other_work_on_the_tables(home: Path) -> None:
+    async def scenario() -> None:
+        async with opened(home) as log:
+            await log.append(A, batch(1))
+            await log.purge(A)
+            with pytest.raises(UsageError, match="was purged"):
+                await log.append(A, batch(1))
 
     run(scenario())

@@ -199,6 +199,10 @@ def test_a_gap_that_damage_explains_only_in_part_is_still_a_gap() -> None:
     half, whole = damage(DamageKind.MISSING, 4, 5), damage(DamageKind.MISSING, 6)
     assert kinds(diagnose(lost, [half], owner_alive=True), CheckId.SEQUENCE) == ["sequence_gap"]
     assert kinds(diagnose(lost, [whole, half], owner_alive=True), CheckId.SEQUENCE) == []
+    overlapping = [damage(DamageKind.MISSING, 4, 6), damage(DamageKind.CHANGED, 5)]
+    assert kinds(diagnose(lost, overlapping, owner_alive=True), CheckId.SEQUENCE) == []
+    apart = [damage(DamageKind.MISSING, 4), damage(DamageKind.MISSING, 6)]
+    assert kinds(diagnose(lost, apart, owner_alive=True), CheckId.SEQUENCE) == ["sequence_gap"]
 
 
 def test_what_does_not_belong_in_this_log() -> None:
@@ -277,6 +281,9 @@ def test_a_decision_that_is_open_overdue_or_made() -> None:
     assert kinds(diagnose(overdue, owner_alive=True, now=LATER)) == ["decision_overdue"]
     story.tell(ToolCallDecided(target_id="susp_1", action="resume"))  # type: ignore[arg-type]
     assert kinds(diagnose(story.events, owner_alive=True)) == ["turn_waits"]
+    answered_elsewhere = waiting()
+    answered_elsewhere.tell(ToolResult(call_id=CallId("c1"), ok=True))
+    assert kinds(diagnose(answered_elsewhere.events, owner_alive=True)) == ["turn_waits"]
 
 
 # Tools and children.

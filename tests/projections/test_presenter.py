@@ -205,6 +205,11 @@ def test_kept_partial_text_takes_the_place_of_the_live_text() -> None:
     assert screen(items) == {"st1": PARTIAL}
 
 
+def test_a_message_without_words_takes_the_live_text_back() -> None:
+    _, _, items = live(delta("dead", 0), AssistantMessage(text=" "))
+    assert screen(items) == {}
+
+
 def test_a_message_of_another_stream_takes_the_live_one_back() -> None:
     kept = AssistantMessage(text="words", metadata=MessageMetadata(stream_id=StreamId("st2"), intermediate=True))
     _, _, items = live(delta("dead", 0), kept)
@@ -405,3 +410,21 @@ def test_every_case_of_the_gauntlet_can_be_drawn_live_and_gives_the_same_as_at_o
         presenter = Presenter()
         items = [item for event in case.events for item in presenter.add(event)]
         assert items + presenter.pending() == present(case.events)
+
+
+def test_a_partial_workflow_and_its_steps_are_drawn_as_what_they_are() -> None:
+    tools = [item for item in present(CASES["workflow_partial"].events) if isinstance(item, ShowTool)]
+    last = {(item.kind, item.id): item.status for item in tools}
+    assert last[ToolKind.WORKFLOW, "wf_1"] is ToolStatus.PARTIAL
+    steps = [last[ToolKind.STEP, f"wf_1/{name}"] for name in "abc"]
+    assert steps == [ToolStatus.SUCCEEDED, ToolStatus.PARTIAL, ToolStatus.WAITING]
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"), [("approval_denied", ToolStatus.CANCELLED), ("no_such_file", ToolStatus.FAILED)]
+)
+def test_a_refused_call_is_cancelled_and_a_broken_one_failed(kind: str, status: ToolStatus) -> None:
+    refused = ToolResult(call_id=CallId("c1"), ok=False, error=ToolError(kind=kind, message="no"))
+    _, _, items = live(ToolCall(call_id=CallId("c1"), name="read"), refused)
+    assert isinstance(items[-1], ShowTool)
+    assert (items[-1].status, items[-1].text) == (status, "no")

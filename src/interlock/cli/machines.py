@@ -9,7 +9,8 @@ from cyclopts import Parameter
 from msgspec import Struct
 
 from interlock.cli import output
-from interlock.lifecycle import MACHINES, render
+from interlock.lifecycle import render
+from interlock.lifecycle.machines import MACHINES
 from interlock.lifecycle.table import ContextT, Machine, StateT
 from interlock.vocabulary.errors import UsageError
 

@@ -15,8 +15,7 @@ import apsw
 from interlock.log.chain import Decoder, Head, Inspector, damage, start
 from interlock.log.faults import UNREADABLE, rows_after, rows_of, scan, top_position, unavailable
 from interlock.log.port import Committed, DamageKind, Followed, LogDamage, SessionSummary, Slice
-from interlock.log.schema import disconnect, is_cut
-from interlock.log.writer import Work
+from interlock.log.schema import Work, disconnect, is_cut
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import SessionId, is_valid_id
 

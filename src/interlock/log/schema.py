@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import apsw
 import msgspec
@@ -22,6 +22,10 @@ from interlock.vocabulary.codec import decode_event
 from interlock.vocabulary.errors import MalformedEvent
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.registry import Json
+
+T = TypeVar("T")
+Work: TypeAlias = Callable[[apsw.Connection], T]
+"""Something to do with the database, in a thread and a transaction that are given."""
 
 APPLICATION_ID: Final = 0x494C4B31  # "ILK1"
 

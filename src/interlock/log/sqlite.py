@@ -19,13 +19,14 @@ from typing import Final, Self, TypeVar
 import apsw
 
 from interlock.log import lease, paths
-from interlock.log.chain import Head, Row, check_session_id, stamp, start
+from interlock.log.appending import Append
+from interlock.log.chain import Row, check_session_id
 from interlock.log.faults import rows_of, unavailable
 from interlock.log.memory import FOLLOW_PAGE, Followers, check_page, closed, page_of
 from interlock.log.port import Committed, Followed, LogDamage, LogUnavailable, SessionPage, SessionSummary, Slice
-from interlock.log.readers import Readers, Walk, WalkAll, head_of, read_slice, summaries, summary_of
-from interlock.log.schema import CURRENT, Schema, connect, disconnect
-from interlock.log.writer import Outcome, Request, Work, Writer
+from interlock.log.readers import Readers, Walk, WalkAll, read_slice, summaries, summary_of
+from interlock.log.schema import CURRENT, Schema, Work, connect, disconnect
+from interlock.log.writer import Outcome, Request, Writer
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import SessionId
@@ -35,12 +36,6 @@ T = TypeVar("T")
 MAX_PENDING: Final = 1024
 HEARTBEAT_SECONDS: Final = 10.0
 POLL_SECONDS: Final = 0.1
-
-_INSERT: Final = "INSERT INTO events (session_id, seq, line, digest, schema_version) VALUES (?, ?, ?, ?, ?)"
-_ADVANCE: Final = """
-INSERT INTO sessions (session_id, version, head, first_at, last_at) VALUES (?1, ?2, ?3, ?4, ?5)
-ON CONFLICT (session_id) DO UPDATE SET version = ?2, head = ?3, last_at = ?5
-"""
 
 
 class SqliteLog:
@@ -109,14 +104,9 @@ class SqliteLog:
         self, session_id: SessionId, events: Sequence[Event], *, expected_version: int | None = None
     ) -> int:
         check_session_id(session_id)
-        work = partial(
-            _append,
-            session_id=session_id,
-            events=tuple(events),
-            expected_version=expected_version,
-            schema_version=self.schema.version,
-        )
-        return await self._submit(work, session_id)
+        asked = Append(session_id, tuple(events), expected_version, self.schema.version)
+        version: int = await self._submit(asked, session_id)
+        return version
 
     async def maintain(self, action: str, details: Json, work: Work[T]) -> T:
         """Change the database by hand: `work` runs whole or not at all, and leaves a row in `maintenance`."""
@@ -196,7 +186,7 @@ class SqliteLog:
         if not self._followers:
             self._readers.close()
 
-    async def _submit(self, work: Work[T], session_id: SessionId | None) -> T:
+    async def _submit(self, work: Work[T] | Append, session_id: SessionId | None) -> T:
         if self._writer is None:
             raise LogUnavailable("this log was opened only to read", next_action="open it to write")
         await self._places.acquire()
@@ -285,29 +275,6 @@ def _take(
     except apsw.Error as error:
         raise unavailable(error, str(path)) from error
     return connection, token
-
-
-def _append(
-    connection: apsw.Connection,
-    *,
-    session_id: SessionId,
-    events: tuple[Event, ...],
-    expected_version: int | None,
-    schema_version: int,
-) -> int:
-    head, is_purged = head_of(connection, session_id)
-    if is_purged:
-        raise UsageError(f"session {session_id} was purged", remedy="begin a new session")
-    head = head or Head(0, start(session_id))
-    stamped = stamp(session_id, events, head, expected_version=expected_version)
-    rows = [(session_id, each.event.seq, each.line, each.digest, schema_version) for each in stamped]
-    connection.executemany(_INSERT, rows)
-    first, last = stamped[0], stamped[-1]
-    version = head.version + len(stamped)
-    connection.execute(
-        _ADVANCE, (session_id, version, last.digest, first.event.ts.isoformat(), last.event.ts.isoformat())
-    )
-    return version
 
 
 def _purge(connection: apsw.Connection, *, session_id: SessionId) -> SessionSummary:

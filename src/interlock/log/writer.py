@@ -1,7 +1,8 @@
 """The one thread that writes: it takes what has queued up, commits it as one transaction, then tells who waits.
 
 Laws:
-1. Each request runs in a savepoint of its own: what it raises is its own failure and leaves nothing behind.
+1. What a request raises is its own failure and leaves nothing behind: an append is judged before anything of it is
+   written, and other work runs in a savepoint of its own.
 2. The lease is checked inside every transaction. Once it is lost, nothing more is written.
 3. A request is answered after its commit is on the disk, in the order of the queue.
 4. A failed commit is rolled back, and its connection is kept. After a failed fsync the system may drop what was
@@ -16,27 +17,27 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import apsw
 
 from interlock.log import lease
+from interlock.log.appending import Append, Appender
 from interlock.log.faults import unavailable
 from interlock.log.lease import LeaseLost
 from interlock.log.port import LogUnavailable
-from interlock.log.schema import disconnect
+from interlock.log.schema import Work, disconnect
+from interlock.vocabulary.errors import InterlockError
 from interlock.vocabulary.ids import SessionId
 
 T = TypeVar("T")
-Work: TypeAlias = Callable[[apsw.Connection], T]
-
 MAX_GROUP: Final = 512
 
 
 class Request(NamedTuple):
     """Something to do inside a transaction. `session_id` says whose followers to wake (None: everybody's)."""
 
-    work: Work[Any]
+    work: Work[Any] | Append
     session_id: SessionId | None
     answer: asyncio.Future[Any]
 
@@ -72,6 +73,7 @@ class Writer:
         self._heartbeat_seconds = heartbeat_seconds
         self._beat_at = clock()
         self._lost: LeaseLost | None = None
+        self._appender = Appender()
         self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         # A daemon, so that a program that forgets to close still ends; its lease is then taken over from the dead.
         self._thread = threading.Thread(target=self._run, name="interlock-log-writer", daemon=True)
@@ -120,18 +122,26 @@ class Writer:
             connection.execute("BEGIN IMMEDIATE")
             lease.check(connection, self._token)
             outcomes = [self._attempt(connection, request) for request in group]
+            self._appender.flush(connection)
             if not group or self._clock() - self._beat_at >= self._heartbeat_seconds:
                 self._beat_at = self._clock()
                 lease.beat(connection, round(self._beat_at * 1000))
             connection.execute("COMMIT")
         except (apsw.Error, LogUnavailable) as error:
             failure = self._give_up(error)
+            if isinstance(error, apsw.ConstraintError) and len(group) > 1:
+                # One session's table is damaged. Each alone, so that its neighbours do not pay for it.
+                return [outcome for request in group for outcome in self._commit([request])]
             return [Outcome(request, is_done=False, error=failure) for request in group]
         return outcomes
 
     def _attempt(self, connection: apsw.Connection, request: Request) -> Outcome:
         if request.answer.cancelled():
             return Outcome(request, is_done=False)
+        if isinstance(request.work, Append):
+            return self._take_append(connection, request, request.work)
+        self._appender.flush(connection)
+        self._appender.forget()  # whatever this work does to the tables
         connection.execute("SAVEPOINT request")
         try:
             value = request.work(connection)
@@ -145,8 +155,15 @@ class Writer:
         connection.execute("RELEASE request")
         return Outcome(request, is_done=True, value=value)
 
+    def _take_append(self, connection: apsw.Connection, request: Request, asked: Append) -> Outcome:
+        try:
+            return Outcome(request, is_done=True, value=self._appender.take(connection, asked))
+        except InterlockError as error:
+            return Outcome(request, is_done=False, error=error)
+
     def _give_up(self, error: apsw.Error | LogUnavailable) -> LogUnavailable:
         """Forget the transaction that failed; say why."""
+        self._appender.forget()
         if isinstance(error, LeaseLost):
             self._lost = error
         self._roll_back()
