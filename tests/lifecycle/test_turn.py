@@ -354,7 +354,7 @@ def test_a_timed_out_batch_says_budget_elapsed_and_next_actions() -> None:
     _, batch = close((started(), RUNNING), ending)
     failure = batch[-2]
     assert isinstance(failure, TurnFailed)
-    assert failure.details == {"budget_seconds": 60, "elapsed_seconds": 61.5}
+    assert failure.details == {"budget_seconds": 60, "elapsed_seconds": 61.5, "partial_text_length": 4}
     assert {NextActionKind.RAISE_TIMEOUT, NextActionKind.EXPLAIN_TURN} <= {a.kind for a in failure.next_actions}
 
 

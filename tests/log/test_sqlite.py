@@ -9,11 +9,13 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Final, TypeVar
 
 import apsw
 import pytest
+from msgspec import structs
 
 from interlock.log.paths import DATABASE_NAME, default_home
 from interlock.log.port import Committed, DamageKind, LogDamage, LogUnavailable, SessionSummary
@@ -24,7 +26,7 @@ from interlock.vocabulary.conversation import UserMessage
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import SessionId
-from tests.contract.harness import A, B, batch, event, ids, run, take
+from tests.contract.harness import AT, A, B, batch, event, ids, run, take
 
 T = TypeVar("T")
 PAGE: Final = 4096
@@ -579,5 +581,17 @@ def test_heads_are_not_believed_after_other_work_on_the_tables(home: Path) -> No
             await log.purge(A)
             with pytest.raises(UsageError, match="was purged"):
                 await log.append(A, batch(1))
+
+    run(scenario())
+
+
+def test_a_session_that_begins_with_several_appends_in_one_commit_began_with_the_first(tmp_path: Path) -> None:
+    moments = [AT + timedelta(seconds=second) for second in range(20)]
+
+    async def scenario() -> None:
+        async with opened(tmp_path / "home") as log:
+            await asyncio.gather(*(log.append(A, [structs.replace(event(), ts=moment)]) for moment in moments))
+            (summary,) = (await log.sessions()).sessions
+            assert (summary.first_at, summary.last_at) == (moments[0], moments[-1])
 
     run(scenario())

@@ -410,3 +410,14 @@ def test_a_lost_checkpoint_costs_the_partial_of_a_crash() -> None:
     case = CASES["abandoned"]
     mutated = made_good(edit(StreamCheckpoint, lambda _: None)(case.events))
     assert read(case, mutated).turns[-1].settles_as is TurnState.FAILED
+
+
+@pytest.mark.parametrize("name", ["interrupted", "timed_out"])
+def test_a_partial_that_is_lost_is_missed_by_its_length_alone(name: str) -> None:
+    history = [
+        event
+        for event in CASES[name].events
+        if not isinstance(event.data, StreamCheckpoint) and label(event) != "assistant_message:partial"
+    ]
+    kinds = {kind for _, kind in _issues(read(CASES[name], made_good(history)))}
+    assert "partial_text_lost" in kinds

@@ -145,6 +145,14 @@ def _failure(ending: Ending, foreseen: TurnFacts) -> TurnFailed:
 
 
 def _details(ending: Ending) -> Json:
-    timing = {"budget_seconds": ending.budget_seconds, "elapsed_seconds": ending.elapsed_seconds}
-    details: dict[str, Json] = {**ending.details, **{key: value for key, value in timing.items() if value is not None}}
+    measured = {
+        "budget_seconds": ending.budget_seconds,
+        "elapsed_seconds": ending.elapsed_seconds,
+        # So that a partial text which is lost from the log is missed.
+        "partial_text_length": len(ending.text) if ending.text.strip() else None,
+    }
+    details: dict[str, Json] = {
+        **ending.details,
+        **{key: value for key, value in measured.items() if value is not None},
+    }
     return details or None

@@ -2,7 +2,7 @@
 
 scribe = Scribe()
 scribe.write(UserMessage(text="hello"), turn="t1")
-assert scribe.events[0].seq == 0
+assert scribe.events[0].seq == 1
 """
 
 from __future__ import annotations

@@ -48,7 +48,18 @@ def _message_issues(turn: Dossier) -> Iterator[Issue]:
             text = f"turn {name}: its partial text says {said.value}, the turn is {turn.state.value}"
             yield failure("partial_disagrees", text, [event], turn_id=name, next_actions=look)
     yield from _order_issues(turn)
+    yield from _length_issues(turn)
     yield from _stream_issues(turn)
+
+
+def _length_issues(turn: Dossier) -> Iterator[Issue]:
+    """A closing batch says how much partial text it keeps; that text must be there."""
+    for event, failed in of_type(turn.counted, TurnFailed):
+        said = failed.details.get("partial_text_length") if isinstance(failed.details, dict) else None
+        kept = [len(message.text) for _, message in of_type(turn.counted, AssistantMessage) if message.metadata.partial]
+        if isinstance(said, int) and said not in kept:
+            text = f"turn {turn.turn_id}: its failure speaks of {said} code points of partial text, which are not there"
+            yield failure("partial_text_lost", text, [event], turn_id=turn.turn_id, next_actions=look_at(turn))
 
 
 def _stream_issues(turn: Dossier) -> Iterator[Issue]:
