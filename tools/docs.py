@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
@@ -18,6 +19,7 @@ from interlock.lifecycle import render
 from interlock.lifecycle.machines import MACHINES
 from interlock.lifecycle.table import ContextT, Machine, StateT
 from interlock.vocabulary.registry import DECLARATIONS, Declaration
+from interlock.vocabulary.schema import json_schema
 
 DOCS: Final = Path(__file__).parent.parent / "docs"
 FOLDERS: Final = ("machines", "reference")
@@ -32,6 +34,7 @@ def pages() -> Pages:
     made["machines/README.md"] = index_page(MACHINES)
     made["reference/exit-codes.md"] = exit_codes_page()
     made["reference/events.md"] = events_page(DECLARATIONS)
+    made["reference/events.schema.json"] = json.dumps(json_schema(), indent=2, sort_keys=True) + "\n"
     return made
 
 
