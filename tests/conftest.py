@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 # No deadline for a single example: a loaded machine is no reason to fail. pytest-timeout bounds the test as a whole.
 settings.register_profile("quick", max_examples=60, deadline=None, print_blob=True)
 settings.register_profile(
-    "thorough", max_examples=1_000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "thorough", max_examples=400, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 

@@ -72,11 +72,11 @@ def test_a_rule_is_read_and_written_in_one_spelling(text: str, canonical: str) -
         ("allow /re.*/", 7, "regular expressions are not supported"),
         ("allow Read Write", 12, "expected ( or the end"),
         ("allow Bash(", 12, "expected a field name"),
-        ("allow Bash()", 12, "expected a field name"),
+        ("allow Bash()", 13, "expected a field, or !"),
         ("allow Bash(command)", 19, "expected ="),
         ("allow Bash(command=)", 20, "expected a pattern"),
         ("allow Bash(command=ls", 22, "expected , or )"),
-        ("allow Bash(command=ls) x", 24, "expected the end"),
+        ("allow Bash(command=ls) x", 24, "expected ! or the end"),
         ("allow Bash(command=a(b))", 21, "expected , or )"),
         ("allow Bash(com*=ls)", 12, "named exactly"),
         ("allow Bash(a=1, a=2)", 17, "only once"),
@@ -243,9 +243,20 @@ def test_a_remembered_rule_is_for_exactly_that_tool(name: str) -> None:
 
 def test_a_remembered_rule_may_hold_exact_arguments() -> None:
     rule = permissions.remember(Behavior.DENY, "Bash", {"command": "rm *", "n": {"b": 1, "a": 2}})
-    assert str(rule) == r'deny Bash(command="rm \*", n="{\"a\":2,\"b\":1}")'
-    assert rule.matches("Bash", {"command": "rm *", "n": {"a": 2, "b": 1}, "more": 1})
+    assert str(rule) == r'deny Bash(command="rm \*", n="{\"a\":2,\"b\":1}")!'
+    assert parse_rule(str(rule)) == rule
+    assert rule.matches("Bash", {"command": "rm *", "n": {"a": 2, "b": 1}})
+    assert not rule.matches("Bash", {"command": "rm *", "n": {"a": 2, "b": 1}, "more": 1})
     assert not rule.matches("Bash", {"command": "rm x", "n": {"a": 2, "b": 1}})
+
+
+def test_a_remembered_rule_for_no_arguments_allows_none() -> None:
+    rule = permissions.remember(Behavior.ALLOW, "Bash", {})
+    assert (str(rule), parse_rule(str(rule))) == ("allow Bash()!", rule)
+    assert rule.matches("Bash", {})
+    assert rule.matches("Bash", None)
+    assert not rule.matches("Bash", {"command": "rm -rf /"})
+    assert not rule.matches("Bash", ["rm"])
 
 
 # What counts as a yes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.lifecycle.closing import Ending, abandoned_ending, closing_batch
-from interlock.lifecycle.turn import Basis, FindingKind, TurnFacts
+from interlock.lifecycle.turn import MAX_OPEN_CALLS, Basis, FindingKind, TurnFacts
 from interlock.lifecycle.turns import TurnFold, TurnRecord, fold_turns, turn_states
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.actions import NextActionKind
@@ -178,6 +178,60 @@ def test_a_reused_call_id_is_told_apart_by_its_occurrence() -> None:
     assert record.error_kind == "unpaired_tool_call"
 
 
+def test_two_open_calls_of_one_name_need_two_results() -> None:
+    twice = (started(), RUNNING, CALL, CALL, RESULT)
+    assert only(*twice, ANSWER, done(NATURAL_END)).error_kind == "unpaired_tool_call"
+    assert only(*twice, RESULT, ANSWER, done(NATURAL_END)).state is TurnState.COMPLETED
+
+
+def test_a_result_of_another_occurrence_closes_nothing() -> None:
+    second = ToolCall(call_id=CallId("c1"), name="read", occurrence=2)
+    record = only(started(), RUNNING, CALL, RESULT, second, RESULT, ANSWER, done(NATURAL_END))
+    assert record.error_kind == "unpaired_tool_call"
+
+
+def test_more_open_calls_than_can_be_counted_are_never_proven_paired() -> None:
+    calls = [ToolCall(call_id=CallId(f"c{n}"), name="read") for n in range(MAX_OPEN_CALLS + 1)]
+    results = [ToolResult(call_id=call.call_id, ok=True) for call in calls]
+    record = only(started(), RUNNING, *calls, *results, ANSWER, done(NATURAL_END))
+    assert (record.state, record.error_kind) == (TurnState.PARTIAL_FAILED, "unpaired_tool_call")
+    assert "more than can be counted" in record.findings[0].message
+    assert only(started(), RUNNING, *calls[1:], *results, ANSWER, done(NATURAL_END)).state is TurnState.COMPLETED
+
+
+def test_what_another_spawn_said_is_no_answer_of_this_one() -> None:
+    scribe = Scribe()
+    scribe.write(PROMPT, turn="t1")
+    scribe.write(started(), RUNNING, ANSWER, turn="t1", spawn="spn_1")
+    scribe.write(started(), done(NATURAL_END), turn="t1", spawn="spn_2")
+    assert [record.error_kind for record in turn_states(scribe.events)] == ["empty_answer"]
+
+
+def test_text_off_a_screen_is_no_answer_where_the_text_is_ours() -> None:
+    seen = AssistantMessage(text="done", metadata=MessageMetadata(source=MessageSource.SURFACE))
+    assert only(started(), RUNNING, seen, done(NATURAL_END)).state is TurnState.PARTIAL_FAILED
+    assert only(started(DriverKind.TERMINAL), RUNNING, seen, done(NATURAL_END)).state is TurnState.COMPLETED
+
+
+def test_an_answer_that_more_text_follows_was_not_the_answer() -> None:
+    assert only(started(), RUNNING, ANSWER, INTERMEDIATE, done(NATURAL_END)).state is TurnState.PARTIAL_FAILED
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_failure_records_the_weaker_holds(order: int) -> None:
+    records = [failed(TurnState.PARTIAL_FAILED), failed(TurnState.FAILED)][::order]
+    assert only(started(), RUNNING, PARTIAL, *records, done(TerminationReason.error("x"))).state is TurnState.FAILED
+
+
+def test_an_abandoned_turn_runs_again_when_an_owner_takes_it_up() -> None:
+    scribe = Scribe()
+    scribe.write(PROMPT, turn="t1")
+    scribe.write(PROMPT, turn="t2")
+    assert turn_states(scribe.events)[0].state is TurnState.ABANDONED
+    scribe.write(started(), turn="t1")
+    assert turn_states(scribe.events)[0].state is TurnState.RUNNING
+
+
 def test_an_open_turn_is_running_or_waiting_and_says_what_to_do() -> None:
     assert only(started(), RUNNING, PARTIAL).state is TurnState.RUNNING
     waiting = only(started(), RUNNING, CALL, WAITING)
@@ -206,6 +260,25 @@ def test_a_dead_attempts_text_is_not_kept() -> None:
     first = StreamCheckpoint(stream_id=StreamId("s"), offset=4, text="dead")
     retry = StreamCheckpoint(stream_id=StreamId("s"), offset=0, text="", attempt=2)
     assert only(started(), RUNNING, first, retry, first, owner_alive=False).settles_as is TurnState.FAILED
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        (("s1", "old", 2), ("s2", "new text", 1), "new text"),
+        (("s1", "long text", 1), ("s1", "long", 1), "long text"),
+        (("s1", "long text", 1), ("s1", "new", 2), "new"),
+    ],
+)
+def test_the_newest_checkpoint_is_kept(first: tuple[str, str, int], second: tuple[str, str, int], kept: str) -> None:
+    checkpoints = [
+        StreamCheckpoint(stream_id=StreamId(stream), offset=len(text), text=text, attempt=attempt)
+        for stream, text, attempt in (first, second)
+    ]
+    scribe = Scribe()
+    scribe.write(PROMPT, started(), RUNNING, *checkpoints, turn="t1")
+    (facts,) = fold_turns(scribe.events).turns.values()
+    assert abandoned_ending(facts, RUN, "killed").text == kept
 
 
 def test_messages_alone_classify_a_log_without_run_events() -> None:
@@ -309,6 +382,7 @@ HISTORIES: list[tuple[Payload, ...]] = [
     (started(), RUNNING, CALL, WAITING),
     (started(), RUNNING, PARTIAL),
     (RUNNING,),
+    (),
 ]
 
 
@@ -358,6 +432,29 @@ def test_a_timed_out_batch_says_budget_elapsed_and_next_actions() -> None:
     assert {NextActionKind.RAISE_TIMEOUT, NextActionKind.EXPLAIN_TURN} <= {a.kind for a in failure.next_actions}
 
 
+def test_a_known_loss_is_never_a_clean_answer() -> None:
+    closed, batch = close((started(), RUNNING), Ending(run_id=RUN, reason=NATURAL_END, text="hal", lost_after_offset=3))
+    assert closed.state is TurnState.PARTIAL_FAILED
+    assert [message.metadata.partial for message in batch if isinstance(message, AssistantMessage)] == [True]
+
+
+def test_a_cancel_that_came_too_late_is_in_the_batch() -> None:
+    ending = Ending(run_id=RUN, reason=NATURAL_END, text="done", cancel_requested=True)
+    closed, _ = close((started(), RUNNING), ending)
+    assert (closed.state, closed.cancel_requested) == (TurnState.COMPLETED, True)
+
+
+def test_recovery_closes_a_turn_that_died_before_it_began() -> None:
+    scribe = Scribe()
+    scribe.write(PROMPT, turn="t1")
+    (facts,) = fold_turns(scribe.events).turns.values()
+    scribe.write(*closing_batch(facts, abandoned_ending(facts, RUN, "owner died")), turn="t1")
+    fold = fold_turns(scribe.events)
+    (record,) = fold.records()
+    assert (record.state, record.basis, record.error_kind) == (TurnState.FAILED, Basis.RUN_EVENTS, "abandoned")
+    assert fold.findings == []
+
+
 def test_recovery_closes_an_abandoned_turn_with_its_last_checkpoint() -> None:
     checkpoint = StreamCheckpoint(stream_id=StreamId("s"), offset=4, text="half")
     scribe = Scribe()
@@ -381,6 +478,7 @@ def test_recovery_closes_an_abandoned_turn_with_its_last_checkpoint() -> None:
         ((started(), RUNNING), Ending(run_id=RunId("run_2"), reason=NATURAL_END, text="x")),
         ((started(), RUNNING), Ending(run_id=RUN, reason=TIMEOUT)),
         ((started(), RUNNING), Ending(run_id=RUN, reason=NATURAL_END, source=MessageSource.NONE)),
+        ((started(), RUNNING), Ending(run_id=RUN, reason=NATURAL_END, text="x", source=MessageSource.SURFACE)),
     ],
 )
 def test_an_illegal_closing_is_refused(history: tuple[Payload, ...], ending: Ending) -> None:

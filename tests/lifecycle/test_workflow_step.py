@@ -9,7 +9,7 @@ from interlock.lifecycle.subagent import ChildFailed, ChildFinished, Detach, Int
 from interlock.lifecycle.workflow_step import StepEvidence, StepRecord, step_evidence_from_child
 from interlock.vocabulary.conversation import SubagentEvent
 from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.ids import StepId, SubagentId
+from interlock.vocabulary.ids import SessionId, StepId, SubagentId
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import StepState, SubagentState
 from tests.lifecycle.children import after, queued, running
@@ -19,7 +19,11 @@ S = StepState
 
 def completed(summary: str, checkpoint: Json = None) -> SubagentEvent:
     return SubagentEvent(
-        subagent_id=SubagentId("sub_1"), status=SubagentState.COMPLETED, summary=summary, checkpoint=checkpoint
+        subagent_id=SubagentId("sub_1"),
+        child_session_id=SessionId("ses_child"),
+        status=SubagentState.COMPLETED,
+        summary=summary,
+        checkpoint=checkpoint,
     )
 
 
@@ -30,6 +34,11 @@ def evidence_of(fact: SubagentEvent) -> StepEvidence:
 
 
 READY: Json = {"status": "checkpoint_ready"}
+
+
+def test_a_checkpoint_of_a_child_that_cannot_be_named_is_not_ready() -> None:
+    unproven = structs.replace(completed("done", READY), child_session_id=None)
+    assert (evidence_of(unproven).state, evidence_of(unproven).reason) == (S.NEEDS_ORCHESTRATOR, "unproven_child")
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from tests.contract.harness import A, batch, run
 
 ROOT: Final = Path(__file__).parents[2]
 HERE: Final = this_process()
+NAMELESS: Final = structs.replace(HERE, machine_id="")  # as in many containers
 
 
 class Child:
@@ -80,6 +81,7 @@ def dead_pid() -> int:
         (structs.replace(HERE, pid=dead_pid()), Life.DEAD),
         (structs.replace(HERE, pid=2**31), Life.DEAD),
         (structs.replace(HERE, boot_id="an earlier boot"), Life.DEAD),
+        (structs.replace(HERE, boot_id=""), Life.UNKNOWN),
         (structs.replace(HERE, host="elsewhere"), Life.UNKNOWN),
         (structs.replace(HERE, host="elsewhere", boot_id="another"), Life.UNKNOWN),
         (structs.replace(HERE, machine_id="another with the same name", boot_id="another"), Life.UNKNOWN),
@@ -88,6 +90,21 @@ def dead_pid() -> int:
 )
 def test_death_must_be_proven(holder: Holder, life: Life) -> None:
     assert judge(holder, HERE) is life
+
+
+@pytest.mark.parametrize(
+    ("holder", "life"),
+    [
+        (structs.replace(NAMELESS, pid=dead_pid()), Life.DEAD),
+        (structs.replace(NAMELESS, boot_id="another"), Life.UNKNOWN),
+    ],
+)
+def test_a_host_name_alone_does_not_prove_that_it_is_the_same_machine(holder: Holder, life: Life) -> None:
+    assert judge(holder, NAMELESS) is life
+
+
+def test_a_boot_that_cannot_be_told_proves_nothing() -> None:
+    assert judge(HERE, structs.replace(HERE, boot_id="")) is Life.UNKNOWN
 
 
 def test_a_zombie_writes_no_more() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from interlock.log import salvage as salvage_module
 from interlock.log.lease import LeaseHeld
 from interlock.log.paths import DATABASE_NAME
 from interlock.log.port import LogUnavailable
@@ -103,7 +106,7 @@ def test_a_plan_changes_nothing(home: Path) -> None:
     before = rows(home, "SELECT * FROM events")
     plan = plan_of(home)
     assert [(step.seq, step.session_id) for step in plan.steps if isinstance(step, Quarantine)] == [(4, A), (3, A)]
-    assert "`interlock log repair`" in plan.next_action
+    assert "`interlock log repair --apply`" in plan.next_action
     assert rows(home, "SELECT * FROM events") == before
     assert rows(home, "SELECT * FROM quarantine") == []
 
@@ -302,7 +305,8 @@ def test_salvage_takes_what_is_only_in_the_wal(tmp_path: Path) -> None:
     wal = (home / f"{DATABASE_NAME}-wal").read_bytes()
     salvaged = rescue(home)
     assert salvaged.events == 5
-    assert Path(f"{salvaged.broken}-wal").read_bytes() == wal
+    # As it was, with one more transaction behind it: the lease that keeps writers out meanwhile.
+    assert Path(f"{salvaged.broken}-wal").read_bytes().startswith(wal)
     assert report_of(home).sound
 
 
@@ -311,7 +315,7 @@ def test_salvage_refuses_while_another_writes(home: Path) -> None:
         async with await SqliteLog.open(home):
             await salvage(home, force=True)
 
-    with pytest.raises(LeaseHeld, match="stop it first"):
+    with pytest.raises(LeaseHeld, match="is writing to this log"):
         run(main())
     assert sorted(path.name for path in home.iterdir() if "." in path.name.removeprefix(DATABASE_NAME)) == []
 
@@ -346,3 +350,13 @@ def test_salvage_of_a_file_without_a_single_event_changes_nothing(home: Path, si
         rescue(home, force=True)
     assert path.read_bytes() == b"\xff" * size
     assert {each.name for each in home.iterdir()} == before
+
+
+def test_nobody_can_begin_to_write_while_a_file_is_salvaged(home: Path) -> None:
+    salvage_module._keep_writers_out(home / DATABASE_NAME, False, 0)
+    command = (sys.executable, "-m", "tests.log.child", "hold", str(home))
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[2], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("refused")
+    assert "is writing to this log" in done.stdout

@@ -17,6 +17,7 @@ import apsw
 import pytest
 from msgspec import structs
 
+from interlock.log.lease import LeaseLost
 from interlock.log.paths import DATABASE_NAME, default_home
 from interlock.log.port import Committed, DamageKind, LogDamage, LogUnavailable, SessionSummary
 from interlock.log.schema import APPLICATION_ID, CURRENT, TABLES, Raw, Schema, Work
@@ -570,6 +571,93 @@ def test_a_refused_append_in_a_group_uses_up_no_sequence_number(home: Path) -> N
             assert [outcome for outcome in outcomes if isinstance(outcome, int)] == [302, 304, 306, 308, 310]
             found = await log.read(A)
             assert ([each.seq for each in found.events], found.damage) == (list(range(1, 311)), ())
+
+    run(scenario())
+
+
+def test_what_was_taken_is_written_before_other_work_in_the_same_group(home: Path) -> None:
+    async def scenario() -> None:
+        async with opened(home) as log:
+            appends = [log.append(A, batch(1)) for _ in range(5)]
+            answers = await asyncio.gather(*appends[:3], log.maintain("look", {}, lambda _: None), *appends[3:])
+            assert answers == [301, 302, 303, None, 304, 305]
+            assert (await log.read(A)).version == 305
+
+    run(scenario())
+
+
+def test_a_mistaken_append_costs_only_itself(home: Path) -> None:
+    async def scenario() -> None:
+        async with opened(home) as log:
+            with pytest.raises(AttributeError):
+                await log.append(A, [None])  # type: ignore[list-item]
+            assert await log.append(A, batch(1)) == 301
+
+    run(scenario())
+
+
+def test_events_beyond_a_head_that_was_set_back_are_not_passed_over_in_silence(home: Path) -> None:
+    with database(home) as connection:
+        connection.execute("UPDATE sessions SET version = 200 WHERE session_id = ?", (A,))
+
+    async def scenario() -> None:
+        async with opened(home, readonly=True) as log:
+            found = await log.read(A)
+            assert (len(found.events), [each.kind for each in found.damage][:1]) == (200, [DamageKind.HEAD_MISMATCH])
+
+    run(scenario())
+
+
+def test_a_session_that_lost_its_summary_and_its_beginning_does_not_begin_again(home: Path) -> None:
+    with database(home) as connection:
+        connection.execute("DELETE FROM sessions WHERE session_id = ?", (A,))
+        connection.execute("DELETE FROM events WHERE session_id = ? AND seq < 4", (A,))
+
+    async def scenario() -> None:
+        async with opened(home) as log:
+            with pytest.raises(LogUnavailable, match="has events and no summary"):
+                await log.append(A, batch(1))
+            assert await log.append(B, batch(1, B)) == 301
+
+    run(scenario())
+
+
+def test_a_writer_whose_file_was_replaced_writes_no_more(home: Path) -> None:
+    async def scenario() -> None:
+        async with opened(home) as log:
+            await log.append(A, batch(1))
+            (home / DATABASE_NAME).rename(home / "aside")
+            (home / DATABASE_NAME).touch(0o600)
+            with pytest.raises(LeaseLost):
+                await log.append(A, batch(1))
+
+    run(scenario())
+
+
+def test_what_was_purged_is_not_in_the_file_any_more(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+
+    async def scenario() -> None:
+        async with opened(home) as log:
+            await log.append(A, [event(text="a secret that must go")])
+            await log.append(B, [event(B, text="what stays")])
+            await log.purge(A)
+
+    run(scenario())
+    kept = b"".join(path.read_bytes() for path in home.iterdir())
+    assert b"what stays" in kept
+    assert b"a secret that must go" not in kept
+
+
+def test_a_close_that_nobody_waits_for_still_ends_followers(home: Path) -> None:
+    async def scenario() -> None:
+        log = await SqliteLog.open(home)
+        follower = asyncio.ensure_future(take(log.follow(A, after=300), 1))
+        await asyncio.sleep(0)
+        closing = asyncio.ensure_future(log.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        assert await follower == []
 
     run(scenario())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from interlock.vocabulary.codec import MAX_DEPTH, MAX_LINE_BYTES, decode_event, 
 from interlock.vocabulary.conversation import AssistantMessage, SubagentEvent, ToolCall, UserMessage
 from interlock.vocabulary.errors import ContractError, MalformedEvent
 from interlock.vocabulary.events import Event, UnknownEvent, new_event
-from interlock.vocabulary.ids import CallId, EventId, SessionId
+from interlock.vocabulary.ids import CallId, EventId, SessionId, SubagentId
 from interlock.vocabulary.registry import Json, Payload
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import SubagentState, TurnState
@@ -162,7 +163,7 @@ def test_whitespace_and_key_order_do_not_matter() -> None:
     ("spelling", "state"), [("cancelled", SubagentState.INTERRUPTED), ("interrupted", SubagentState.INTERRUPTED)]
 )
 def test_both_spellings_of_the_seed_decode(spelling: str, state: SubagentState) -> None:
-    raw = raw_of(SubagentEvent(subagent_id="sub_1", status=SubagentState.RUNNING))  # type: ignore[arg-type]
+    raw = raw_of(SubagentEvent(subagent_id=SubagentId("sub_1"), status=SubagentState.RUNNING))
     data_of(raw)["status"] = spelling
     event = decode_event(line_of(raw))
     assert isinstance(event.data, SubagentEvent)
@@ -213,3 +214,27 @@ def test_an_undeclared_payload_is_refused() -> None:
 
     with pytest.raises(ContractError, match="not a declared event type"):
         new_event(Stray(), id=EventId("e"), session_id=SessionId("s"), ts=event_of(MESSAGE).ts)
+
+
+def test_a_hostile_line_costs_its_own_length_and_not_a_path_for_each_value() -> None:
+    raw = {**raw_of(MESSAGE), "k" * 100_000: [0] * 100_000}
+    tracemalloc.start()
+    decode_event(line_of(raw))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 200 * len(line_of(raw))
+
+
+def test_the_name_of_a_field_is_cut_in_an_error() -> None:
+    raw = {**raw_of(MESSAGE), "k" * 100_000: ["\x00"]}
+    with pytest.raises(MalformedEvent, match="NUL") as caught:
+        decode_event(line_of(raw))
+    assert len(caught.value.field) <= 200
+
+
+def test_the_id_of_a_child_session_is_an_id() -> None:
+    raw = raw_of(SubagentEvent(subagent_id=SubagentId("sub_1"), status=SubagentState.RUNNING))
+    data_of(raw)["child_session_id"] = "x; touch pwned #"
+    with pytest.raises(MalformedEvent) as caught:
+        decode_event(line_of(raw))
+    assert caught.value.field == "data.child_session_id"

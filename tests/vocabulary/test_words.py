@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.cli.commands import COMMANDS
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.actions import decide, diagnose_session, explain_turn, inspect_child, inspect_log
 from interlock.vocabulary.audit import ProcessEvent, ProcessEventKind, StreamCheckpoint, SurfaceEvent, TurnFailed
@@ -72,9 +73,23 @@ def test_every_advised_command_is_one_plain_shell_line(name: str) -> None:
         diagnose_session(SessionId(name)),
         inspect_log(SessionId(name)),
         inspect_child(SessionId(name)),
-        decide(SessionId(name)),
     ]
     assert all(re.fullmatch(r"interlock [\w .:-]+", action.command) for action in actions)
+
+
+def test_every_advised_command_exists() -> None:
+    session_id, turn_id = SessionId("ses_1"), TurnId("@1")
+    advice = [explain_turn(session_id, turn_id), diagnose_session(session_id), inspect_log(session_id)]
+    commands = [action.command for action in [*advice, inspect_child(session_id), decide()] if action.command]
+    assert len(commands) == 4
+    known = [f"interlock {command.name} ses_1" for command in COMMANDS]
+    assert all(any(command.startswith(name) for name in known) for command in commands)
+
+
+@pytest.mark.parametrize("name", ["x; touch pwned #", "$(id)", "a b", "@", "@$(id)", "`id`"])
+def test_what_is_no_id_is_never_part_of_a_command(name: str) -> None:
+    assert inspect_child(SessionId(name)).command == ""
+    assert explain_turn(SessionId("ses_1"), TurnId(name)).command == ""
 
 
 def test_errors_say_where_and_what_to_do() -> None:
@@ -96,6 +111,7 @@ ILLEGAL: dict[str, Callable[[], object]] = {
     "an offset that is no length": lambda: StreamCheckpoint(stream_id=StreamId("s"), offset=2, text="é"),
     "a backward range": lambda: SeqRange(from_seq=2, to_seq=1),
     "too many rows": lambda: SurfaceEvent(activity=Activity.WORKING, rows="é" * 1025),
+    "a whole message of which some is lost": lambda: MessageMetadata(lost_after_offset=3),
     "partial and intermediate": lambda: MessageMetadata(partial=True, intermediate=True),
 }
 

@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.error("interrupted")
         return exit_code_for(stop)
     except (InterlockError, OSError) as wrong:
-        output.error(str(wrong))
+        output.error(output.escape(str(wrong)))
         return exit_code_for(wrong)
     finally:
         output.settle()

@@ -58,7 +58,10 @@ def summary(event: Event) -> str:
 
 def clock_time(at: datetime) -> str:
     """A time as `--at` and `--before` take it."""
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    try:
+        return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except OverflowError:  # so near the end of the calendar that UTC has no such moment
+        return at.isoformat(timespec="milliseconds")
 
 
 def shorten(text: str, length: int) -> str:

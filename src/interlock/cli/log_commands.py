@@ -17,6 +17,7 @@ from interlock.cli.sessions import find_session
 from interlock.log.port import Committed, LogDamage, SessionSummary
 from interlock.log.readers import WalkAll
 from interlock.log.sqlite import SqliteLog
+from interlock.vocabulary.conversation import MAX_COUNT
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.evidence import Moment
@@ -45,6 +46,7 @@ def ls(
     """
     if limit < 1:
         raise UsageError(f"--limit {limit} lists nothing", remedy="give 1 or more")
+    check_counts(limit=limit)
 
     async def work(log: SqliteLog) -> int:
         page = await log.sessions(prefix=prefix, after=SessionId(after) if after else None, limit=limit)
@@ -220,5 +222,5 @@ class _Tail:
 def check_counts(**given: int | None) -> None:
     """Refuse a negative count where it is named, before anything is opened."""
     for name, value in given.items():
-        if value is not None and value < 0:
-            raise UsageError(f"--{name} {value} is negative", remedy="give 0 or more")
+        if value is not None and not 0 <= value <= MAX_COUNT:
+            raise UsageError(f"--{name} is out of range", remedy=f"give a number from 0 to {MAX_COUNT}")

@@ -27,6 +27,7 @@ from interlock.cli.home import (
     write_log,
 )
 from interlock.cli.sessions import find_session
+from interlock.cli.why import MAX_DIGITS
 from interlock.lifecycle.turns import fold_turns
 from interlock.log.port import Slice
 from interlock.log.sqlite import SqliteLog
@@ -92,7 +93,7 @@ def _place(found: Slice, at: str) -> int:
     named = next((turn for turn_id, turn in turns.items() if turn_id == at), None)
     if named is not None:
         return named.last_seq or 0
-    if at.isascii() and at.isdigit():
+    if at.isascii() and at.isdigit() and len(at) < MAX_DIGITS:
         return int(at)
     remedy = "`interlock turns SESSION` lists them; a sequence number is taken as well"
     raise UsageError(f"the session has no turn {at!r}", remedy=remedy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 from msgspec import structs
@@ -18,6 +18,7 @@ from interlock.log.sqlite import SqliteLog
 from interlock.projections.why import why as explained
 from interlock.projections.why_lines import render_lines
 from interlock.vocabulary.actions import NextActionKind
+from interlock.vocabulary.conversation import MAX_COUNT
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import TurnId
 
@@ -60,9 +61,13 @@ def why(
     return read_log(home, work)
 
 
+# Longer than any sequence number, and short enough to be read as a number at no cost.
+MAX_DIGITS: Final = len(str(MAX_COUNT)) + 1
+
+
 def parse_moment(text: str) -> datetime | int:
     """A sequence number or an ISO 8601 time."""
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and len(text) < MAX_DIGITS:
         return int(text)
     try:
         return datetime.fromisoformat(text)
@@ -76,5 +81,6 @@ def _turn_id(found: Slice, named: str) -> TurnId | None:
     if not named:
         return None
     known = [turn_id for _, turn_id in fold_turns(found.events).turns]
-    is_place = named.isascii() and named.isdigit() and named not in known and 0 < int(named) <= len(known)
+    is_number = named.isascii() and named.isdigit() and len(named) < MAX_DIGITS
+    is_place = is_number and named not in known and 0 < int(named) <= len(known)
     return known[int(named) - 1] if is_place else TurnId(named)

@@ -16,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
+
+from msgspec import structs
 
 from interlock.lifecycle import toolcall
 from interlock.lifecycle.decisions import (
@@ -38,6 +40,8 @@ from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.ids import CallId, TurnId
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import ToolCallStatus
+
+RESERVED_KINDS: Final = frozenset(kind.value for kind in EndKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +200,8 @@ def _finished(state: ToolCalls, done: CallFinished) -> Stepped:
     call = state.find(key)
     if call is None or not call.is_open:
         return _surprised(state, "result_without_open_call", key)
+    if error is not None and error.kind in RESERVED_KINDS:  # a tool's own word, not ours
+        error = structs.replace(error, kind=f"tool_{error.kind}")
     is_ok = error is None
     record = ToolResult(call_id=key.call_id, ok=is_ok, output=done.output, error=error, occurrence=key.occurrence)
     return _persist(state, record)

@@ -1,8 +1,8 @@
 """The closing batch: the events that, appended at once, make a turn terminal.
 
 Laws:
-1. One atomic append: repairs of unpaired tool calls, the final or partial message, `turn_failed` unless completed, and
-   `run_state done` last.
+1. One atomic append: `run_state running` if no run was logged yet, repairs of unpaired tool calls, the final or partial
+   message, `turn_failed` unless completed, and `run_state done` last.
 2. What is written is what will be read: the batch is built from the verdict of the same table that classifies it.
 3. A timed-out turn says its budget, the time it took and what to do next.
 4. Text is kept only from the attempt that is alive: a partial holds nothing of a dead, retried one.
@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import structs
 
 from interlock.lifecycle.toolcall import CallKey, EndKind, ended
-from interlock.lifecycle.turn import Answer, TurnFacts, is_clean_end, owns_text, verdict
+from interlock.lifecycle.turn import Answer, Basis, TurnFacts, is_clean_end, owns_text, verdict
 from interlock.lifecycle.turns import error_kind, next_actions
 from interlock.vocabulary.actions import NextAction
 from interlock.vocabulary.audit import RunState, TurnFailed
@@ -54,6 +54,7 @@ class Ending:
     budget_seconds: float | None = None
     elapsed_seconds: float | None = None
     lost_after_offset: int | None = None
+    cancel_requested: bool = False
     details: Mapping[str, Json] = field(default_factory=dict)
     next_actions: tuple[NextAction, ...] = ()
 
@@ -62,10 +63,17 @@ def closing_batch(turn: TurnFacts, ending: Ending) -> tuple[Payload, ...]:
     """Build the batch that closes an open turn. The caller appends it at the version at which it read the turn."""
     _refuse_illegal(turn, ending)
     foreseen = _foresee(turn, ending)
-    repairs = (_repair(CallKey(turn.turn_id, *call)) for call in sorted(turn.open_calls))
+    repairs = (_repair(CallKey(turn.turn_id, *call[:2])) for call in sorted(turn.open_calls))
     failure = () if foreseen.state is TurnState.COMPLETED else (_failure(ending, foreseen),)
-    done = RunState(run_id=ending.run_id, status=RunStatus.DONE, reason=ending.reason)
-    return (*repairs, *_message(ending, foreseen), *failure, done)
+    # Without any run event the messages of this very batch would close the turn before its end is told.
+    begun = () if turn.basis is Basis.RUN_EVENTS else (RunState(run_id=ending.run_id, status=RunStatus.RUNNING),)
+    done = RunState(
+        run_id=ending.run_id,
+        status=RunStatus.DONE,
+        reason=ending.reason,
+        cancel_requested=ending.cancel_requested or turn.cancel_requested,
+    )
+    return (*begun, *repairs, *_message(ending, foreseen), *failure, done)
 
 
 def abandoned_ending(turn: TurnFacts, run_id: RunId, message: str) -> Ending:
@@ -90,6 +98,8 @@ def _refuse_illegal(turn: TurnFacts, ending: Ending) -> None:
         raise ContractError(f"turn {turn.turn_id} belongs to run {turn.run_id}, not {ending.run_id}")
     if ending.source is MessageSource.NONE and (ending.text or owns_text(turn)):
         raise ContractError(f"turn {turn.turn_id}: only a terminal turn may end without its text")
+    if ending.source is MessageSource.SURFACE and owns_text(turn):
+        raise ContractError(f"turn {turn.turn_id}: its text is ours, and is not read off a screen")
     is_timed = ending.budget_seconds is not None and ending.elapsed_seconds is not None
     if ending.reason.stop_code == StopCode.TIMEOUT and not is_timed:
         raise ContractError(f"turn {turn.turn_id}: a timed-out turn must say its budget and how long it took")
@@ -98,14 +108,16 @@ def _refuse_illegal(turn: TurnFacts, ending: Ending) -> None:
 def _foresee(turn: TurnFacts, ending: Ending) -> TurnFacts:
     """The turn as it will be read once the batch is in the log, the batch's own failure record aside."""
     is_blank = not ending.text.strip()
-    is_told = is_clean_end(ending.reason) and (not is_blank or ending.source is MessageSource.NONE)
+    is_whole = ending.lost_after_offset is None and (not is_blank or ending.source is MessageSource.NONE)
+    is_told = is_clean_end(ending.reason) and is_whole
     # Repairs come before the batch's message and after any earlier one, which then is no answer any more.
     earlier = None if turn.open_calls else turn.answer
     foreseen = structs.replace(
         turn,
         reason=ending.reason,
-        answer=Answer(is_blank, ending.source, _UNWRITTEN) if is_told else earlier,
+        answer=Answer(is_blank, ending.source, _UNWRITTEN) if is_told else earlier if is_blank else None,
         useful_text=turn.useful_text if is_blank else _UNWRITTEN,
+        is_cut_short=turn.is_cut_short or (not is_told and not is_blank),
         open_calls=frozenset(),
     )
     return structs.replace(foreseen, state=verdict(foreseen))
@@ -120,11 +132,12 @@ def _message(ending: Ending, foreseen: TurnFacts) -> tuple[AssistantMessage, ...
     is_clean = foreseen.state is TurnState.COMPLETED
     if not ending.text.strip() and not (is_clean and ending.source is MessageSource.NONE):
         return ()
-    metadata = MessageMetadata(source=ending.source, model=ending.model, lost_after_offset=ending.lost_after_offset)
+    metadata = MessageMetadata(source=ending.source, model=ending.model)
     if not is_clean:
         metadata = structs.replace(
             metadata,
             partial=True,
+            lost_after_offset=ending.lost_after_offset,
             terminal_status=foreseen.state,
             error_kind=ending.error_kind or error_kind(foreseen),
             error_message=ending.error_message,

@@ -16,8 +16,9 @@ from enum import StrEnum
 from typing import Final
 
 from interlock.lifecycle import toolcall
+from interlock.lifecycle.permissions import is_a_no
 from interlock.lifecycle.toolcall import CallKey, Decide, Suspend, ToolCallState
-from interlock.vocabulary.audit import DecisionAction, ToolCallDecided, ToolCallSuspended
+from interlock.vocabulary.audit import DecisionAction, ResumeMode, ToolCallDecided, ToolCallSuspended
 from interlock.vocabulary.conversation import ToolCall, ToolResult
 from interlock.vocabulary.ids import CallId, TurnId
 from interlock.vocabulary.registry import Payload
@@ -60,6 +61,7 @@ class RejectReason(StrEnum):
     ALREADY_ENDED = "already_ended"
     AMBIGUOUS_TARGET = "ambiguous_target"
     DECISION_ID_NEEDED = "decision_id_needed"
+    CONTRADICTS_ITSELF = "contradicts_itself"
     TOO_MANY_EARLY = "too_many_early"
 
 
@@ -145,11 +147,19 @@ def judge(
     if call is None or (call.is_open and not is_suspended(call) and call.decision is None):
         return _judge_early(state, decision)
     if is_suspended(call):
+        if _contradicts_itself(call, decision):
+            return RejectReason.CONTRADICTS_ITSELF
         asking = {other.key.call_id for other in _named(state, decision.target_id) if is_suspended(other)}
         return call if len(asking) == 1 else RejectReason.AMBIGUOUS_TARGET
     if call.decision is not None and agree(call.decision, decision):
         return Verdict.REPEATED
     return RejectReason.ALREADY_DECIDED if call.is_open else RejectReason.ALREADY_ENDED
+
+
+def _contradicts_itself(call: ToolCallState, decision: ToolCallDecided) -> bool:
+    """A yes whose result is a no must not run a tool. Where the result is the tool's to read, it may say anything."""
+    is_approval = call.ticket is None or call.ticket.resume_mode is ResumeMode.REPLAY_TOOL_CALL
+    return is_approval and decision.action is DecisionAction.RESUME and is_a_no(decision.result)
 
 
 def _judge_early(state: ToolCalls, decision: ToolCallDecided) -> Verdict | RejectReason:

@@ -2,14 +2,14 @@
 
 A rule is one line: `allow Read`, `ask mcp__*`, `deny Bash(command=rm *)`, `allow Fetch(method=GET, url="https://a.b/*")`.
 
-    rule    = ("allow" | "ask" | "deny") pattern [ "(" field { "," field } ")" ]
+    rule    = ("allow" | "ask" | "deny") pattern [ "(" [ field { "," field } ] ")" [ "!" ] ]
     field   = name "=" pattern
     pattern = bare | '"' text '"'
 
 In a pattern `*` is any run of characters, also none. A bare name ends at white space or at one of `( ) , = "`; a bare
 field pattern may hold spaces and `=`, and is trimmed. Between quotes, a backslash goes before `*`, `"` and itself, and
 `\\uXXXX` or `\\UXXXXXXXX` is a character by number. A field is an argument of the call, by name; one that is not a
-string is matched by its canonical JSON.
+string is matched by its canonical JSON. A `!` at the end means these arguments and no other: `allow Bash(command=ls)!`.
 
 Laws:
 1. `deny` beats `allow` beats `ask`; no rule means `ask`. How specific a rule is decides only which one is named.
@@ -81,21 +81,25 @@ class Rule:
     behavior: PermissionBehavior
     tool: Pattern
     fields: tuple[tuple[str, Pattern], ...] = ()
+    is_closed: bool = False
 
     def matches(self, tool_name: str, arguments: Json) -> bool:
         if not self.tool.matches(tool_name):
             return False
         given: Mapping[str, Json] = arguments if isinstance(arguments, dict) else {}
+        if self.is_closed and (len(given) != len(self.fields) or not isinstance(arguments, dict | None)):
+            return False
         return all(name in given and pattern.matches(_text(given[name])) for name, pattern in self.fields)
 
     @property
-    def specificity(self) -> tuple[bool, int]:
-        """An exact tool name beats a pattern; then more arguments beat fewer, and none."""
-        return self.tool.is_exact, len(self.fields)
+    def specificity(self) -> tuple[bool, bool, int]:
+        """An exact tool name beats a pattern; then exact arguments beat others; then more of them beat fewer."""
+        return self.tool.is_exact, self.is_closed, len(self.fields)
 
     def __str__(self) -> str:
         fields = ", ".join(f"{Pattern((name,))}={pattern}" for name, pattern in self.fields)
-        return f"{self.behavior.value} {self.tool}{f'({fields})' if fields else ''}"
+        arguments = f"({fields})!" if self.is_closed else f"({fields})" if fields else ""
+        return f"{self.behavior.value} {self.tool}{arguments}"
 
 
 class Ground(StrEnum):
@@ -141,9 +145,9 @@ def is_unconditional_deny(rules: Sequence[Rule], tool_name: str) -> bool:
 
 
 def remember(behavior: PermissionBehavior, tool_name: str, arguments: Mapping[str, Json] | None = None) -> Rule:
-    """The rule for exactly this tool, and for exactly these arguments if any are given. No `*` in them is special."""
+    """The rule for exactly this tool and, unless `arguments` is None, exactly these arguments. No `*` is special."""
     fields = tuple((name, Pattern((_text(value),))) for name, value in sorted((arguments or {}).items()))
-    return Rule(behavior, Pattern((tool_name,)), fields)
+    return Rule(behavior, Pattern((tool_name,)), fields, is_closed=arguments is not None)
 
 
 def _text(value: Json) -> str:
@@ -180,13 +184,19 @@ class _Reader:
         self.take(_SPACE, "")
         behavior = PermissionBehavior(self.take(_BEHAVIOR, "expected allow, ask or deny, then a space")[1])
         tool = self.pattern(_BARE, "a tool name")
-        fields = self.fields() if self.skips("(") else ()
+        has_arguments = self.skips("(")
+        fields = self.fields() if has_arguments else ()
+        is_closed = has_arguments and self.skips("!")
+        if has_arguments and not fields and not is_closed:
+            raise self.fault("expected a field, or ! for no arguments at all", self.at)
         if self.at < len(self.text):
-            raise self.fault("expected the end" if fields else "expected ( or the end", self.at)
-        return Rule(behavior, tool, fields)
+            raise self.fault("expected ! or the end" if fields else "expected ( or the end", self.at)
+        return Rule(behavior, tool, fields, is_closed)
 
     def fields(self) -> tuple[tuple[str, Pattern], ...]:
         found: dict[str, Pattern] = {}
+        if self.skips(")"):
+            return ()
         while True:
             start = self.at
             name = self.pattern(_BARE, "a field name")
@@ -247,6 +257,11 @@ _YES: Final = frozenset(
     | {"ok", "okay"}
 )
 _SAYING: Final = frozenset({"status", "decision", "action", "behavior"})
+
+
+def is_a_no(value: Json) -> bool:
+    """Whether an answer says no, clearly: silence and what is not understood do not."""
+    return False in (_answers(value) if isinstance(value, dict) else {_answer(value)})
 
 
 def approval_from(value: Json) -> DecisionAction:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -75,8 +75,15 @@ class Answer(Struct, frozen=True):
     proof: Evidence
 
 
+# More calls than this at once are not kept apart any more: such a turn cannot prove that all of them came back.
+MAX_OPEN_CALLS: Final = 512
+
+OpenCall: TypeAlias = tuple[CallId, int, int]
+"""A call id, its occurrence, and how many calls of that very name were open before it."""
+
+
 class TurnFacts(Struct, frozen=True, kw_only=True):
-    """All that is remembered of one turn. Its size does not grow with the turn's length."""
+    """All that is remembered of one turn. Its size is bounded, however long the turn."""
 
     session_id: SessionId
     turn_id: TurnId
@@ -94,7 +101,8 @@ class TurnFacts(Struct, frozen=True, kw_only=True):
     useful_text: Evidence | None = None
     is_cut_short: bool = False
     checkpoint: StreamCheckpoint | None = None
-    open_calls: frozenset[tuple[CallId, int]] = frozenset()
+    open_calls: frozenset[OpenCall] = frozenset()
+    has_lost_count: bool = False
     failure: TurnFailed | None = None
     failure_proof: Evidence | None = None
     findings: tuple[Finding, ...] = ()
@@ -113,7 +121,11 @@ def ran_out_of_time(turn: TurnFacts) -> bool:
 
 
 def ended_with_a_clean_answer(turn: TurnFacts) -> bool:
-    return turn.reason is not None and is_clean_end(turn.reason) and has_answer(turn) and not turn.open_calls
+    return turn.reason is not None and is_clean_end(turn.reason) and has_answer(turn) and are_calls_paired(turn)
+
+
+def are_calls_paired(turn: TurnFacts) -> bool:
+    return not turn.open_calls and not turn.has_lost_count
 
 
 def left_useful_text(turn: TurnFacts) -> bool:
@@ -161,7 +173,9 @@ def has_answer(turn: TurnFacts) -> bool:
     """Whether the answer is there. A terminal's text is not ours: there, completion claims no answer."""
     if turn.answer is None:
         return turn.driver is DriverKind.TERMINAL and not turn.is_cut_short
-    return not turn.answer.is_blank or (turn.answer.source is MessageSource.NONE and not owns_text(turn))
+    if owns_text(turn):
+        return not turn.answer.is_blank and turn.answer.source is not MessageSource.SURFACE
+    return not turn.answer.is_blank or turn.answer.source is MessageSource.NONE
 
 
 def owns_text(turn: TurnFacts) -> bool:
@@ -194,7 +208,8 @@ def _someone_says(state: TurnState) -> Callable[[TurnFacts], bool]:
 OPEN: Final = (TurnState.RUNNING, TurnState.WAITING, TurnState.ABANDONED)
 WITHOUT_RUN: Final = (TurnState.RUNNING, TurnState.ABANDONED)  # only a run event can say that a turn waits
 RUN_RUNNING, RUN_WAITING, RUN_DONE = "run_running", "run_waiting", "run_done"
-ANSWERED, FAILURE_RECORDED, OWNER_LOST = "answered", "failure_recorded", "owner_lost"
+ANSWERED, FAILURE_RECORDED = "answered", "failure_recorded"
+OWNER_TAKEN, OWNER_LOST = "owner_taken", "owner_lost"
 
 TRANSITIONS: Final[tuple[Edge[TurnState, TurnFacts], ...]] = (
     *from_each(OPEN, RUN_RUNNING, TurnState.RUNNING),
@@ -207,6 +222,7 @@ TRANSITIONS: Final[tuple[Edge[TurnState, TurnFacts], ...]] = (
         for edge in from_each(WITHOUT_RUN, FAILURE_RECORDED, state, _someone_says(state))
     ),
     *from_each(OPEN, OWNER_LOST, TurnState.ABANDONED),
+    Edge(TurnState.ABANDONED, OWNER_TAKEN, TurnState.RUNNING),
 )
 
 MACHINE: Final = Machine(
@@ -216,7 +232,7 @@ MACHINE: Final = Machine(
     initial=TurnState.RUNNING,
     edges=TRANSITIONS,
     laws=__doc__,
-    observations=frozenset({RUN_RUNNING, RUN_WAITING, RUN_DONE, ANSWERED, FAILURE_RECORDED, OWNER_LOST}),
+    observations=frozenset({RUN_RUNNING, RUN_WAITING, RUN_DONE, ANSWERED, FAILURE_RECORDED, OWNER_TAKEN, OWNER_LOST}),
     terminal=TURN_TERMINAL,
 )
 
@@ -232,7 +248,8 @@ def step(turn: TurnFacts, event: Event) -> tuple[TurnFacts, tuple[Finding, ...]]
     refused = _fence(turn, event)
     if refused is not None:
         return turn, (refused,)
-    seen = structs.replace(turn, last_seq=event.seq, spawn_id=turn.spawn_id or event.spawn_id)
+    is_first_spawn = turn.spawn_id is None and not isinstance(event.data, TurnStarted)
+    seen = structs.replace(turn, last_seq=event.seq, spawn_id=event.spawn_id if is_first_spawn else turn.spawn_id)
     following = _absorb(seen, event, event.data)
     new = following.findings[len(turn.findings) :]
     return following, new
@@ -262,19 +279,15 @@ def _absorb(turn: TurnFacts, event: Event, data: Payload) -> TurnFacts:
         case AssistantMessage():
             return _absorb_message(turn, event, data)
         case ToolCall():
-            opened = turn.open_calls | {(data.call_id, data.occurrence)}
-            return structs.replace(turn, open_calls=opened, answer=None)
+            return _open_call(structs.replace(turn, answer=None), data)
         case ToolResult():
-            closed = turn.open_calls - {(data.call_id, data.occurrence)}
-            return structs.replace(turn, open_calls=closed, answer=None)
+            return _close_call(structs.replace(turn, answer=None), data)
         case StreamCheckpoint():
-            is_older = turn.checkpoint is not None and data.attempt < turn.checkpoint.attempt
-            return turn if is_older else structs.replace(turn, checkpoint=data)
+            return structs.replace(turn, checkpoint=data) if _goes_on(turn.checkpoint, data) else turn
         case TurnStarted():
-            spawn_id = event.spawn_id or turn.spawn_id
-            return structs.replace(turn, basis=Basis.RUN_EVENTS, driver=data.driver, spawn_id=spawn_id)
+            return _absorb_start(turn, event, data)
         case TurnFailed():
-            failed = structs.replace(turn, failure=data, failure_proof=_proof(event, "failure_recorded"))
+            failed = _absorb_failure(turn, event, data)
             return _close(failed, FAILURE_RECORDED) if turn.basis is Basis.MESSAGES_ONLY else failed
         case RunState():
             return _absorb_run(turn, event, data)
@@ -282,15 +295,51 @@ def _absorb(turn: TurnFacts, event: Event, data: Payload) -> TurnFacts:
             return turn
 
 
+def _open_call(turn: TurnFacts, call: ToolCall) -> TurnFacts:
+    if len(turn.open_calls) >= MAX_OPEN_CALLS:
+        return structs.replace(turn, has_lost_count=True)
+    same = sum(known[:2] == (call.call_id, call.occurrence) for known in turn.open_calls)
+    return structs.replace(turn, open_calls=turn.open_calls | {(call.call_id, call.occurrence, same)})
+
+
+def _close_call(turn: TurnFacts, result: ToolResult) -> TurnFacts:
+    same = [known for known in turn.open_calls if known[:2] == (result.call_id, result.occurrence)]
+    return structs.replace(turn, open_calls=turn.open_calls - {max(same)}) if same else turn
+
+
+def _goes_on(before: StreamCheckpoint | None, now: StreamCheckpoint) -> bool:
+    """Whether a checkpoint is newer: of another stream, of a later attempt, or at least as far in the same one."""
+    if before is None or before.stream_id != now.stream_id:
+        return True
+    return (now.attempt, now.offset) >= (before.attempt, before.offset)
+
+
+def _absorb_start(turn: TurnFacts, event: Event, start: TurnStarted) -> TurnFacts:
+    taken = _moved(structs.replace(turn, basis=Basis.RUN_EVENTS, driver=start.driver), OWNER_TAKEN)
+    if event.spawn_id in (None, turn.spawn_id):
+        return taken
+    # What another process said is no answer of this one, nor a part of it.
+    return structs.replace(taken, spawn_id=event.spawn_id, answer=None, useful_text=None, checkpoint=None)
+
+
+def _absorb_failure(turn: TurnFacts, event: Event, failure: TurnFailed) -> TurnFacts:
+    known = turn.failure
+    if known is not None and min(known.terminal_status, failure.terminal_status, key=WEAKEST_FIRST.index) is not (
+        failure.terminal_status
+    ):
+        return turn
+    return structs.replace(turn, failure=failure, failure_proof=_proof(event, "failure_recorded"))
+
+
 def _absorb_message(turn: TurnFacts, event: Event, message: AssistantMessage) -> TurnFacts:
     if message.metadata.intermediate:
-        return structs.replace(turn, checkpoint=None)
+        return structs.replace(turn, answer=None, checkpoint=None)
     useful = turn if message.is_blank else structs.replace(turn, useful_text=_proof(event, "useful_text"))
     if message.metadata.partial:
         return structs.replace(useful, answer=None, checkpoint=None, is_cut_short=True)
     answer = Answer(message.is_blank, message.metadata.source, _proof(event, "clean_answer"))
     answered = structs.replace(useful, answer=answer, checkpoint=None, is_cut_short=False)
-    if turn.basis is Basis.MESSAGES_ONLY and has_answer(answered) and not turn.open_calls:
+    if turn.basis is Basis.MESSAGES_ONLY and has_answer(answered) and are_calls_paired(turn):
         return _moved(answered, ANSWERED)
     return answered
 
@@ -326,9 +375,10 @@ def _contradictions(turn: TurnFacts) -> Iterable[Finding]:
     def found(kind: FindingKind, message: str) -> Finding:
         return Finding(kind, turn.turn_id, message, turn.last_seq)
 
-    if turn.open_calls:
-        names = ", ".join(sorted(call_id for call_id, _ in turn.open_calls))
-        yield found(FindingKind.UNPAIRED_TOOL_CALLS, f"tool calls without a result: {names}")
+    if not are_calls_paired(turn):
+        names = ", ".join(sorted(call_id for call_id, _, _ in turn.open_calls))
+        more = ", and more than can be counted" if turn.has_lost_count else ""
+        yield found(FindingKind.UNPAIRED_TOOL_CALLS, f"tool calls without a result: {names}{more}")
     if turn.failure is None and turn.state is not TurnState.COMPLETED:
         yield found(FindingKind.FAILURE_NOT_RECORDED, f"the turn is {turn.state.value} and no turn_failed says why")
     by_run = next(rule.state for rule in CLOSING if rule.when(turn))

@@ -26,7 +26,7 @@ from interlock.vocabulary.audit import RunState, StreamCheckpoint, TurnFailed, T
 from interlock.vocabulary.conversation import AssistantMessage, ToolCall, ToolResult, UserMessage
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.evidence import Evidence
-from interlock.vocabulary.ids import RunId, SessionId, SpawnId, TurnId
+from interlock.vocabulary.ids import IMPORTED_TURN_PREFIX, RunId, SessionId, SpawnId, TurnId
 from interlock.vocabulary.registry import PayloadClass
 from interlock.vocabulary.run import TerminationReason
 from interlock.vocabulary.states import TurnState
@@ -34,8 +34,6 @@ from interlock.vocabulary.states import TurnState
 TURN_PAYLOADS: Final[frozenset[PayloadClass]] = frozenset(
     {UserMessage, AssistantMessage, ToolCall, ToolResult, StreamCheckpoint, TurnStarted, TurnFailed, RunState}
 )
-# No real id starts with it (see `ID_PATTERN`), and no shell reads anything into it.
-IMPORTED_TURN_PREFIX: Final = "@"
 
 _ADVICE: Final[dict[TurnState, tuple[NextActionKind, ...]]] = {
     TurnState.PARTIAL_FAILED: (NextActionKind.USE_PARTIAL_RESULT, NextActionKind.SEND_AGAIN),
@@ -178,6 +176,6 @@ def next_actions(turn: TurnFacts) -> tuple[NextAction, ...]:
     if turn.state in (TurnState.RUNNING, TurnState.COMPLETED):
         return ()
     if turn.state is TurnState.WAITING:
-        return (decide(turn.session_id), explain_turn(turn.session_id, turn.turn_id))
+        return (decide(), explain_turn(turn.session_id, turn.turn_id))
     look = (explain_turn(turn.session_id, turn.turn_id), diagnose_session(turn.session_id))
     return (*look, *(NextAction(kind) for kind in _ADVICE.get(turn.state, ())))

@@ -266,6 +266,8 @@ def _deadline(spec: WorkflowSpec, now: datetime) -> datetime:
 def _said(reason: str) -> str:
     if not reason.strip():
         raise ContractError("a decision about a workflow needs a reason")
+    if reason == WORKFLOW_TIMEOUT:
+        raise ContractError(f"{WORKFLOW_TIMEOUT!r} is what the clock says; give a reason of your own")
     return reason
 
 

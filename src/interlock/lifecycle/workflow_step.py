@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias, assert_never
 
 from interlock.lifecycle.subagent import EMPTY_ANSWER
-from interlock.lifecycle.subagent_evidence import has_checkpoint
+from interlock.lifecycle.subagent_evidence import has_checkpoint, missing_evidence
 from interlock.lifecycle.table import Edge, Machine, from_each
 from interlock.lifecycle.workflow_plan import StepStates, WorkflowSpec, lost_steps, ready_steps
 from interlock.vocabulary.actions import NextAction
@@ -213,7 +213,8 @@ def _from_completed(fact: SubagentEvent) -> StepEvidence:
     if is_usable and not _has_words(fact.summary, fact.checkpoint):
         return _from(fact, StepState.FAILED, EMPTY_ANSWER)
     if claim is StepState.CHECKPOINT_READY:
-        return _from(fact, claim, "")
+        is_proven = not missing_evidence(fact)
+        return _from(fact, claim, "") if is_proven else _from(fact, StepState.NEEDS_ORCHESTRATOR, "unproven_child")
     if claim is None:
         return _from(fact, StepState.PARTIAL, "no_explicit_checkpoint")
     return _from(fact, claim, "its_checkpoint_says_so")

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import apsw
 
 from interlock.log.chain import Head, stamp, start
+from interlock.log.port import LogUnavailable
 from interlock.log.readers import head_of
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events import Event
@@ -79,4 +80,11 @@ def _load(connection: apsw.Connection, session_id: SessionId) -> Head:
     head, is_purged = head_of(connection, session_id)
     if is_purged:
         raise UsageError(f"session {session_id} was purged", remedy="begin a new session")
-    return head or Head(0, start(session_id))
+    if head is not None:
+        return head
+    if connection.execute("SELECT 1 FROM events WHERE session_id = ? LIMIT 1", (session_id,)).fetchall():
+        raise LogUnavailable(
+            f"session {session_id} has events and no summary: the log is damaged",
+            next_action="run `interlock log verify`, then `interlock log repair`",
+        )
+    return Head(0, start(session_id))

@@ -86,8 +86,10 @@ def judge(holder: Holder, here: Holder) -> Life:
     """Say what this process can prove about another."""
     if (holder.host, holder.machine_id) != (here.host, here.machine_id):
         return Life.UNKNOWN
-    if holder.boot_id != here.boot_id:
-        return Life.DEAD
+    if not holder.boot_id or not here.boot_id:
+        return Life.UNKNOWN
+    if holder.boot_id != here.boot_id:  # an id of a boot is never given twice; a host's name is
+        return Life.DEAD if here.machine_id else Life.UNKNOWN
     if holder.pid_namespace != here.pid_namespace:
         return Life.UNKNOWN
     try:

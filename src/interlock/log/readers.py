@@ -115,6 +115,11 @@ class Walk:
                 found += inspector.see(row)
                 self._cursor = max(self._cursor, row.seq)
         is_last = len(rows) < limit or (head is not None and rows[-1].seq > head.version)
+        # Rows and summary are of one snapshot: what stands beyond the head was committed, and the head set back.
+        if head is not None and rows and rows[-1].seq > head.version and not self._is_head_told:
+            self._is_head_told = True
+            message = f"its head says version {head.version}, and there are events beyond it"
+            found.append(damage(DamageKind.HEAD_MISMATCH, self.session_id, message, head.version + 1, rows[-1].seq))
         if is_last and not is_purged:
             found += inspector.end(head or Head(0, start(self.session_id)))
         self._cursor = max(self._cursor, inspector.last_seq)
@@ -197,7 +202,11 @@ def read_slice(
 def head_of(connection: apsw.Connection, session_id: SessionId) -> tuple[Head | None, bool]:
     """Where a session ends by its summary, if it has one, and whether it was purged."""
     sql = "SELECT version, head, is_purged FROM sessions WHERE session_id = ?"
-    for version, head, is_purged in connection.execute(sql, (session_id,)):
+    try:
+        found = connection.execute(sql, (session_id,)).fetchall()
+    except UnicodeDecodeError as error:  # a value whose type was changed
+        raise apsw.CorruptError(f"the summary of session {session_id} is mangled") from error
+    for version, head, is_purged in found:
         if not (isinstance(version, int) and isinstance(head, bytes)):
             raise apsw.CorruptError(f"the summary of session {session_id} is mangled")
         return Head(version, head), bool(is_purged)

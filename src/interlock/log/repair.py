@@ -19,7 +19,7 @@ import apsw
 from msgspec import Struct
 
 from interlock.log.chain import Decoder, Row, link, start
-from interlock.log.faults import rows_of, scan
+from interlock.log.faults import UNREADABLE, rows_of, scan
 from interlock.log.port import DamageKind, LogDamage
 from interlock.log.readers import head_of
 from interlock.log.sqlite import SqliteLog
@@ -87,7 +87,7 @@ class RepairPlan(Struct, frozen=True, kw_only=True):
         if self.needs_salvage:
             return "run `interlock log repair --salvage`: it copies what can be read to a new file and keeps this one"
         if self.steps:
-            return "run `interlock log repair` to do this; nothing is deleted"
+            return "run `interlock log repair --apply` to do this; nothing is deleted"
         if self.damage:
             return "nothing more can be mended here; what is missing may be in an export or a backup"
         return "nothing to do"
@@ -104,6 +104,8 @@ async def plan_repair(log: SqliteLog, session_id: SessionId | None = None) -> Re
     if findings or not reports:
         return RepairPlan(steps=(), damage=damage, file_findings=findings)
     steps = await log.query(partial(_plan, reports=reports, decode=log.schema.decode))
+    if steps is None:
+        return RepairPlan(steps=(), damage=damage, file_findings=("the summary of a session cannot be read",))
     return RepairPlan(steps=steps, damage=damage)
 
 
@@ -141,11 +143,15 @@ def _do(connection: apsw.Connection, step: RepairStep) -> int:
     return connection.changes()
 
 
-def _plan(connection: apsw.Connection, reports: list[VerifyReport], decode: Decoder) -> tuple[RepairStep, ...]:
+def _plan(connection: apsw.Connection, reports: list[VerifyReport], decode: Decoder) -> tuple[RepairStep, ...] | None:
+    """The steps; None where they cannot be told, because a summary that they rest on cannot be read."""
     found: list[RepairStep] = list(_condemn(connection, {report.session_id: report for report in reports}, decode))
     for report in reports:
         if is_valid_id(report.session_id):
-            found += _mend_head(connection, report, decode)
+            try:
+                found += _mend_head(connection, report, decode)
+            except UNREADABLE:
+                return None
     steps: dict[int | SessionId, RepairStep] = {}
     for step in found:  # a row may be condemned for two reasons, and is moved once
         steps.setdefault(step.position if isinstance(step, Quarantine) else step.session_id, step)

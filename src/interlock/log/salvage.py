@@ -69,6 +69,7 @@ async def salvage(
 
 def _salvage(home: Path, force: bool, now_unix_ms: int, schema: Schema) -> Salvaged:
     path = paths.check_home(home)
+    _keep_writers_out(path, force, now_unix_ms)
     fresh, broken, grafted = (path.with_name(f"{path.name}.{name}-{now_unix_ms}") for name in _NAMES)
     try:
         try:
@@ -95,6 +96,25 @@ def _salvage(home: Path, force: bool, now_unix_ms: int, schema: Schema) -> Salva
         for name in (fresh, grafted, *(grafted.with_name(grafted.name + end) for end in ("-wal", "-shm"))):
             name.unlink(missing_ok=True)
     return salvaged
+
+
+def _keep_writers_out(path: Path, force: bool, now_unix_ms: int) -> None:
+    """Take the lease of the broken file, so that nobody begins to write it while it is copied and replaced.
+
+    Where that cannot be written, no writer can take it either. It stays with this process: a file that could not be
+    salvaged is free again when the process ends.
+    """
+    try:
+        with closing(connect(path, readonly=False)) as connection:
+            # The broken file is kept as it is found, its write-ahead file beside it.
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            connection.execute("BEGIN IMMEDIATE")
+            lease.take(connection, lease.this_process(), now_unix_ms, force=force)
+            connection.execute("COMMIT")
+    except apsw.BusyError as error:
+        raise unavailable(error, str(path)) from error
+    except (apsw.Error, ValueError):
+        return
 
 
 def _graft(path: Path, grafted: Path, schema: Schema) -> None:
@@ -137,7 +157,7 @@ def _refuse_writers(source: apsw.Connection, force: bool) -> int:
         life = lease.judge(holder, lease.this_process()) if holder else Life.DEAD
     except (*UNREADABLE, ValueError, msgspec.MsgspecError):
         token, holder, life = 0, None, Life.UNKNOWN
-    if life is Life.ALIVE:
+    if life is Life.ALIVE and holder != lease.this_process():
         raise LeaseHeld(f"{holder} is writing to this log", next_action="stop it first", holder=holder)
     if life is Life.UNKNOWN and not force:
         raise LeaseHeld("it cannot be told whether another process writes", next_action=_NO_OTHER, holder=holder)

@@ -118,7 +118,11 @@ class SqliteLog:
         return await self._submit(noted, None)
 
     async def purge(self, session_id: SessionId) -> SessionSummary:
-        """Delete the events of a session. Its summary stays, with the head of its chain, and takes no more events."""
+        """Delete the events of a session, also what repair set aside of them, and overwrite them in the file.
+
+        Its summary stays, with the head of its chain, and takes no more events. The write-ahead file keeps them until
+        the log is closed; a file that salvage set aside keeps its own copy.
+        """
         check_session_id(session_id)
         return await self.maintain("purge", {"session_id": session_id}, partial(_purge, session_id=session_id))
 
@@ -178,13 +182,15 @@ class SqliteLog:
 
     async def close(self) -> None:
         self._is_closing = True
-        if self._writer is not None:
-            self._writer.stop()
-            await asyncio.to_thread(self._writer.join)
-        self._is_closed = True
-        self._followers.ring(None)
-        if not self._followers:
-            self._readers.close()
+        try:
+            if self._writer is not None:
+                self._writer.stop()
+                await asyncio.to_thread(self._writer.join)
+        finally:  # also when the caller does not wait for the end: followers are not left waiting
+            self._is_closed = True
+            self._followers.ring(None)
+            if not self._followers:
+                self._readers.close()
 
     async def _submit(self, work: Work[T] | Append, session_id: SessionId | None) -> T:
         if self._writer is None:
@@ -278,7 +284,9 @@ def _take(
 
 
 def _purge(connection: apsw.Connection, *, session_id: SessionId) -> SessionSummary:
+    connection.execute("PRAGMA secure_delete = ON")
     connection.execute("DELETE FROM events WHERE session_id = ?", (session_id,))
+    connection.execute("UPDATE quarantine SET line = x'' WHERE session_id = ?", (session_id,))
     connection.execute("UPDATE sessions SET is_purged = 1 WHERE session_id = ?", (session_id,))
     if connection.changes() == 0:
         raise UsageError(f"there is no session {session_id}", remedy="list them with `interlock log ls`")

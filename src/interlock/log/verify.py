@@ -195,7 +195,10 @@ class Examination:
 
     def page(self, connection: apsw.Connection) -> bool:
         """Look at the next rows; return whether these were the last."""
-        self._head, self._is_purged = head_of(connection, self.session_id)
+        try:
+            self._head, self._is_purged = head_of(connection, self.session_id)
+        except UNREADABLE:
+            self._head, self._is_purged = None, False
         rows = rows_of(connection, self.session_id, self._cursor, PAGE)
         for row in rows:
             self._cursor = max(self._cursor, row.seq)

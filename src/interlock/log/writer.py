@@ -14,6 +14,7 @@ Laws:
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -23,11 +24,10 @@ import apsw
 
 from interlock.log import lease
 from interlock.log.appending import Append, Appender
-from interlock.log.faults import unavailable
+from interlock.log.faults import UNREADABLE, unavailable
 from interlock.log.lease import LeaseLost
 from interlock.log.port import LogUnavailable
 from interlock.log.schema import Work, disconnect
-from interlock.vocabulary.errors import InterlockError
 from interlock.vocabulary.ids import SessionId
 
 T = TypeVar("T")
@@ -67,6 +67,7 @@ class Writer:
         self._connect = connect
         self._connection: apsw.Connection | None = connection
         self._path = connection.filename
+        self._inode = _inode(self._path)
         self._token = token
         self._settle = settle
         self._clock = clock
@@ -120,6 +121,7 @@ class Writer:
         try:
             connection = self._connection = self._connection or self._connect()
             connection.execute("BEGIN IMMEDIATE")
+            self._refuse_other_file()
             lease.check(connection, self._token)
             outcomes = [self._attempt(connection, request) for request in group]
             self._appender.flush(connection)
@@ -129,11 +131,16 @@ class Writer:
             connection.execute("COMMIT")
         except (apsw.Error, LogUnavailable) as error:
             failure = self._give_up(error)
-            if isinstance(error, apsw.ConstraintError) and len(group) > 1:
+            if isinstance(error, (apsw.ConstraintError, *UNREADABLE)) and len(group) > 1:
                 # One session's table is damaged. Each alone, so that its neighbours do not pay for it.
                 return [outcome for request in group for outcome in self._commit([request])]
             return [Outcome(request, is_done=False, error=failure) for request in group]
         return outcomes
+
+    def _refuse_other_file(self) -> None:
+        """What stands at the path must be what we write: after a salvage, ours is kept aside as the broken one."""
+        if _inode(self._path) != self._inode:
+            raise LeaseLost
 
     def _attempt(self, connection: apsw.Connection, request: Request) -> Outcome:
         if request.answer.cancelled():
@@ -156,9 +163,14 @@ class Writer:
         return Outcome(request, is_done=True, value=value)
 
     def _take_append(self, connection: apsw.Connection, request: Request, asked: Append) -> Outcome:
+        """Only reads, until the group is flushed: whatever it raises is this append's own failure."""
         try:
             return Outcome(request, is_done=True, value=self._appender.take(connection, asked))
-        except InterlockError as error:
+        except apsw.Error as error:
+            if not connection.in_transaction:
+                raise
+            return Outcome(request, is_done=False, error=unavailable(error, self._path))
+        except Exception as error:  # a caller's mistake must not cost the thread that everybody's appends need
             return Outcome(request, is_done=False, error=error)
 
     def _give_up(self, error: apsw.Error | LogUnavailable) -> LogUnavailable:
@@ -200,3 +212,11 @@ class Writer:
         except (apsw.Error, LeaseLost):
             self._roll_back()
         disconnect(connection)
+
+
+def _inode(path: str) -> int:
+    """What file stands at a path; 0 if there is none."""
+    try:
+        return os.stat(path).st_ino  # noqa: PTH116 - the path is SQLite's own spelling, and this is on every commit
+    except OSError:
+        return 0

@@ -282,7 +282,7 @@ def _run(event: Event, status: RunStatus) -> Iterator[Item]:
                 seq=event.seq,
                 text="waiting for a decision",
                 state=TurnState.WAITING,
-                next_actions=(decide(event.session_id),),
+                next_actions=(decide(),),
             )
         case RunStatus.DONE:
             pass  # drawn when the turn closes
@@ -320,7 +320,7 @@ def _tool(event: Event, call: ToolCall | ToolCallSuspended, status: ToolStatus, 
         name=call.name,
         status=status,
         text=text,
-        next_actions=(decide(event.session_id),) if status is ToolStatus.WAITING else (),
+        next_actions=(decide(),) if status is ToolStatus.WAITING else (),
     )
 
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from interlock.lifecycle.approvals import Persist, cancel_open, settle_orphans
 from interlock.lifecycle.decisions import ToolCalls, evolve
 from interlock.lifecycle.toolcall import EndKind
-from interlock.lifecycle.turns import IMPORTED_TURN_PREFIX, TurnFold
+from interlock.lifecycle.turns import TurnFold
 from interlock.vocabulary.audit import ToolCallDecided, ToolCallSuspended
 from interlock.vocabulary.conversation import ToolCall, ToolResult
 from interlock.vocabulary.events import Event
-from interlock.vocabulary.ids import SessionId, TurnId
+from interlock.vocabulary.ids import IMPORTED_TURN_PREFIX, SessionId, TurnId
 
 _OVER = "The turn ended before anyone decided about this call"
 

@@ -166,7 +166,7 @@ def _deciding(turn: Dossier) -> tuple[Event, ...]:
             case UserMessage() | TurnStarted():
                 return True
             case ToolCall(call_id=call_id, occurrence=occurrence):
-                return (call_id, occurrence) in facts.open_calls
+                return any(known[:2] == (call_id, occurrence) for known in facts.open_calls)
             case StreamCheckpoint() as checkpoint:
                 return is_open and checkpoint is facts.checkpoint
             case ToolResult():
@@ -251,6 +251,6 @@ def _missing(turn: Dossier) -> Iterator[str]:
     if not has_answer(facts):
         yield "a clean answer with words in it, after the last tool result"
     if facts.open_calls:
-        yield f"results for {', '.join(sorted(call_id for call_id, _ in facts.open_calls))}"
+        yield f"results for {', '.join(sorted(call_id for call_id, _, _ in facts.open_calls))}"
     if facts.failure is not None:
         yield f"no failure record; there is one, {facts.failure.error_kind}"

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from interlock.vocabulary.ids import SessionId, TurnId
+from interlock.vocabulary.ids import IMPORTED_TURN_PREFIX, SessionId, TurnId, is_valid_id
 
 
 class NextActionKind(StrEnum):
@@ -35,24 +35,28 @@ class NextAction(Struct, frozen=True, omit_defaults=True):
     command: str = ""
 
 
-# Ids match `ID_PATTERN`, which holds nothing that a shell would read, so commands need no quoting.
-
-
 def explain_turn(session_id: SessionId, turn_id: TurnId) -> NextAction:
-    return NextAction(NextActionKind.EXPLAIN_TURN, f"interlock why {session_id} --turn {turn_id}")
+    return _advise(NextActionKind.EXPLAIN_TURN, f"interlock why {session_id} --turn {turn_id}", session_id, turn_id)
 
 
 def diagnose_session(session_id: SessionId) -> NextAction:
-    return NextAction(NextActionKind.DIAGNOSE_SESSION, f"interlock diagnose {session_id}")
+    return _advise(NextActionKind.DIAGNOSE_SESSION, f"interlock diagnose {session_id}", session_id)
 
 
 def inspect_log(session_id: SessionId) -> NextAction:
-    return NextAction(NextActionKind.INSPECT_LOG, f"interlock log show {session_id}")
+    return _advise(NextActionKind.INSPECT_LOG, f"interlock log show {session_id}", session_id)
 
 
 def inspect_child(child_session_id: SessionId) -> NextAction:
-    return NextAction(NextActionKind.INSPECT_CHILD, f"interlock turns {child_session_id}")
+    return _advise(NextActionKind.INSPECT_CHILD, f"interlock turns {child_session_id}", child_session_id)
 
 
-def decide(session_id: SessionId) -> NextAction:
-    return NextAction(NextActionKind.DECIDE, f"interlock approve {session_id}")
+def decide() -> NextAction:
+    """Somebody must decide. There is no command for it yet."""
+    return NextAction(NextActionKind.DECIDE)
+
+
+def _advise(kind: NextActionKind, command: str, *ids: str) -> NextAction:
+    """An id holds nothing that a shell would read, or else it is no id and there is no command to paste."""
+    is_safe = all(is_valid_id(name.removeprefix(IMPORTED_TURN_PREFIX)) for name in ids)
+    return NextAction(kind, command if is_safe else "")

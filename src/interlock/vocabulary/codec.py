@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeAlias
 
 import msgspec
 from msgspec import Struct, structs
@@ -22,6 +22,7 @@ from interlock.vocabulary.registry import DECLARATIONS, Json
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 MAX_DEPTH: Final = 100
 MAX_INTEGER: Final = 2**63 - 1
+MAX_FIELD_NAME: Final = 200
 
 _NUL: Final = rb"\u0000"
 _ANY_DIGIT: Final = bytes.maketrans(b"123456789", b"000000000")
@@ -122,7 +123,7 @@ def _without_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for key, value in pairs:
         if key in found:
-            raise MalformedEvent("the key appears twice", field=key)
+            raise MalformedEvent("the key appears twice", field=key[:MAX_FIELD_NAME])
         found[key] = value
     return found
 
@@ -131,19 +132,30 @@ def _refuse_constant(name: str) -> NoReturn:
     raise MalformedEvent(f"{name} is not JSON")
 
 
+_Place: TypeAlias = "tuple[_Place, str | int] | None"
+
+
 def _refuse_odd_values(root: dict[str, Json]) -> None:
-    """Walk without recursion, so that hostile nesting costs nothing but its own length."""
-    todo: list[tuple[str, int, Json]] = [("", 0, root)]
+    """Walk without recursion, and spell a path only for what is odd, so that a hostile line costs its own length."""
+    todo: list[tuple[_Place, int, Json]] = [(None, 0, root)]
     while todo:
-        path, depth, value = todo.pop()
+        place, depth, value = todo.pop()
         reason = _oddity(value, depth)
         if reason:
-            raise MalformedEvent(reason, field=path.lstrip(".") or "$")
+            raise MalformedEvent(reason, field=_spelled(place))
         if isinstance(value, dict):
             for key, item in value.items():
-                todo += [(path, depth, key), (f"{path}.{key}", depth + 1, item)]
+                todo += [(place, depth, key), ((place, key), depth + 1, item)]
         elif isinstance(value, list):
-            todo += [(f"{path}[{index}]", depth + 1, item) for index, item in enumerate(value)]
+            todo += [((place, index), depth + 1, item) for index, item in enumerate(value)]
+
+
+def _spelled(place: _Place) -> str:
+    steps: list[str] = []
+    while place is not None:
+        place, step = place
+        steps.append(f"[{step}]" if isinstance(step, int) else f".{step[:MAX_FIELD_NAME]}")
+    return "".join(reversed(steps)).lstrip(".")[:MAX_FIELD_NAME] or "$"
 
 
 def _oddity(value: Json, depth: int) -> str:

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from interlock.vocabulary.actions import NextAction
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.evidence import Moment
-from interlock.vocabulary.ids import CallId, PromptId, SessionId, SessionIdField, StreamId, SubagentId
+from interlock.vocabulary.ids import CallId, PromptId, SessionIdField, StreamId, SubagentId
 from interlock.vocabulary.registry import Audience, Json, Payload, declare
 from interlock.vocabulary.states import SubagentState, TurnState
 
@@ -78,6 +78,8 @@ class MessageMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if self.partial and self.intermediate:
             raise ContractError("a message is either partial or intermediate, not both")
+        if self.lost_after_offset is not None and not self.partial:
+            raise ContractError("a message of which some is known to be lost is partial")
 
 
 @declare("assistant_message", Audience.REPLAY)
@@ -187,7 +189,7 @@ class SubagentEvent(Payload, frozen=True, kw_only=True):
 
     subagent_id: SubagentId
     status: SubagentState
-    child_session_id: SessionId | None = None
+    child_session_id: SessionIdField | None = None
     agent: str = ""
     task: str = ""
     summary: str = ""

@@ -29,6 +29,8 @@ StepId = NewType("StepId", str)
 # The look-ahead refuses the trailing newline that `$` alone would let through; JSON Schema readers know it too.
 ID_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$(?!\n)"
 _ID: Final = re.compile(ID_PATTERN)
+# Turns of imported logs are named by their number. No real id starts with this, and no shell reads anything into it.
+IMPORTED_TURN_PREFIX: Final = "@"
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME_BITS: Final = 48
 _ENTROPY_BYTES: Final = 10

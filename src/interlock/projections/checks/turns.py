@@ -182,7 +182,7 @@ def _waiting_issues(case: Case, turn: Dossier) -> Iterator[Issue]:
         how = "should have been decided by now" if is_overdue else "waits for a decision"
         message = f"{call.name} ({call.call_id}) of turn {turn.turn_id} {how}"
         kind = "decision_overdue" if is_overdue else "decision_open"
-        yield warning(kind, message, [event], turn_id=turn.turn_id, next_actions=(decide(turn.key[0]),))
+        yield warning(kind, message, [event], turn_id=turn.turn_id, next_actions=(decide(),))
     if not asked and turn.state is TurnState.WAITING:
         message = f"turn {turn.turn_id} waits for a person"
         actions = turn.record.next_actions
