@@ -273,7 +273,7 @@ def test_a_decision_that_is_open_overdue_or_made() -> None:
     story = waiting()
     report = diagnose(story.events, owner_alive=True)
     assert kinds(report) == ["decision_open"]
-    assert report.next_actions[0].command == "interlock approve ses_scribe"
+    assert report.next_actions[0].kind is NextActionKind.DECIDE
     asked = story.events[4]
     assert isinstance(asked.data, ToolCallSuspended)
     with_deadline = structs.replace(asked, data=structs.replace(asked.data, deadline_at=LATER))
@@ -303,7 +303,7 @@ def result(output: object = None) -> ToolResult:
         ((call(), result()), []),
         ((result(),), ["result_without_call"]),
         ((call(), result(), result()), ["second_result"]),
-        ((call(), call(), result()), ["repeated_tool_call"]),
+        ((call(), call(), result()), ["repeated_tool_call", "repaired_tool_call"]),
     ],
 )
 def test_tool_pairing(payloads: tuple[Payload, ...], expected: list[str]) -> None:

@@ -340,7 +340,7 @@ EDITS: Final[tuple[tuple[str, tuple[str, ...], Edit], ...]] = (
     ("blank the answer", ANSWERED, edit(AssistantMessage, data(text=" \n"))),
     ("mark the answer partial", ANSWERED, edit(AssistantMessage, metadata(partial=True))),
     ("mark the answer intermediate", ANSWERED, edit(AssistantMessage, metadata(intermediate=True))),
-    ("mark the partial clean", KEPT, edit(AssistantMessage, metadata(partial=False))),
+    ("mark the partial clean", KEPT, edit(AssistantMessage, metadata(partial=False, lost_after_offset=None))),
     ("wash the partial", KEPT, edit(AssistantMessage, data(metadata=CLEAN_METADATA))),
     ("blank the partial", KEPT, edit(AssistantMessage, data(text=""))),
     ("put a dead attempt's text into the partial", KEPT, edit(AssistantMessage, data(text="of another try"))),

@@ -12,6 +12,7 @@ from interlock.projections.display import Channel, Item, Retract, Show, ShowTool
 from interlock.projections.notices import SILENT
 from interlock.projections.presenter import CUT_SHORT, LIVE, UNCONFIRMED, UNVERIFIED, Presenter, present
 from interlock.testing.strategies import structs_of
+from interlock.vocabulary.actions import NextActionKind
 from interlock.vocabulary.audit import (
     Anomaly,
     ProcessEvent,
@@ -349,7 +350,7 @@ def test_a_child_that_proves_nothing_is_not_drawn_as_succeeded() -> None:
 def test_a_waiting_turn_says_what_it_asks_and_how_to_answer() -> None:
     items = present(waiting().events)
     asked = next(item for item in items if isinstance(item, ShowTool) and item.status is ToolStatus.WAITING)
-    assert (asked.text, asked.next_actions[0].command) == ("May I?", "interlock approve ses_scribe")
+    assert (asked.text, asked.next_actions[0].kind) == ("May I?", NextActionKind.DECIDE)
     assert on(items, Channel.STATUS)[-1] == "waiting for a decision"
 
 

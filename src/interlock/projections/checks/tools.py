@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
@@ -37,7 +38,7 @@ def check_tool_pairing(case: Case) -> Check:
 def _pairing_issues(turn: Dossier) -> Iterator[Issue]:
     name, look = turn.turn_id, look_at(turn)
     calls: dict[CallRef, Event] = {}
-    settled: set[CallRef] = set()
+    unsettled: Counter[CallRef] = Counter()
     for event in turn.counted:
         if isinstance(event.data, ToolCall):
             ref = (event.data.call_id, event.data.occurrence)
@@ -45,26 +46,27 @@ def _pairing_issues(turn: Dossier) -> Iterator[Issue]:
                 message = f"call {_spell(ref)} of turn {name} was recorded twice"
                 yield failure("repeated_tool_call", message, [calls[ref], event], turn_id=name, next_actions=look)
             calls[ref] = event
+            unsettled[ref] += 1
         elif isinstance(event.data, ToolResult):
-            yield from _result_issues(turn, event, event.data, calls, settled)
+            yield from _result_issues(turn, event, event.data, calls, unsettled)
             ref = (event.data.call_id, event.data.occurrence)
-            settled |= {ref} & calls.keys()  # a result that came before its call does not answer it
+            unsettled[ref] = max(unsettled[ref] - 1, 0)  # a result that came before its call does not answer it
     if turn.state in (TurnState.RUNNING, TurnState.WAITING):
         return
     make = failure if turn.state.is_terminal else warning  # recovery settles the calls of an abandoned turn
-    for ref in (ref for ref in calls if ref not in settled):
+    for ref in (ref for ref in calls if unsettled[ref]):
         message = f"call {_spell(ref)} of turn {name}, which is {turn.state.value}, has no result"
         yield make("call_without_result", message, [calls[ref]], turn_id=name, next_actions=look)
 
 
 def _result_issues(
-    turn: Dossier, event: Event, result: ToolResult, calls: Mapping[CallRef, Event], settled: set[CallRef]
+    turn: Dossier, event: Event, result: ToolResult, calls: Mapping[CallRef, Event], unsettled: Counter[CallRef]
 ) -> Iterator[Issue]:
     name, look, ref = turn.turn_id, look_at(turn), (result.call_id, result.occurrence)
     if ref not in calls:
         message = f"a result for call {_spell(ref)} of turn {name}, which was never made"
         yield warning("result_without_call", message, [event], turn_id=name, next_actions=look)
-    elif ref in settled:
+    elif not unsettled[ref]:
         message = f"call {_spell(ref)} of turn {name} has a second result"
         yield failure("second_result", message, [calls[ref], event], turn_id=name, next_actions=look)
     elif result.synthetic:

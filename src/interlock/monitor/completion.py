@@ -1,0 +1,369 @@
+"""Completion: whether a submitted turn is still waiting, at work, blocked, stalled, failed or complete.
+
+Laws:
+1. Evidence first, on every observation. Then one order, which is the order of the edges: gone is failed, a question to
+   a person is blocked, a surface that says nothing is unknown (or still stalled), working is in progress, submit-ready
+   after activity is a candidate, all else is waiting.
+2. A candidate completes by the timer, once its signature has stood for the whole stability window. A new signature
+   begins the window again; an observation that is no candidate ends it.
+3. The observer is asked on every observation after activity. What it, or a hook, found bypasses the window and not the
+   order: only a candidate completes by it. On blocked and failed it rides on the result. What a hook reported no longer
+   bypasses once work or a question was seen after it; a report of another turn changes nothing.
+4. Unknown has a deadline, kept by the stall clock. Any known observation cancels it, and ends a stall with the true
+   time that it lasted. Evidence outlives a stall.
+5. A due deadline comes before the input that makes us look, also at the same instant, and is dated to itself.
+6. Completed is final until the next submit. A failure is final only where a stall was terminal; a surface that comes
+   back is judged again.
+7. A result is given when the verdict changes; waiting, unknown, in progress and candidate are none.
+
+Where the page draws the arrows out of unknown with the names of a recovery, they have their plain names here: nothing
+that did not stall is said to recover.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import ClassVar, Final, NamedTuple, TypeAlias
+
+from msgspec import Struct, structs
+
+from interlock.lifecycle.table import Edge, Machine, from_each
+from interlock.monitor import stall
+from interlock.monitor.evidence import PostSubmitEvidence, Submit, accumulate
+from interlock.monitor.observation import ShadowObservation, TimerFired, not_before
+from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
+from interlock.monitor.results import (
+    BlockedResult,
+    CompletedResult,
+    CompletionBasis,
+    FailedResult,
+    FailureKind,
+    ModeDiagnostics,
+    MonitorEvent,
+    Moved,
+    ObserverPayload,
+    Output,
+    Phase,
+    Result,
+)
+from interlock.screen.assessment import Availability, BusinessState, InputMode, SurfaceAssessment
+from interlock.vocabulary.ids import TurnId
+
+
+class CompletionStatus(StrEnum):
+    """How a submitted turn stands."""
+
+    WAITING = "waiting"
+    IN_PROGRESS = "in_progress"
+    CANDIDATE_COMPLETE = "candidate_complete"
+    UNKNOWN = "unknown"
+    STALLED = "stalled"
+    COMPLETED = "completed"
+    BLOCKED = "blocked"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ObserverReported:
+    """Somebody outside, such as a hook, found what ends this turn."""
+
+    on: ClassVar[str] = "observer_reported"
+    turn_id: TurnId
+    payload: ObserverPayload
+
+
+CompletionInput: TypeAlias = Submit | ShadowObservation | ObserverReported | TimerFired
+
+
+class Signature(NamedTuple):
+    """What must stand still for a candidate to complete."""
+
+    status: CompletionStatus
+    availability: Availability
+    business_state: BusinessState
+    input_mode: InputMode
+    projection_key: str
+    saw_working: bool
+    saw_projection_change: bool
+
+
+class Window(NamedTuple):
+    """A candidate's signature, and when it will have stood for long enough."""
+
+    signature: Signature
+    deadline: float
+
+
+class CompletionState(Struct, frozen=True):
+    """Where the turn stands. `window` is set exactly in candidate_complete; `clock` runs through unknown and stalled.
+
+    `bypasses` says that `payload` still lets a candidate complete at once. Before a submit nothing counts as evidence.
+    """
+
+    policy: MonitorPolicy = DEFAULT_POLICY
+    status: CompletionStatus = CompletionStatus.WAITING
+    at_seconds: float = float("-inf")
+    turn: Submit | None = None
+    observation: ShadowObservation | None = None
+    evidence: PostSubmitEvidence = PostSubmitEvidence()
+    clock: stall.StallClock | None = None
+    window: Window | None = None
+    payload: ObserverPayload | None = None
+    bypasses: bool = False
+
+    @property
+    def deadline(self) -> float | None:
+        """When to fire the timer, if nothing comes before."""
+        if self.window is not None:
+            return self.window.deadline
+        return None if self.clock is None else self.clock.deadline
+
+    @property
+    def failure(self) -> FailureKind | None:
+        if self.status is not CompletionStatus.FAILED or self.observation is None:
+            return None
+        return stall.failure_of(self.clock, self.observation)
+
+
+class Facts(NamedTuple):
+    """What guards may ask: the state, with the evidence and the payload that the input has already added."""
+
+    state: CompletionState
+    surface: SurfaceAssessment
+    now: float
+
+
+def stall_was_terminal(at: Facts) -> bool:
+    return at.state.clock is not None
+
+
+def surface_is_gone(at: Facts) -> bool:
+    return at.surface.is_gone
+
+
+def operator_is_awaited(at: Facts) -> bool:
+    return at.surface.operator_blocked
+
+
+def surface_is_unknown(at: Facts) -> bool:
+    return at.surface.unknown_for_stall
+
+
+def surface_is_working(at: Facts) -> bool:
+    return at.surface.business_state is BusinessState.WORKING
+
+
+def submit_ready_after_activity(at: Facts) -> bool:
+    return at.surface.submit_ready and at.state.evidence.has_activity
+
+
+def submit_ready_with_payload(at: Facts) -> bool:
+    return at.state.bypasses and submit_ready_after_activity(at)
+
+
+def deadline_is_due(at: Facts) -> bool:
+    return at.state.deadline is not None and at.now >= at.state.deadline
+
+
+_S = CompletionStatus
+_UNSEEN: Final = SurfaceAssessment()
+_CARRIES_PAYLOAD: Final = (CompletionStatus.BLOCKED, CompletionStatus.FAILED)
+_ENDS_BYPASS: Final = (CompletionStatus.IN_PROGRESS, CompletionStatus.BLOCKED)
+_SEEN: Final = ShadowObservation.on
+_OPEN: Final[tuple[CompletionStatus, ...]] = tuple(status for status in _S if status is not _S.COMPLETED)
+_UNSTALLED: Final[tuple[CompletionStatus, ...]] = tuple(status for status in _OPEN if status is not _S.STALLED)
+
+TRANSITIONS: Final[tuple[Edge[CompletionStatus, Facts], ...]] = (
+    *from_each(_OPEN, Submit.on, _S.WAITING),
+    Edge(_S.COMPLETED, Submit.on, _S.WAITING, reopens=True),
+    Edge(_S.CANDIDATE_COMPLETE, TimerFired.on, _S.COMPLETED, deadline_is_due),
+    Edge(_S.CANDIDATE_COMPLETE, ObserverReported.on, _S.COMPLETED),
+    Edge(_S.UNKNOWN, TimerFired.on, _S.STALLED, deadline_is_due),
+    # A stall has a deadline only where it is terminal.
+    Edge(_S.STALLED, TimerFired.on, _S.FAILED, deadline_is_due),
+    Edge(_S.FAILED, _SEEN, _S.FAILED, stall_was_terminal),
+    *from_each(_OPEN, _SEEN, _S.FAILED, surface_is_gone),
+    *from_each(_OPEN, _SEEN, _S.BLOCKED, operator_is_awaited),
+    *from_each(_UNSTALLED, _SEEN, _S.UNKNOWN, surface_is_unknown),
+    Edge(_S.STALLED, _SEEN, _S.STALLED, surface_is_unknown),
+    *from_each(_OPEN, _SEEN, _S.IN_PROGRESS, surface_is_working),
+    *from_each(_OPEN, _SEEN, _S.COMPLETED, submit_ready_with_payload),
+    *from_each(_OPEN, _SEEN, _S.CANDIDATE_COMPLETE, submit_ready_after_activity),
+    *from_each(_OPEN, _SEEN, _S.WAITING),
+)
+
+MACHINE: Final[Machine[CompletionStatus, Facts]] = Machine(
+    name="completion",
+    title="How a submitted turn stands, by its surface",
+    states=CompletionStatus,
+    initial=CompletionStatus.WAITING,
+    edges=TRANSITIONS,
+    laws=__doc__,
+    commands=frozenset({Submit.on}),
+    observations=frozenset({_SEEN, ObserverReported.on, TimerFired.on}),
+    terminal=frozenset({CompletionStatus.COMPLETED}),
+)
+
+_ARROWS: Final = {
+    _S.WAITING: MonitorEvent.KNOWN_NONCANDIDATE,
+    _S.IN_PROGRESS: MonitorEvent.WORKING_SEEN,
+    _S.CANDIDATE_COMPLETE: MonitorEvent.SUBMIT_READY_WITH_ACTIVITY,
+    _S.UNKNOWN: MonitorEvent.UNKNOWN_FOR_STALL,
+    _S.COMPLETED: MonitorEvent.COMPLETION_OBSERVER_PAYLOAD,
+    _S.BLOCKED: MonitorEvent.OPERATOR_BLOCKED,
+    _S.FAILED: MonitorEvent.SURFACE_GONE,
+}
+# A candidate that stays one has a new signature, or nothing would have changed.
+_ARROWS_FROM: Final = {
+    _S.CANDIDATE_COMPLETE: _ARROWS
+    | {
+        _S.WAITING: MonitorEvent.STATE_SIGNATURE_CHANGED,
+        _S.CANDIDATE_COMPLETE: MonitorEvent.STATE_SIGNATURE_CHANGED,
+    },
+    _S.STALLED: _ARROWS
+    | {
+        _S.WAITING: MonitorEvent.RECOVERED_TO_WAITING,
+        _S.IN_PROGRESS: MonitorEvent.RECOVERED_TO_WORKING,
+        _S.CANDIDATE_COMPLETE: MonitorEvent.RECOVERED_TO_CANDIDATE,
+        _S.BLOCKED: MonitorEvent.RECOVERED_TO_BLOCKED,
+    },
+}
+
+
+def step(state: CompletionState, input: CompletionInput, now: float) -> tuple[CompletionState, tuple[Output, ...]]:
+    """Apply one input, after every deadline that is due. Refuses nothing but a time that is not finite."""
+    now = not_before(state.at_seconds, now)
+    if isinstance(input, TimerFired):
+        return _fire(state, now)
+    said: tuple[Output, ...] = ()
+    while state.deadline is not None and state.deadline <= now:
+        state, outputs = _fire(state, now)
+        said += outputs
+    if isinstance(input, Submit):
+        status = MACHINE.next_state(state.status, input.on, Facts(state, _UNSEEN, now))
+        return CompletionState(state.policy, status, now, input), said
+    after = _see(state, input, now) if isinstance(input, ShadowObservation) else _hear(state, input, now)
+    return after, said + _changes(state, after)
+
+
+def _fire(state: CompletionState, now: float) -> tuple[CompletionState, tuple[Output, ...]]:
+    at, seen, clock = state.deadline, state.observation, state.clock
+    if at is None or seen is None:
+        return state, ()
+    status = MACHINE.next_state(state.status, TimerFired.on, Facts(state, seen.assessment, now))
+    if status is state.status:
+        return state, ()
+    if clock is None:
+        after = structs.replace(state, status=status, at_seconds=at, window=None)
+        moved = Moved(Phase.COMPLETION, MonitorEvent.STABILITY_WINDOW_ELAPSED, state.status, status, at)
+        return after, (moved, _completed(after, seen, CompletionBasis.STABILITY_WINDOW))
+    if status is CompletionStatus.STALLED:
+        after = structs.replace(state, status=status, at_seconds=at, clock=stall.enter_stall(clock, at, state.policy))
+        return after, stall.entered(Phase.COMPLETION, clock, at, seen)
+    after = structs.replace(state, status=status, at_seconds=at, clock=replace(clock, deadline=None))
+    return after, stall.failed(Phase.COMPLETION, at, seen, state.payload)
+
+
+def _see(state: CompletionState, seen: ShadowObservation, now: float) -> CompletionState:
+    if state.status is CompletionStatus.COMPLETED:
+        return state
+    informed = _informed(state, seen)
+    status = MACHINE.next_state(state.status, _SEEN, Facts(informed, seen.assessment, now))
+    return CompletionState(
+        policy=state.policy,
+        status=status,
+        at_seconds=now,
+        turn=state.turn,
+        observation=seen,
+        evidence=informed.evidence,
+        clock=_clock_after(state, status, seen, now),
+        window=_window_after(informed, status, seen, now) if status is CompletionStatus.CANDIDATE_COMPLETE else None,
+        payload=informed.payload,
+        bypasses=informed.bypasses and status not in _ENDS_BYPASS,
+    )
+
+
+def _informed(state: CompletionState, seen: ShadowObservation) -> CompletionState:
+    """Add the evidence of an observation, then ask the observer about it."""
+    turn = state.turn
+    if turn is None:
+        return state
+    evidence = accumulate(state.evidence, turn, seen, state.observation)
+    found = turn.observer(seen, turn.baseline) if turn.observer and evidence.has_activity else None
+    if found is not None:
+        return structs.replace(state, evidence=evidence, payload=found, bypasses=True)
+    return state if evidence is state.evidence else structs.replace(state, evidence=evidence)
+
+
+def _clock_after(
+    state: CompletionState, status: CompletionStatus, seen: ShadowObservation, now: float
+) -> stall.StallClock | None:
+    if status is CompletionStatus.UNKNOWN or status is CompletionStatus.STALLED:
+        return stall.see_unknown(state.clock, seen.arrival, now, state.policy)
+    return state.clock if status is CompletionStatus.FAILED and state.status is CompletionStatus.FAILED else None
+
+
+def _window_after(state: CompletionState, status: CompletionStatus, seen: ShadowObservation, now: float) -> Window:
+    surface, evidence = seen.assessment, state.evidence
+    signature = Signature(
+        status,
+        surface.availability,
+        surface.business_state,
+        surface.input_mode,
+        seen.projection.key,
+        evidence.saw_working,
+        evidence.saw_projection_change,
+    )
+    if state.window is not None and state.window.signature == signature:
+        return state.window
+    return Window(signature, now + state.policy.completion_stability_seconds)
+
+
+def _hear(state: CompletionState, report: ObserverReported, now: float) -> CompletionState:
+    is_of_this_turn = state.turn is not None and state.turn.turn_id == report.turn_id
+    if not is_of_this_turn or state.status is CompletionStatus.COMPLETED:
+        return state
+    status = MACHINE.next_state(state.status, report.on, Facts(state, _UNSEEN, now))
+    window = None if status is CompletionStatus.COMPLETED else state.window
+    return structs.replace(state, status=status, at_seconds=now, window=window, payload=report.payload, bypasses=True)
+
+
+def _changes(before: CompletionState, after: CompletionState) -> tuple[Output, ...]:
+    if before.status is after.status and before.window is after.window and after.status not in _CARRIES_PAYLOAD:
+        return ()
+    outputs: list[Output] = []
+    if before.status is not after.status or before.window is not after.window:
+        arrows = _ARROWS_FROM.get(before.status, _ARROWS)
+        moved = Moved(Phase.COMPLETION, arrows[after.status], before.status, after.status, after.at_seconds)
+        outputs.append(moved)
+        if before.status is CompletionStatus.STALLED and before.clock is not None:
+            outputs.append(stall.recovered(before.clock, moved))
+    if _verdict(before) != _verdict(after):
+        result = _result(after)
+        outputs += () if result is None else (result,)
+    return tuple(outputs)
+
+
+def _verdict(state: CompletionState) -> tuple[CompletionStatus, FailureKind | None, ObserverPayload | None]:
+    """What a result would say. A payload that comes later than its blocked or failed is news."""
+    return state.status, state.failure, state.payload if state.status in _CARRIES_PAYLOAD else None
+
+
+def _result(state: CompletionState) -> Result | None:
+    seen, at = state.observation, state.at_seconds
+    if seen is None:
+        return None
+    if state.status is CompletionStatus.BLOCKED:
+        return BlockedResult(Phase.COMPLETION, at, seen, state.payload)
+    if state.status is CompletionStatus.COMPLETED:
+        return _completed(state, seen, CompletionBasis.COMPLETION_OBSERVER)
+    if state.failure is not None:
+        return FailedResult(Phase.COMPLETION, at, seen, state.failure, state.payload)
+    return None
+
+
+def _completed(state: CompletionState, seen: ShadowObservation, basis: CompletionBasis) -> CompletedResult:
+    evidence = state.evidence
+    terms = ModeDiagnostics(basis, state.policy, evidence.saw_working, evidence.saw_projection_change)
+    return CompletedResult(Phase.COMPLETION, state.at_seconds, seen, terms, state.payload)

@@ -1,0 +1,28 @@
+"""How long to wait before saying something."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from interlock.vocabulary.errors import ContractError
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorPolicy:
+    """The waits of both kernels. A polled gap longer than `watched_gap_seconds` was not watched."""
+
+    unknown_to_stalled_timeout_seconds: float = 30.0
+    completion_stability_seconds: float = 1.0
+    watched_gap_seconds: float = 2.0
+    stalled_is_terminal: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("unknown_to_stalled_timeout_seconds", "completion_stability_seconds", "watched_gap_seconds"):
+            seconds = getattr(self, name)
+            if not (math.isfinite(seconds) and seconds > 0):
+                raise ContractError(f"{name} is {seconds}; give a finite number of seconds above zero")
+
+
+DEFAULT_POLICY: Final = MonitorPolicy()

@@ -1,0 +1,208 @@
+"""Readiness: whether a prompt may be submitted to a surface.
+
+Laws:
+1. Each observation is judged in one order, which is the order of the edges: gone is failed, a question to a person is
+   blocked, a surface that says nothing is unknown (or still stalled), submit-ready is ready, all else is waiting.
+2. One submit-ready observation is enough; nothing but the surface decides, so every verdict can be left again.
+3. Unknown has a deadline, kept by the stall clock. Any known observation cancels it, and ends a stall with the true
+   time that it lasted.
+4. A due deadline comes before the observation that makes us look, also at the same instant, and is dated to itself.
+5. Where a stall is terminal, it fails at once, and only that failure is final.
+6. A result is given when the verdict changes; waiting and unknown are none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from typing import Final, NamedTuple, TypeAlias
+
+from msgspec import Struct, structs
+
+from interlock.lifecycle.table import Edge, Machine, from_each
+from interlock.monitor import stall
+from interlock.monitor.observation import ShadowObservation, TimerFired, not_before
+from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
+from interlock.monitor.results import (
+    BlockedResult,
+    FailedResult,
+    FailureKind,
+    MonitorEvent,
+    Moved,
+    Output,
+    Phase,
+    ReadyResult,
+    Result,
+)
+from interlock.screen.assessment import SurfaceAssessment
+
+
+class ReadinessStatus(StrEnum):
+    """How a surface stands before a submit."""
+
+    WAITING = "waiting"
+    UNKNOWN = "unknown"
+    STALLED = "stalled"
+    READY = "ready"
+    BLOCKED = "blocked"
+    FAILED = "failed"
+
+
+ReadinessInput: TypeAlias = ShadowObservation | TimerFired
+
+
+class ReadinessState(Struct, frozen=True):
+    """Where the wait stands. `observation` is the last one; `clock` runs through unknown and stalled."""
+
+    policy: MonitorPolicy = DEFAULT_POLICY
+    status: ReadinessStatus = ReadinessStatus.WAITING
+    at_seconds: float = float("-inf")
+    observation: ShadowObservation | None = None
+    clock: stall.StallClock | None = None
+
+    @property
+    def deadline(self) -> float | None:
+        """When to fire the timer, if nothing is observed before."""
+        return None if self.clock is None else self.clock.deadline
+
+    @property
+    def failure(self) -> FailureKind | None:
+        """Why it failed. A clock that outlives the stall means that the stall was the reason."""
+        if self.status is not ReadinessStatus.FAILED or self.observation is None:
+            return None
+        return stall.failure_of(self.clock, self.observation)
+
+
+class Facts(NamedTuple):
+    """What guards may ask."""
+
+    state: ReadinessState
+    surface: SurfaceAssessment
+    now: float
+
+
+def stall_was_terminal(at: Facts) -> bool:
+    return at.state.clock is not None
+
+
+def surface_is_gone(at: Facts) -> bool:
+    return at.surface.is_gone
+
+
+def operator_is_awaited(at: Facts) -> bool:
+    return at.surface.operator_blocked
+
+
+def surface_is_unknown(at: Facts) -> bool:
+    return at.surface.unknown_for_stall
+
+
+def surface_is_submit_ready(at: Facts) -> bool:
+    return at.surface.submit_ready
+
+
+def deadline_is_due(at: Facts) -> bool:
+    return at.state.deadline is not None and at.now >= at.state.deadline
+
+
+_S = ReadinessStatus
+_SEEN: Final = ShadowObservation.on
+_UNSTALLED: Final[tuple[ReadinessStatus, ...]] = tuple(status for status in _S if status is not _S.STALLED)
+
+TRANSITIONS: Final[tuple[Edge[ReadinessStatus, Facts], ...]] = (
+    Edge(_S.UNKNOWN, TimerFired.on, _S.STALLED, deadline_is_due),
+    # A stall has a deadline only where it is terminal.
+    Edge(_S.STALLED, TimerFired.on, _S.FAILED, deadline_is_due),
+    Edge(_S.FAILED, _SEEN, _S.FAILED, stall_was_terminal),
+    *from_each(_S, _SEEN, _S.FAILED, surface_is_gone),
+    *from_each(_S, _SEEN, _S.BLOCKED, operator_is_awaited),
+    *from_each(_UNSTALLED, _SEEN, _S.UNKNOWN, surface_is_unknown),
+    Edge(_S.STALLED, _SEEN, _S.STALLED, surface_is_unknown),
+    *from_each(_S, _SEEN, _S.READY, surface_is_submit_ready),
+    *from_each(_S, _SEEN, _S.WAITING),
+)
+
+MACHINE: Final[Machine[ReadinessStatus, Facts]] = Machine(
+    name="readiness",
+    title="Whether a prompt may be submitted to a surface",
+    states=ReadinessStatus,
+    initial=ReadinessStatus.WAITING,
+    edges=TRANSITIONS,
+    laws=__doc__,
+    observations=frozenset({_SEEN, TimerFired.on}),
+)
+
+_ARROWS: Final = {
+    _S.WAITING: MonitorEvent.KNOWN_NONREADY,
+    _S.UNKNOWN: MonitorEvent.UNKNOWN_FOR_STALL,
+    _S.READY: MonitorEvent.SUBMIT_READY,
+    _S.BLOCKED: MonitorEvent.OPERATOR_BLOCKED,
+    _S.FAILED: MonitorEvent.SURFACE_GONE,
+}
+_RECOVERIES: Final = _ARROWS | {
+    _S.WAITING: MonitorEvent.RECOVERED_TO_WAITING,
+    _S.READY: MonitorEvent.RECOVERED_TO_SUBMIT_READY,
+    _S.BLOCKED: MonitorEvent.RECOVERED_TO_BLOCKED,
+}
+
+
+def step(state: ReadinessState, input: ReadinessInput, now: float) -> tuple[ReadinessState, tuple[Output, ...]]:
+    """Apply one input, after every deadline that is due. Refuses nothing but a time that is not finite."""
+    now = not_before(state.at_seconds, now)
+    if isinstance(input, TimerFired):
+        return _fire(state, now)
+    said: tuple[Output, ...] = ()
+    while state.deadline is not None and state.deadline <= now:
+        state, outputs = _fire(state, now)
+        said += outputs
+    after = _see(state, input, now)
+    return after, said + _changes(state, after, input)
+
+
+def _fire(state: ReadinessState, now: float) -> tuple[ReadinessState, tuple[Output, ...]]:
+    clock, seen = state.clock, state.observation
+    if clock is None or clock.deadline is None or seen is None:
+        return state, ()
+    at = clock.deadline
+    status = MACHINE.next_state(state.status, TimerFired.on, Facts(state, seen.assessment, now))
+    if status is state.status:
+        return state, ()
+    if status is ReadinessStatus.STALLED:
+        after = structs.replace(state, status=status, at_seconds=at, clock=stall.enter_stall(clock, at, state.policy))
+        return after, stall.entered(Phase.READINESS, clock, at, seen)
+    after = structs.replace(state, status=status, at_seconds=at, clock=replace(clock, deadline=None))
+    return after, stall.failed(Phase.READINESS, at, seen, None)
+
+
+def _see(state: ReadinessState, seen: ShadowObservation, now: float) -> ReadinessState:
+    status = MACHINE.next_state(state.status, _SEEN, Facts(state, seen.assessment, now))
+    clock = None
+    if status is ReadinessStatus.UNKNOWN or status is ReadinessStatus.STALLED:
+        clock = stall.see_unknown(state.clock, seen.arrival, now, state.policy)
+    elif status is ReadinessStatus.FAILED and state.status is ReadinessStatus.FAILED:
+        clock = state.clock
+    return ReadinessState(state.policy, status, now, seen, clock)
+
+
+def _changes(before: ReadinessState, after: ReadinessState, seen: ShadowObservation) -> tuple[Output, ...]:
+    if before.status is after.status and before.failure is after.failure:
+        return ()
+    outputs: list[Output] = []
+    if before.status is not after.status:
+        arrows = _RECOVERIES if before.status is ReadinessStatus.STALLED else _ARROWS
+        moved = Moved(Phase.READINESS, arrows[after.status], before.status, after.status, after.at_seconds)
+        outputs.append(moved)
+        if before.status is ReadinessStatus.STALLED and before.clock is not None:
+            outputs.append(stall.recovered(before.clock, moved))
+    result = _result(after, seen)
+    return (*outputs, result) if result else tuple(outputs)
+
+
+def _result(state: ReadinessState, seen: ShadowObservation) -> Result | None:
+    if state.status is ReadinessStatus.READY:
+        return ReadyResult(Phase.READINESS, state.at_seconds, seen)
+    if state.status is ReadinessStatus.BLOCKED:
+        return BlockedResult(Phase.READINESS, state.at_seconds, seen)
+    if state.failure is not None:
+        return FailedResult(Phase.READINESS, state.at_seconds, seen, state.failure)
+    return None

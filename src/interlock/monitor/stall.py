@@ -1,0 +1,115 @@
+"""The stall clock: how long nothing usable was seen, counting only time that was watched.
+
+Laws:
+1. The deadline fires by itself in silence: unknown at 0, timeout 5, stalled at 5.
+2. Each unknown observation sets deadline = now + timeout - watched, where watched sums the gaps since the last restart.
+   A sum of gaps is the time since the restart, so the deadline moves only when watched is reset or a gap is left out.
+3. A polled gap above the watched gap resets watched to 0; slow polls stretch the wait, dense polls do stall.
+4. A pushed gap counts whatever its length. The gap in which a channel was down does not count, and resets nothing.
+5. `unknown_since` is the first unknown of the run, whatever was watched of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, assert_never
+
+from interlock.monitor.observation import Arrival, ShadowObservation
+from interlock.monitor.policy import MonitorPolicy
+from interlock.monitor.results import (
+    FailedResult,
+    FailureKind,
+    MonitorEvent,
+    Moved,
+    ObserverPayload,
+    Output,
+    Phase,
+    StalledResult,
+)
+from interlock.screen.assessment import Availability
+from interlock.vocabulary.audit import Anomaly
+from interlock.vocabulary.registry import Json
+
+_RECOVERED: Final = "evt_stalled_recovered_to_"
+
+
+@dataclass(frozen=True, slots=True)
+class StallClock:
+    """One run of unknown observations. `deadline` is None once it has stalled for good or for now."""
+
+    unknown_since: float
+    seen_at: float
+    deadline: float | None
+    stalled_at: float | None = None
+
+
+def see_unknown(clock: StallClock | None, arrival: Arrival, now: float, policy: MonitorPolicy) -> StallClock:
+    """The clock after an unknown observation. Once stalled, it is left alone."""
+    timeout = policy.unknown_to_stalled_timeout_seconds
+    if clock is None:
+        return StallClock(unknown_since=now, seen_at=now, deadline=now + timeout)
+    if clock.deadline is None or clock.stalled_at is not None:
+        return clock
+    return StallClock(clock.unknown_since, now, _deadline(clock.deadline, now - clock.seen_at, arrival, now, policy))
+
+
+def _deadline(deadline: float, gap: float, arrival: Arrival, now: float, policy: MonitorPolicy) -> float:
+    match arrival:
+        case Arrival.POLLED:
+            is_watched = gap <= policy.watched_gap_seconds
+            return deadline if is_watched else now + policy.unknown_to_stalled_timeout_seconds
+        case Arrival.PUSHED:
+            return deadline
+        case Arrival.RECONNECTED:
+            return deadline + gap
+        case _:
+            assert_never(arrival)
+
+
+def enter_stall(clock: StallClock, at: float, policy: MonitorPolicy) -> StallClock:
+    """The clock at its deadline. Where a stall is terminal, the failure is due at the same instant."""
+    return replace(clock, stalled_at=at, deadline=at if policy.stalled_is_terminal else None)
+
+
+def entered(phase: Phase, clock: StallClock, at: float, observation: ShadowObservation) -> tuple[Output, ...]:
+    """What is said when a surface stalls: the arrow, the anomaly, the result."""
+    elapsed = at - clock.unknown_since
+    details: dict[str, Json] = {
+        "phase": phase.value,
+        "elapsed_unknown_seconds": elapsed,
+        "parser_family": observation.parser_family,
+    }
+    return (
+        Moved(phase, MonitorEvent.UNKNOWN_TIMEOUT, "unknown", "stalled", at),
+        Anomaly(kind="stalled_entered", source="monitor", message="nothing usable was seen", details=details),
+        StalledResult(phase, at, observation, elapsed),
+    )
+
+
+def failed(
+    phase: Phase, at: float, observation: ShadowObservation, payload: ObserverPayload | None
+) -> tuple[Output, ...]:
+    """What is said when a stall is terminal."""
+    return (
+        Moved(phase, MonitorEvent.STALLED_IS_TERMINAL, "stalled", "failed", at),
+        FailedResult(phase, at, observation, FailureKind.STALLED, payload),
+    )
+
+
+def failure_of(clock: StallClock | None, observation: ShadowObservation) -> FailureKind:
+    """Why a surface failed. Only a stall that was terminal leaves its clock behind."""
+    if clock is not None:
+        return FailureKind.STALLED
+    is_unsupported = observation.assessment.availability is Availability.UNSUPPORTED
+    return FailureKind.UNSUPPORTED if is_unsupported else FailureKind.DISCONNECTED
+
+
+def recovered(clock: StallClock, moved: Moved) -> Anomaly:
+    """The anomaly of a known observation after a stall. `recovered_to` is the last word of the arrow, or the state."""
+    stalled_at = moved.at_seconds if clock.stalled_at is None else clock.stalled_at
+    details: dict[str, Json] = {
+        "phase": moved.phase.value,
+        "elapsed_stalled_seconds": moved.at_seconds - stalled_at,
+        "recovered_to": moved.event.removeprefix(_RECOVERED) if moved.event.startswith(_RECOVERED) else moved.after,
+    }
+    return Anomaly(kind="stalled_recovered", source="monitor", message="the surface is known again", details=details)

@@ -1,0 +1,1 @@
+"""One terminal snapshot: what its surface says, and its text."""

@@ -1,0 +1,354 @@
+"""Completion: the page's order and diagram, evidence, the window, the observer, and all times to the instant."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Final
+
+import pytest
+
+from interlock.monitor.completion import CompletionInput, CompletionState, ObserverReported, step
+from interlock.monitor.evidence import PostSubmitEvidence, Submit
+from interlock.monitor.observation import ShadowObservation, TimerFired
+from interlock.monitor.policy import MonitorPolicy
+from interlock.monitor.results import (
+    BlockedResult,
+    CompletedResult,
+    CompletionBasis,
+    FailedResult,
+    ModeDiagnostics,
+    ObserverPayload,
+    Output,
+)
+from interlock.screen.assessment import Availability, BusinessState, InputMode
+from interlock.screen.projection import DialogProjection
+from interlock.vocabulary.ids import TurnId
+from tests.monitor.surfaces import (
+    BASELINE,
+    BLOCKED,
+    DISCONNECTED,
+    FAMILY,
+    MODAL,
+    READY,
+    UNKNOWN,
+    UNSUPPORTED,
+    WORKING,
+    anomalies,
+    events,
+    play,
+    results,
+    screen,
+    seen,
+)
+
+Said = list[tuple[float, Output]]
+TURN: Final = TurnId("turn_1")
+SUBMIT: Final = Submit(TURN, BASELINE)
+ANSWERED: Final = seen(text="welcome\nan answer")
+PAYLOAD: Final = ObserverPayload("hook", "done")
+HOOK: Final = ObserverReported(TURN, PAYLOAD)
+
+
+def policy(stability: float = 1, *, stall: float = 5, final: bool = False) -> MonitorPolicy:
+    return MonitorPolicy(stall, stability, stalled_is_terminal=final)
+
+
+def watch(
+    *script: tuple[float, CompletionInput],
+    until: float = 0,
+    stability: float = 1,
+    submit: Submit = SUBMIT,
+    final: bool = False,
+) -> Said:
+    start, _ = step(CompletionState(policy(stability, final=final)), submit, 0)
+    return play(step, start, script, until)[1]
+
+
+def expected_status(availability: str, business: str, mode: str, *, has_activity: bool) -> str:
+    """The page's table, read from the top."""
+    if availability in {"unsupported", "disconnected"}:
+        return "failed"
+    if business == "awaiting_operator":
+        return "blocked"
+    if availability == "unknown" or business == "unknown":
+        return "unknown"
+    if business == "working":
+        return "in_progress"
+    return "candidate_complete" if (business, mode) == ("idle", "freeform") and has_activity else "waiting"
+
+
+EVIDENCE: Final = [PostSubmitEvidence(*flags) for flags in product((False, True), repeat=2)]
+
+
+@pytest.mark.parametrize("evidence", EVIDENCE, ids=str)
+@pytest.mark.parametrize(("availability", "business", "mode"), [*product(Availability, BusinessState, InputMode)])
+def test_every_surface_is_judged_in_the_order_of_the_page(
+    availability: str, business: str, mode: str, evidence: PostSubmitEvidence
+) -> None:
+    observation = seen(business, mode, availability=availability)
+    state, _ = step(CompletionState(turn=SUBMIT, evidence=evidence), observation, 0)
+    assert state.status == expected_status(availability, business, mode, has_activity=evidence.has_activity)
+    assert state.evidence.saw_working == (evidence.saw_working or business == "working")
+    assert state.evidence.saw_projection_change == evidence.saw_projection_change
+
+
+def test_ready_again_is_not_complete_without_activity() -> None:
+    assert watch((0, READY), (1, READY), (2, MODAL), until=100) == []
+
+
+def test_nothing_completes_before_a_submit() -> None:
+    script: list[tuple[float, CompletionInput]] = [(0, WORKING), (1, ANSWERED), (2, HOOK), (3, ANSWERED)]
+    _, said = play(step, CompletionState(), script, until=100)
+    assert results(said) == []
+
+
+def test_a_candidate_completes_by_the_timer_alone() -> None:
+    assert results(watch((0, WORKING), (1, READY), until=1.9)) == []
+    said = watch((0, WORKING), (1, READY), until=2)
+    assert results(said) == [(2, "completed")]
+    assert events(said) == ["evt_working_seen", "evt_submit_ready_with_activity", "evt_stability_window_elapsed"]
+
+
+def test_a_changed_text_is_activity_too() -> None:
+    assert results(watch((1, ANSWERED), until=9)) == [(2, "completed")]
+
+
+def test_the_echo_of_the_prompt_is_no_activity() -> None:
+    echo = ShadowObservation(READY.assessment, screen("welcome\n❯ do it\n❯", composer_rows=[2]))
+    told = Submit(TURN, BASELINE, prompt="do it")
+    assert results(watch((1, echo), until=9, submit=told)) == []
+    assert results(watch((1, echo), until=9)) == [(2, "completed")]
+
+
+def test_an_idle_flicker_does_not_complete() -> None:
+    script = ((0, WORKING), (1, READY), (2.5, seen("working", "modal")), (3, READY))
+    assert results(watch(*script, until=4.9, stability=2)) == []
+    assert results(watch(*script, until=5, stability=2)) == [(5, "completed")]
+
+
+def test_a_new_text_begins_the_window_again() -> None:
+    script = ((0, seen("working", "modal")), (1, ANSWERED), (1.75, seen(text="welcome\nan answer, and more")))
+    assert results(watch(*script, until=2.7)) == []
+    said = watch(*script, until=2.75)
+    assert results(said) == [(2.75, "completed")]
+    assert events(said)[-2:] == ["evt_state_signature_changed", "evt_stability_window_elapsed"]
+
+
+def test_new_evidence_begins_the_window_again() -> None:
+    draft = Submit(TURN, BASELINE, prompt="do it")
+    typed = ShadowObservation(READY.assessment, screen("welcome\nyes", composer_rows=[1]))
+    said_so = ShadowObservation(READY.assessment, screen("welcome\nyes"))
+    assert typed.projection.key == said_so.projection.key
+    started = ((0, WORKING), (1, typed))
+    assert results(watch(*started, (1.5, typed), until=9, submit=draft)) == [(2, "completed")]
+    assert results(watch(*started, (1.5, said_so), until=9, submit=draft)) == [(2.5, "completed")]
+
+
+def test_the_same_signature_keeps_the_window_and_other_context_is_not_in_it() -> None:
+    polls = [(1 + number / 8, READY) for number in range(7)]
+    assert results(watch((0, WORKING), *polls, until=9)) == [(2, "completed")]
+
+
+def test_a_menu_opened_over_a_candidate_ends_it() -> None:
+    script = ((0, WORKING), (0.25, READY), (0.5, MODAL))
+    said = watch(*script, until=5)
+    assert results(said) == []
+    assert events(said)[-1] == "evt_state_signature_changed"
+    assert results(watch(*script, (5, READY), until=9)) == [(6, "completed")]
+
+
+@pytest.mark.parametrize("between", [WORKING, BLOCKED, UNKNOWN, MODAL, DISCONNECTED, UNSUPPORTED])
+def test_whatever_comes_between_begins_the_window_again(between: ShadowObservation) -> None:
+    said = watch((0, WORKING), (1, READY), (1.5, between), (2, READY), until=9)
+    assert results(said)[-1] == (3, "completed")
+
+
+def test_at_the_same_instant_the_timer_comes_first() -> None:
+    said = watch((0, WORKING), (1, READY), (2, WORKING), until=9)
+    assert results(said) == [(2, "completed")]
+
+
+def test_completed_is_final_until_the_next_submit() -> None:
+    script: list[tuple[float, CompletionInput]] = [(0, WORKING), (1, READY)]
+    after: list[tuple[float, CompletionInput]] = [(3, WORKING), (4, BLOCKED), (5, HOOK), (6, DISCONNECTED), (7, READY)]
+    assert results(watch(*script, *after, until=20)) == [(2, "completed")]
+    again = Submit(TurnId("turn_2"), ANSWERED.projection)
+    said = watch(*script, (3, again), (4, ANSWERED), (9, seen(text="more")), until=20)
+    assert results(said) == [(2, "completed"), (10, "completed")]
+
+
+def test_a_completion_says_on_what_terms_and_claims_no_answer() -> None:
+    said = watch((0, WORKING), (1, ANSWERED), until=2)
+    completed = said[-1][1]
+    assert isinstance(completed, CompletedResult)
+    terms = ModeDiagnostics(CompletionBasis.STABILITY_WINDOW, policy(), saw_working=True, saw_projection_change=True)
+    assert completed.mode_diagnostics == terms
+    assert (completed.surface_assessment, completed.dialog_projection) == (ANSWERED.assessment, ANSWERED.projection)
+    assert completed.projection_slices == {"head": "welcome\nan answer", "tail": "welcome\nan answer"}
+    assert (completed.parser_metadata.parser_family, completed.payload) == (FAMILY, None)
+
+
+# The stall.
+
+
+def test_unknown_stalls_and_recovers_with_its_evidence() -> None:
+    said = watch((0, WORKING), (1, UNKNOWN), (8, READY), until=20)
+    assert results(said) == [(6, "stalled"), (9, "completed")]
+    assert anomalies(said) == [
+        ("stalled_entered", {"phase": "completion", "elapsed_unknown_seconds": 5, "parser_family": FAMILY}),
+        ("stalled_recovered", {"phase": "completion", "elapsed_stalled_seconds": 2, "recovered_to": "candidate"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("back", "recovered_to", "event"),
+    [
+        (MODAL, "waiting", "evt_stalled_recovered_to_waiting"),
+        (WORKING, "working", "evt_stalled_recovered_to_working"),
+        (ANSWERED, "candidate", "evt_stalled_recovered_to_candidate"),
+        (BLOCKED, "blocked", "evt_stalled_recovered_to_blocked"),
+        (UNSUPPORTED, "failed", "evt_surface_unsupported_or_disconnected"),
+    ],
+)
+def test_a_stall_ends_by_the_arrow_of_the_page(back: ShadowObservation, recovered_to: str, event: str) -> None:
+    said = watch((0, UNKNOWN), (8, back))
+    details = {"phase": "completion", "elapsed_stalled_seconds": 3, "recovered_to": recovered_to}
+    assert anomalies(said)[1:] == [("stalled_recovered", details)]
+    assert events(said)[-1] == event
+
+
+@pytest.mark.parametrize(("back", "event"), [(WORKING, "evt_working_seen"), (MODAL, "evt_known_noncandidate")])
+def test_what_did_not_stall_does_not_recover(back: ShadowObservation, event: str) -> None:
+    said = watch((0, UNKNOWN), (1, back), until=20)
+    assert events(said) == ["evt_unknown_for_stall", event]
+    assert anomalies(said) == []
+
+
+def test_recovery_without_activity_waits() -> None:
+    assert results(watch((0, UNKNOWN), (8, READY), until=50)) == [(5, "stalled")]
+
+
+def test_the_stall_clock_of_completion_is_that_of_readiness() -> None:
+    assert results(watch((0, UNKNOWN), (4, UNKNOWN), until=8.9)) == []
+    assert results(watch((0, UNKNOWN), (4, UNKNOWN), until=9)) == [(9, "stalled")]
+    dense = [(number / 4, UNKNOWN) for number in range(100)]
+    assert results(watch(*dense, until=25)) == [(5, "stalled")]
+
+
+def test_unknown_with_working_is_unknown_and_still_evidence() -> None:
+    odd = seen("working", "closed", availability="unknown")
+    assert results(watch((0, odd), until=5)) == [(5, "stalled")]
+    assert results(watch((0, odd), (1, READY), until=5)) == [(2, "completed")]
+
+
+def test_a_question_is_blocked_also_where_the_surface_is_unknown() -> None:
+    assert results(watch((0, seen("awaiting_operator", "modal", availability="unknown")), until=20)) == [(0, "blocked")]
+
+
+def test_a_terminal_stall_fails_the_turn_for_good() -> None:
+    said = watch((0, WORKING), (1, UNKNOWN), (2, HOOK), (7, READY), until=50, final=True)
+    assert results(said) == [(6, "stalled"), (6, "failed")]
+    failed = said[-1][1]
+    assert isinstance(failed, FailedResult)
+    assert (failed.failure, failed.payload) == ("stalled", PAYLOAD)
+
+
+def test_a_surface_that_comes_back_is_judged_again() -> None:
+    said = watch((0, WORKING), (1, DISCONNECTED), (2, WORKING), (3, BLOCKED), (4, READY), until=9)
+    assert results(said) == [(1, "failed"), (3, "blocked"), (5, "completed")]
+
+
+def test_a_timer_that_fires_early_or_twice_changes_nothing() -> None:
+    script: list[tuple[float, CompletionInput]] = [(0, SUBMIT), (0, WORKING), (1, READY)]
+    state, _ = play(step, CompletionState(policy()), script, until=1)
+    assert step(state, TimerFired(), 1.999) == (state, ())
+    completed, outputs = step(state, TimerFired(), 2.5)
+    assert completed.at_seconds == 2
+    assert [output.at_seconds for output in outputs if isinstance(output, CompletedResult)] == [2]
+    assert step(completed, TimerFired(), 3) == (completed, ())
+
+
+# The observer.
+
+
+def finds_sentinel(observation: ShadowObservation, baseline: DialogProjection) -> ObserverPayload | None:
+    is_new = "DONE" in observation.projection.rows and "DONE" not in baseline.rows
+    return ObserverPayload("sentinel", "DONE") if is_new else None
+
+
+WATCHED: Final = Submit(TURN, BASELINE, observer=finds_sentinel)
+FOUND: Final = ObserverPayload("sentinel", "DONE")
+
+
+def with_sentinel(business_state: str = "idle", input_mode: str = "freeform") -> ShadowObservation:
+    return seen(business_state, input_mode, text="welcome\nDONE")
+
+
+def test_the_observer_bypasses_the_window() -> None:
+    said = watch((0, WORKING), (1, with_sentinel()), stability=10, submit=WATCHED)
+    assert results(said) == [(1, "completed")]
+    assert events(said)[-1] == "evt_completion_observer_payload"
+    completed = said[-1][1]
+    assert isinstance(completed, CompletedResult)
+    assert completed.payload == FOUND
+    assert completed.mode_diagnostics.basis is CompletionBasis.COMPLETION_OBSERVER
+
+
+@pytest.mark.parametrize("mode", ["closed", "freeform", "modal"])
+def test_the_observer_does_not_bypass_work(mode: str) -> None:
+    assert results(watch((0, with_sentinel("working", mode)), until=50, submit=WATCHED)) == []
+
+
+@pytest.mark.parametrize("observation", [with_sentinel("idle", "modal"), with_sentinel("unknown", "unknown")])
+def test_the_observer_does_not_make_a_candidate(observation: ShadowObservation) -> None:
+    assert results(watch((0, WORKING), (1, observation), until=3, submit=WATCHED)) == []
+
+
+def test_on_blocked_and_failed_the_payload_rides_on_the_result() -> None:
+    gone = seen(availability="disconnected", text="welcome\nDONE")
+    said = watch((0, WORKING), (1, with_sentinel("awaiting_operator", "modal")), (2, gone), submit=WATCHED)
+    carried = [output.payload for _, output in said if isinstance(output, BlockedResult | FailedResult)]
+    assert carried == [FOUND, FOUND]
+
+
+def test_a_payload_that_comes_while_blocked_is_news() -> None:
+    said = watch((0, BLOCKED), (1, HOOK), (2, HOOK), (3, BLOCKED))
+    assert [(at, output.payload) for at, output in said if isinstance(output, BlockedResult)] == [
+        (0, None),
+        (1, PAYLOAD),
+    ]
+
+
+def test_the_observer_is_asked_on_every_observation_after_activity_and_not_before() -> None:
+    asked: list[ShadowObservation] = []
+
+    def listens(observation: ShadowObservation, baseline: DialogProjection) -> ObserverPayload | None:
+        assert baseline is BASELINE
+        asked.append(observation)
+        return None
+
+    script = [READY, MODAL, WORKING, UNKNOWN, BLOCKED, DISCONNECTED, MODAL, READY]
+    watch(
+        *((number / 8, observation) for number, observation in enumerate(script)),
+        submit=Submit(TURN, BASELINE, observer=listens),
+    )
+    assert asked == script[2:]
+
+
+@pytest.mark.parametrize(
+    ("script", "completed_at"),
+    [
+        ([(0, WORKING), (1, READY), (3, HOOK)], 3),
+        ([(0, WORKING), (1, HOOK), (2, READY)], 2),
+        ([(0, HOOK), (1, WORKING), (2, READY)], 12),
+        ([(0, WORKING), (1, HOOK), (2, BLOCKED), (3, READY)], 13),
+        ([(0, HOOK), (1, READY), (2, ANSWERED)], 2),
+        ([(0, WORKING), (1, READY), (2, ObserverReported(TurnId("turn_0"), PAYLOAD))], 11),
+    ],
+    ids=["candidate", "before the candidate", "worked on", "asked since", "needs activity", "another turn"],
+)
+def test_a_hook_ends_its_own_turn_unless_it_went_on(
+    script: list[tuple[float, CompletionInput]], completed_at: float
+) -> None:
+    completed = [given for given in results(watch(*script, until=50, stability=10)) if given[1] == "completed"]
+    assert completed == [(completed_at, "completed")]

@@ -1,0 +1,192 @@
+"""Completion, every path: the walk is the table, and no order or time of observations breaks a law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.monitor.completion import (
+    MACHINE,
+    CompletionInput,
+    CompletionState,
+    CompletionStatus,
+    ObserverReported,
+    step,
+)
+from interlock.monitor.evidence import Submit
+from interlock.monitor.observation import Arrival, ShadowObservation, TimerFired
+from interlock.monitor.policy import MonitorPolicy
+from interlock.monitor.results import CompletedResult, Moved, ObserverPayload, Output
+from interlock.screen.projection import DialogProjection
+from interlock.testing.explore import check_table, explore, labelled_by
+from interlock.vocabulary.audit import Anomaly
+from interlock.vocabulary.ids import TurnId
+from tests.monitor.surfaces import (
+    BASELINE,
+    BLOCKED,
+    DISCONNECTED,
+    MODAL,
+    READY,
+    UNKNOWN,
+    UNSUPPORTED,
+    WORKING,
+    play,
+    seen,
+)
+
+ANSWERED: Final = seen(text="welcome\nan answer")
+FOUND: Final = seen(text="welcome\nDONE")
+HOOK: Final = ObserverReported(TurnId("turn_1"), ObserverPayload("hook", "done"))
+STRAY_HOOK: Final = ObserverReported(TurnId("turn_0"), ObserverPayload("hook", "done"))
+
+
+def finds_done(observation: ShadowObservation, _: DialogProjection) -> ObserverPayload | None:
+    return ObserverPayload("sentinel", "DONE") if "DONE" in observation.projection.rows else None
+
+
+SUBMIT: Final = Submit(TurnId("turn_1"), BASELINE, observer=finds_done)
+OBSERVATIONS: Final = (READY, ANSWERED, FOUND, WORKING, MODAL, BLOCKED, UNKNOWN, UNSUPPORTED, DISCONNECTED)
+LAST_SECOND: Final = 3
+Move = tuple[CompletionInput, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    state: CompletionState
+    seconds: int = 0
+    results: int = 0
+    completes: bool = False
+
+    @property
+    def status(self) -> CompletionStatus:
+        return self.state.status
+
+
+def is_due(walked: Walked) -> bool:
+    return walked.state.deadline is not None and walked.state.deadline <= walked.seconds
+
+
+def every_input(walked: Walked) -> Iterator[Move]:
+    yield TimerFired(), 0
+    if not is_due(walked):
+        yield from ((input, 0) for input in (SUBMIT, HOOK, STRAY_HOOK, *OBSERVATIONS))
+        if walked.seconds < LAST_SECOND:
+            yield TimerFired(), 1
+
+
+def walk_step(walked: Walked, move: Move) -> Walked:
+    seconds = walked.seconds + move[1]
+    state, outputs = step(walked.state, move[0], seconds)
+    results = [output for output in outputs if not isinstance(output, Moved | Anomaly)]
+    return Walked(state, seconds, len(results), any(isinstance(result, CompletedResult) for result in results))
+
+
+def is_stall_kept(walked: Walked) -> bool:
+    given_up = walked.state.failure == "stalled"
+    return (walked.state.clock is not None) == (walked.status in {"unknown", "stalled"} or given_up)
+
+
+def proves_completion(walked: Walked) -> bool:
+    if walked.status != "completed":
+        return True
+    last = walked.state.observation
+    is_ready = last is not None and last.assessment.submit_ready
+    return is_ready and walked.state.turn is not None and walked.state.evidence.has_activity
+
+
+def seen_so_far(walked: Walked) -> set[str]:
+    evidence = walked.state.evidence
+    return {name for name in ("saw_working", "saw_projection_change") if getattr(evidence, name)}
+
+
+STATE_LAWS: Final = {
+    "a clock is kept through unknown, stalled and a failure by stall": is_stall_kept,
+    "a window is kept exactly by a candidate": lambda w: (w.state.window is not None) == (w.status[:9] == "candidate"),
+    "unknown and candidates have a deadline": lambda w: (
+        w.status not in {"unknown", "candidate_complete"} or w.state.deadline is not None
+    ),
+    "a failure says why": lambda w: (w.status == "failed") == (w.state.failure is not None),
+    "completed rests on a ready surface and activity since the submit": proves_completion,
+    "a step gives one result at most": lambda w: w.results <= 1,
+}
+STEP_LAWS: Final = {
+    "completed is said once, on the way in": lambda before, _, after: (
+        after.completes == (after.status == "completed" and before.status != "completed")
+    ),
+    "only a submit changes what is completed": lambda before, move, after: (
+        before.status != "completed" or after.state == before.state or isinstance(move[0], Submit)
+    ),
+    "evidence is never taken back in a turn": lambda before, move, after: (
+        isinstance(move[0], Submit) or seen_so_far(before) <= seen_so_far(after)
+    ),
+    "a report of another turn changes nothing": lambda before, move, after: (
+        move[0] is not STRAY_HOOK or before.state == after.state
+    ),
+    "a submit starts with nothing": lambda before, move, after: (
+        not isinstance(move[0], Submit)
+        or after.state == CompletionState(after.state.policy, at_seconds=after.state.at_seconds, turn=SUBMIT)
+    ),
+}
+
+
+def test_the_walk_of_every_path_is_the_table(record_property: Callable[[str, object], None]) -> None:
+    policies = [MonitorPolicy(2, 1, 1, stalled_is_terminal=final) for final in (False, True)]
+    found = explore(
+        start=[Walked(CompletionState(policy)) for policy in policies],
+        inputs=every_input,
+        step=walk_step,
+        label=labelled_by("status"),
+        named=lambda move: move[0].on,
+        state_laws=STATE_LAWS,
+        step_laws=STEP_LAWS,
+    )
+    check_table(found, MACHINE)
+    record_property("explored", found.summary("completion"))
+
+
+TIMES: Final = st.one_of(st.integers(-3, 40), st.floats(allow_nan=False, allow_infinity=False))
+PUSHED: Final = tuple(seen("unknown", "unknown", arrival=arrival) for arrival in Arrival)
+INPUTS: Final = st.sampled_from([*OBSERVATIONS, *PUSHED, SUBMIT, HOOK, STRAY_HOOK, TimerFired()])
+POLICIES: Final = st.sampled_from([MonitorPolicy(5, 1), MonitorPolicy(5, 3, stalled_is_terminal=True)])
+
+
+@given(st.lists(st.tuples(TIMES, INPUTS)), POLICIES)
+def test_any_inputs_at_any_times_are_taken_and_completion_is_always_proven(
+    script: list[tuple[float, CompletionInput]], policy: MonitorPolicy
+) -> None:
+    state = CompletionState(policy)
+    last: ShadowObservation | None = None
+    submitted = active = False
+    for now, input in script:
+        before = state
+        state, outputs = step(state, input, now)
+        assert state.at_seconds >= before.at_seconds
+        for completed in (output for output in outputs if isinstance(output, CompletedResult)):
+            # Its own observation, if the window was bypassed; otherwise the one before, when the window ended.
+            proof = input if completed.observation is input else last
+            assert proof is completed.observation
+            assert completed.observation.assessment.submit_ready
+            assert submitted
+            assert active or completed.observation.projection.key != BASELINE.key
+        if isinstance(input, Submit):
+            submitted, active, last = True, False, None
+        elif isinstance(input, ShadowObservation):
+            last = input
+            active = active or input is WORKING or input.projection.key != BASELINE.key
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), INPUTS)), POLICIES)
+def test_a_late_look_gives_what_the_timer_would_have_given(
+    script: list[tuple[float, CompletionInput]], policy: MonitorPolicy
+) -> None:
+    ordered = sorted((given for given in script if not isinstance(given[1], TimerFired)), key=lambda given: given[0])
+    state, late = CompletionState(policy), list[Output]()
+    for now, input in ordered:
+        state, outputs = step(state, input, now)
+        late.extend(outputs)
+    fired, in_time = play(step, CompletionState(policy), ordered, until=-1)
+    assert (state, late) == (fired, [output for _, output in in_time])
