@@ -319,14 +319,14 @@ def _absorb_start(turn: TurnFacts, event: Event, start: TurnStarted) -> TurnFact
     if event.spawn_id in (None, turn.spawn_id):
         return taken
     # What another process said is no answer of this one, nor a part of it.
-    return structs.replace(taken, spawn_id=event.spawn_id, answer=None, useful_text=None, checkpoint=None)
+    return structs.replace(
+        taken, spawn_id=event.spawn_id, answer=None, useful_text=None, checkpoint=None, is_cut_short=False
+    )
 
 
 def _absorb_failure(turn: TurnFacts, event: Event, failure: TurnFailed) -> TurnFacts:
-    known = turn.failure
-    if known is not None and min(known.terminal_status, failure.terminal_status, key=WEAKEST_FIRST.index) is not (
-        failure.terminal_status
-    ):
+    rank = WEAKEST_FIRST.index
+    if turn.failure is not None and rank(turn.failure.terminal_status) < rank(failure.terminal_status):
         return turn
     return structs.replace(turn, failure=failure, failure_proof=_proof(event, "failure_recorded"))
 
