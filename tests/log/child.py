@@ -6,6 +6,7 @@ import asyncio
 import os
 import resource
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
@@ -144,9 +145,18 @@ COMMANDS: Final[dict[str, Callable[[Path], Awaitable[None]]]] = {
 }
 
 
+async def warm_up() -> None:
+    """Load what is loaded on first use: without its rights this process may not reach the interpreter's own files."""
+    with tempfile.TemporaryDirectory() as folder:
+        for readonly in (False, True):
+            async with await SqliteLog.open(Path(folder) / "home", readonly=readonly) as log:
+                await log.read(SESSIONS[0])
+
+
 def main() -> None:
     command, home = sys.argv[1:3]
     if command == "forbidden" and os.geteuid() == 0:  # for root, permissions do not count
+        asyncio.run(warm_up())
         os.chown(Path(home).parent, NOBODY, NOBODY)
         os.setgid(NOBODY)
         os.setuid(NOBODY)
