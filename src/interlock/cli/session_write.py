@@ -26,8 +26,7 @@ from interlock.cli.home import (
     tell_damage,
     write_log,
 )
-from interlock.cli.sessions import find_session
-from interlock.cli.why import MAX_DIGITS
+from interlock.cli.sessions import as_number, find_session
 from interlock.lifecycle.turns import fold_turns
 from interlock.log.port import Slice
 from interlock.log.sqlite import SqliteLog
@@ -93,8 +92,9 @@ def _place(found: Slice, at: str) -> int:
     named = next((turn for turn_id, turn in turns.items() if turn_id == at), None)
     if named is not None:
         return named.last_seq or 0
-    if at.isascii() and at.isdigit() and len(at) < MAX_DIGITS:
-        return int(at)
+    number = as_number(at)
+    if number is not None:
+        return number
     remedy = "`interlock turns SESSION` lists them; a sequence number is taken as well"
     raise UsageError(f"the session has no turn {at!r}", remedy=remedy)
 

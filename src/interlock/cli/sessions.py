@@ -7,11 +7,22 @@ from typing import Final
 
 from interlock.log.port import SessionSummary
 from interlock.log.sqlite import SqliteLog
+from interlock.vocabulary.conversation import MAX_COUNT
 from interlock.vocabulary.errors import UsageError
 
 _SHOWN: Final = 5
 _SEARCHED: Final = 1000
 _LIST: Final = "`interlock log ls` lists them"
+
+
+# Longer than any sequence number, and short enough to be read as a number at no cost.
+_MAX_DIGITS: Final = len(str(MAX_COUNT)) + 1
+
+
+def as_number(text: str) -> int | None:
+    """The number that a text spells in plain digits, if it does and is not absurdly long."""
+    is_number = text.isascii() and text.isdigit() and len(text) < _MAX_DIGITS
+    return int(text) if is_number else None
 
 
 async def find_session(log: SqliteLog, named: str, *, with_purged: bool = False) -> SessionSummary:

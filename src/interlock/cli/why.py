@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated
 
 from cyclopts import Parameter
 from msgspec import structs
@@ -11,14 +11,13 @@ from msgspec import structs
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode, exit_code_for_turn
 from interlock.cli.home import HomeOption, JsonFlag, SessionArgument, may_have_owner, read_log, tell_damage
-from interlock.cli.sessions import find_session
+from interlock.cli.sessions import as_number, find_session
 from interlock.lifecycle.turns import fold_turns
 from interlock.log.port import Slice
 from interlock.log.sqlite import SqliteLog
 from interlock.projections.why import why as explained
 from interlock.projections.why_lines import render_lines
 from interlock.vocabulary.actions import NextActionKind
-from interlock.vocabulary.conversation import MAX_COUNT
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import TurnId
 
@@ -61,14 +60,11 @@ def why(
     return read_log(home, work)
 
 
-# Longer than any sequence number, and short enough to be read as a number at no cost.
-MAX_DIGITS: Final = len(str(MAX_COUNT)) + 1
-
-
 def parse_moment(text: str) -> datetime | int:
     """A sequence number or an ISO 8601 time."""
-    if text.isascii() and text.isdigit() and len(text) < MAX_DIGITS:
-        return int(text)
+    number = as_number(text)
+    if number is not None:
+        return number
     try:
         return datetime.fromisoformat(text)
     except ValueError:
@@ -81,6 +77,5 @@ def _turn_id(found: Slice, named: str) -> TurnId | None:
     if not named:
         return None
     known = [turn_id for _, turn_id in fold_turns(found.events).turns]
-    is_number = named.isascii() and named.isdigit() and len(named) < MAX_DIGITS
-    is_place = is_number and named not in known and 0 < int(named) <= len(known)
-    return known[int(named) - 1] if is_place else TurnId(named)
+    place = None if named in known else as_number(named)
+    return known[place - 1] if place is not None and 0 < place <= len(known) else TurnId(named)

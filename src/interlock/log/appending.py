@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 import apsw
 
 from interlock.log.chain import Head, stamp, start
-from interlock.log.port import LogUnavailable
 from interlock.log.readers import head_of
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events import Event
@@ -83,8 +82,5 @@ def _load(connection: apsw.Connection, session_id: SessionId) -> Head:
     if head is not None:
         return head
     if connection.execute("SELECT 1 FROM events WHERE session_id = ? LIMIT 1", (session_id,)).fetchall():
-        raise LogUnavailable(
-            f"session {session_id} has events and no summary: the log is damaged",
-            next_action="run `interlock log verify`, then `interlock log repair`",
-        )
+        raise apsw.CorruptError(f"session {session_id} has events and no summary")
     return Head(0, start(session_id))

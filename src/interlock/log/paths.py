@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -24,9 +25,19 @@ def default_home(environ: Mapping[str, str]) -> Path:
     return (state if state.is_absolute() else Path.home() / ".local" / "state") / "interlock"
 
 
+@contextmanager
+def _clear_errors(home: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LogUnavailable(
+            f"{home} cannot be used: {error.strerror}", next_action=f"mend it, or {_CHOOSE}"
+        ) from error
+
+
 def prepare_home(home: Path) -> Path:
     """Make the folder and an empty database where they are missing; return the database's path, fit for a writer."""
-    try:
+    with _clear_errors(home):
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = check_home(home)
         if home.stat().st_uid != os.geteuid():
@@ -34,16 +45,12 @@ def prepare_home(home: Path) -> Path:
         home.chmod(0o700)
         _create(path)
         _close_to_others(path)
-    except OSError as error:
-        raise LogUnavailable(
-            f"{home} cannot be used: {error.strerror}", next_action=f"mend it, or {_CHOOSE}"
-        ) from error
     return path
 
 
 def check_home(home: Path) -> Path:
     """Return the database's path, or refuse a home that is missing, that others can write to, or that is not plain."""
-    try:
+    with _clear_errors(home):
         mode = home.lstat().st_mode
         if not stat.S_ISDIR(mode):
             what = "a symlink" if stat.S_ISLNK(mode) else "not a folder"
@@ -54,10 +61,6 @@ def check_home(home: Path) -> Path:
         path = home.resolve(strict=True) / DATABASE_NAME
         for name in _COMPANIONS:
             _refuse_odd_file(path.with_name(path.name + name))
-    except OSError as error:
-        raise LogUnavailable(
-            f"{home} cannot be used: {error.strerror}", next_action=f"mend it, or {_CHOOSE}"
-        ) from error
     return path
 
 

@@ -31,6 +31,14 @@ from msgspec import Struct, structs
 from interlock.lifecycle.table import Edge, Machine, from_each
 from interlock.monitor import stall
 from interlock.monitor.evidence import PostSubmitEvidence, Submit, accumulate
+from interlock.monitor.guards import (
+    Facts,
+    deadline_is_due,
+    operator_is_awaited,
+    stall_was_terminal,
+    surface_is_gone,
+    surface_is_unknown,
+)
 from interlock.monitor.observation import ShadowObservation, TimerFired, not_before
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
 from interlock.monitor.results import (
@@ -126,44 +134,16 @@ class CompletionState(Struct, frozen=True):
         return stall.failure_of(self.clock, self.observation)
 
 
-class Facts(NamedTuple):
-    """What guards may ask: the state, with the evidence and the payload that the input has already added."""
-
-    state: CompletionState
-    surface: SurfaceAssessment
-    now: float
-
-
-def stall_was_terminal(at: Facts) -> bool:
-    return at.state.clock is not None
-
-
-def surface_is_gone(at: Facts) -> bool:
-    return at.surface.is_gone
-
-
-def operator_is_awaited(at: Facts) -> bool:
-    return at.surface.operator_blocked
-
-
-def surface_is_unknown(at: Facts) -> bool:
-    return at.surface.unknown_for_stall
-
-
 def surface_is_working(at: Facts) -> bool:
     return at.surface.business_state is BusinessState.WORKING
 
 
 def submit_ready_after_activity(at: Facts) -> bool:
-    return at.surface.submit_ready and at.state.evidence.has_activity
+    return at.surface.submit_ready and at.has_activity
 
 
 def submit_ready_with_payload(at: Facts) -> bool:
-    return at.state.bypasses and submit_ready_after_activity(at)
-
-
-def deadline_is_due(at: Facts) -> bool:
-    return at.state.deadline is not None and at.now >= at.state.deadline
+    return at.bypasses and submit_ready_after_activity(at)
 
 
 _S = CompletionStatus
@@ -231,6 +211,10 @@ _ARROWS_FROM: Final = {
 }
 
 
+def _facts(state: CompletionState, surface: SurfaceAssessment, now: float) -> Facts:
+    return Facts(surface, now, state.clock, state.deadline, state.evidence.has_activity, state.bypasses)
+
+
 def step(state: CompletionState, input: CompletionInput, now: float) -> tuple[CompletionState, tuple[Output, ...]]:
     """Apply one input, after every deadline that is due. Refuses nothing but a time that is not finite."""
     now = not_before(state.at_seconds, now)
@@ -241,7 +225,7 @@ def step(state: CompletionState, input: CompletionInput, now: float) -> tuple[Co
         state, outputs = _fire(state, now)
         said += outputs
     if isinstance(input, Submit):
-        status = MACHINE.next_state(state.status, input.on, Facts(state, _UNSEEN, now))
+        status = MACHINE.next_state(state.status, input.on, _facts(state, _UNSEEN, now))
         return CompletionState(state.policy, status, now, input), said
     after = _see(state, input, now) if isinstance(input, ShadowObservation) else _hear(state, input, now)
     return after, said + _changes(state, after)
@@ -251,7 +235,7 @@ def _fire(state: CompletionState, now: float) -> tuple[CompletionState, tuple[Ou
     at, seen, clock = state.deadline, state.observation, state.clock
     if at is None or seen is None:
         return state, ()
-    status = MACHINE.next_state(state.status, TimerFired.on, Facts(state, seen.assessment, now))
+    status = MACHINE.next_state(state.status, TimerFired.on, _facts(state, seen.assessment, now))
     if status is state.status:
         return state, ()
     if clock is None:
@@ -269,7 +253,7 @@ def _see(state: CompletionState, seen: ShadowObservation, now: float) -> Complet
     if state.status is CompletionStatus.COMPLETED:
         return state
     informed = _informed(state, seen)
-    status = MACHINE.next_state(state.status, _SEEN, Facts(informed, seen.assessment, now))
+    status = MACHINE.next_state(state.status, _SEEN, _facts(informed, seen.assessment, now))
     return CompletionState(
         policy=state.policy,
         status=status,
@@ -324,7 +308,7 @@ def _hear(state: CompletionState, report: ObserverReported, now: float) -> Compl
     is_of_this_turn = state.turn is not None and state.turn.turn_id == report.turn_id
     if not is_of_this_turn or state.status is CompletionStatus.COMPLETED:
         return state
-    status = MACHINE.next_state(state.status, report.on, Facts(state, _UNSEEN, now))
+    status = MACHINE.next_state(state.status, report.on, _facts(state, _UNSEEN, now))
     window = None if status is CompletionStatus.COMPLETED else state.window
     return structs.replace(state, status=status, at_seconds=now, window=window, payload=report.payload, bypasses=True)
 

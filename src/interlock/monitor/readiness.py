@@ -15,12 +15,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct, structs
 
 from interlock.lifecycle.table import Edge, Machine, from_each
 from interlock.monitor import stall
+from interlock.monitor.guards import (
+    Facts,
+    deadline_is_due,
+    operator_is_awaited,
+    stall_was_terminal,
+    surface_is_gone,
+    surface_is_unknown,
+)
 from interlock.monitor.observation import ShadowObservation, TimerFired, not_before
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
 from interlock.monitor.results import (
@@ -34,7 +42,6 @@ from interlock.monitor.results import (
     ReadyResult,
     Result,
 )
-from interlock.screen.assessment import SurfaceAssessment
 
 
 class ReadinessStatus(StrEnum):
@@ -73,36 +80,8 @@ class ReadinessState(Struct, frozen=True):
         return stall.failure_of(self.clock, self.observation)
 
 
-class Facts(NamedTuple):
-    """What guards may ask."""
-
-    state: ReadinessState
-    surface: SurfaceAssessment
-    now: float
-
-
-def stall_was_terminal(at: Facts) -> bool:
-    return at.state.clock is not None
-
-
-def surface_is_gone(at: Facts) -> bool:
-    return at.surface.is_gone
-
-
-def operator_is_awaited(at: Facts) -> bool:
-    return at.surface.operator_blocked
-
-
-def surface_is_unknown(at: Facts) -> bool:
-    return at.surface.unknown_for_stall
-
-
 def surface_is_submit_ready(at: Facts) -> bool:
     return at.surface.submit_ready
-
-
-def deadline_is_due(at: Facts) -> bool:
-    return at.state.deadline is not None and at.now >= at.state.deadline
 
 
 _S = ReadinessStatus
@@ -164,7 +143,7 @@ def _fire(state: ReadinessState, now: float) -> tuple[ReadinessState, tuple[Outp
     if clock is None or clock.deadline is None or seen is None:
         return state, ()
     at = clock.deadline
-    status = MACHINE.next_state(state.status, TimerFired.on, Facts(state, seen.assessment, now))
+    status = MACHINE.next_state(state.status, TimerFired.on, Facts(seen.assessment, now, state.clock, state.deadline))
     if status is state.status:
         return state, ()
     if status is ReadinessStatus.STALLED:
@@ -175,7 +154,7 @@ def _fire(state: ReadinessState, now: float) -> tuple[ReadinessState, tuple[Outp
 
 
 def _see(state: ReadinessState, seen: ShadowObservation, now: float) -> ReadinessState:
-    status = MACHINE.next_state(state.status, _SEEN, Facts(state, seen.assessment, now))
+    status = MACHINE.next_state(state.status, _SEEN, Facts(seen.assessment, now, state.clock, state.deadline))
     clock = None
     if status is ReadinessStatus.UNKNOWN or status is ReadinessStatus.STALLED:
         clock = stall.see_unknown(state.clock, seen.arrival, now, state.policy)
