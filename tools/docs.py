@@ -16,8 +16,8 @@ import msgspec
 import interlock.vocabulary.events  # noqa: F401  # declares every event type
 from interlock.cli.exit_codes import ExitCode
 from interlock.lifecycle import render
-from interlock.lifecycle.machines import MACHINES
 from interlock.lifecycle.table import ContextT, Machine, StateT
+from interlock.monitor.machines import MACHINES
 from interlock.vocabulary.registry import DECLARATIONS, Declaration
 from interlock.vocabulary.schema import json_schema
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from interlock.cli.demo import STORIES, Story, play
-from interlock.lifecycle.machines import MACHINES
 from interlock.log.memory import MemoryLog
+from interlock.monitor.machines import MACHINES
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.codec import encode_event
 from interlock.vocabulary.conversation import AssistantMessage, UserMessage
@@ -55,7 +55,7 @@ def test_the_readme_shows_what_the_demo_prints() -> None:
 
 def test_the_readme_counts_right() -> None:
     assert f"{len(DECLARATIONS)} event types" in README
-    named = re.search(r"Seven pure machines \(([^)]*)\)", README)
+    named = re.search(r"Nine pure machines \(([^)]*)\)", README)
     assert named is not None
     assert set(named[1].split(", ")) == set(MACHINES)
 

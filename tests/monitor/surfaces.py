@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol, TypeVar
 
-from interlock.monitor.observation import Arrival, ShadowObservation, TimerFired
+from interlock.monitor.observation import Arrival, ShadowObservation, SurfaceGone, TimerFired
 from interlock.monitor.results import Moved, Output
-from interlock.screen.assessment import Availability, BusinessState, InputMode, ParserMetadata, SurfaceAssessment
+from interlock.screen.assessment import (
+    Availability,
+    BusinessState,
+    InputMode,
+    ParserMetadata,
+    SurfaceAssessment,
+    TurnEnd,
+)
 from interlock.screen.projection import DialogProjection, project_dialog
 from interlock.vocabulary.audit import Anomaly
 
@@ -24,9 +31,21 @@ StateT = TypeVar("StateT", bound=HasDeadline)
 InputT = TypeVar("InputT")
 
 
-def surface(availability: str, business_state: str, input_mode: str) -> SurfaceAssessment:
+def surface(
+    availability: str,
+    business_state: str,
+    input_mode: str,
+    *,
+    asks: str | None = None,
+    turn_end: TurnEnd | None = None,
+) -> SurfaceAssessment:
     return SurfaceAssessment(
-        Availability(availability), BusinessState(business_state), InputMode(input_mode), parser_metadata=_METADATA
+        Availability(availability),
+        BusinessState(business_state),
+        InputMode(input_mode),
+        operator_excerpt=asks,
+        parser_metadata=_METADATA,
+        turn_end=turn_end,
     )
 
 
@@ -44,13 +63,20 @@ def seen(
     availability: str = "supported",
     text: str = "welcome",
     arrival: Arrival = Arrival.POLLED,
+    asks: str | None = None,
+    turn_end: TurnEnd | None = None,
 ) -> ShadowObservation:
-    return ShadowObservation(surface(availability, business_state, input_mode), screen(text), arrival)
+    assessment = surface(availability, business_state, input_mode, asks=asks, turn_end=turn_end)
+    return ShadowObservation(assessment, screen(text), arrival)
 
 
 READY: Final = seen()
 WORKING: Final = seen("working", "closed")
 BLOCKED: Final = seen("awaiting_operator", "modal")
+ASKED_AGAIN: Final = seen("awaiting_operator", "modal", asks="and may I run this one?")
+INTERRUPTED: Final = seen(turn_end=TurnEnd.INTERRUPTED)
+ERRED: Final = seen(turn_end=TurnEnd.FAILED)
+GONE: Final = SurfaceGone(exit_code=0)
 MODAL: Final = seen("idle", "modal")
 UNKNOWN: Final = seen("unknown", "unknown")
 UNSUPPORTED: Final = seen(availability="unsupported")

@@ -9,25 +9,31 @@ import pytest
 
 from interlock.monitor.completion import CompletionInput, CompletionState, ObserverReported, step
 from interlock.monitor.evidence import PostSubmitEvidence, Submit
-from interlock.monitor.observation import ShadowObservation, TimerFired
+from interlock.monitor.observation import ShadowObservation, SurfaceGone, TimerFired
 from interlock.monitor.policy import MonitorPolicy
 from interlock.monitor.results import (
     BlockedResult,
     CompletedResult,
     CompletionBasis,
     FailedResult,
+    GoneResult,
+    InterruptedResult,
     ModeDiagnostics,
     ObserverPayload,
     Output,
+    Phase,
 )
-from interlock.screen.assessment import Availability, BusinessState, InputMode
-from interlock.screen.projection import DialogProjection
+from interlock.screen.assessment import Availability, BusinessState, InputMode, TurnEnd
 from interlock.vocabulary.ids import TurnId
 from tests.monitor.surfaces import (
+    ASKED_AGAIN,
     BASELINE,
     BLOCKED,
     DISCONNECTED,
+    ERRED,
     FAMILY,
+    GONE,
+    INTERRUPTED,
     MODAL,
     READY,
     UNKNOWN,
@@ -268,11 +274,96 @@ def test_a_timer_that_fires_early_or_twice_changes_nothing() -> None:
     assert step(completed, TimerFired(), 3) == (completed, ())
 
 
+# Ends beyond the page.
+
+
+def test_an_interrupted_turn_is_interrupted_after_the_window_and_never_complete() -> None:
+    cut = seen(text="welcome\nhalf an\nInterrupted", turn_end=TurnEnd.INTERRUPTED)
+    assert results(watch((0, WORKING), (1, cut), until=1.9)) == []
+    said = watch((0, WORKING), (1, cut), (3, READY), (4, WORKING), until=50)
+    assert results(said) == [(2, "interrupted")]
+    assert said[-1][1] == InterruptedResult(Phase.COMPLETION, 2, cut)
+    assert events(said)[-1] == "evt_stability_window_elapsed"
+
+
+def test_a_turn_that_its_surface_calls_failed_has_failed_for_good() -> None:
+    said = watch((0, WORKING), (1, ERRED), (3, ERRED), (4, READY), until=50)
+    assert results(said) == [(2, "failed")]
+    assert [output.failure for _, output in said if isinstance(output, FailedResult)] == ["turn_failed"]
+
+
+def test_a_turn_that_its_surface_calls_completed_is_complete_after_the_window() -> None:
+    done = seen(turn_end=TurnEnd.COMPLETED)
+    assert results(watch((0, WORKING), (1, done), until=50)) == [(2, "completed")]
+
+
+def test_the_word_of_the_surface_is_in_the_signature() -> None:
+    script = ((0, WORKING), (1, READY), (1.5, INTERRUPTED))
+    assert results(watch(*script, until=50)) == [(2.5, "interrupted")]
+    assert results(watch(*script, (2, READY), until=50)) == [(3, "completed")]
+
+
+def test_a_payload_rides_on_an_interrupted_turn_and_does_not_complete_it() -> None:
+    cut = seen(text="welcome\nDONE", turn_end=TurnEnd.INTERRUPTED)
+    said = watch((0, WORKING), (1, cut), until=50, submit=Submit(TURN, BASELINE, observer=finds_sentinel))
+    assert said[-1][1] == InterruptedResult(Phase.COMPLETION, 2, cut, ObserverPayload("sentinel", "DONE"))
+    assert results(watch((0, WORKING), (1, INTERRUPTED), (1.5, HOOK), until=50)) == [(2, "interrupted")]
+
+
+@pytest.mark.parametrize("last", [WORKING, READY, MODAL, BLOCKED, UNKNOWN, DISCONNECTED])
+def test_a_proven_exit_ends_what_is_open(last: ShadowObservation) -> None:
+    killed = SurfaceGone(signal=9)
+    said = watch((0, WORKING), (0.5, last), (1, killed), (2, READY), (3, HOOK), (4, killed), until=50)
+    assert said[-1][1] == GoneResult(Phase.COMPLETION, 1, last, killed)
+    assert events(said)[-1] == "evt_process_gone"
+
+
+def test_an_exit_before_anything_was_seen_is_gone_too() -> None:
+    assert watch((1, GONE))[-1][1] == GoneResult(Phase.COMPLETION, 1, None, GONE)
+
+
+def test_an_exit_keeps_the_payload_and_ends_a_stall() -> None:
+    said = watch((0, WORKING), (1, UNKNOWN), (2, HOOK), (7, GONE), until=50)
+    assert said[-1][1] == GoneResult(Phase.COMPLETION, 7, UNKNOWN, GONE, PAYLOAD)
+    assert anomalies(said)[1:] == [
+        ("stalled_recovered", {"phase": "completion", "elapsed_stalled_seconds": 1, "recovered_to": "gone"})
+    ]
+
+
+@pytest.mark.parametrize(
+    ("script", "ended"),
+    [([(0, WORKING), (1, READY)], "completed"), ([(0, WORKING), (1, INTERRUPTED)], "interrupted")],
+)
+def test_what_ended_before_the_exit_stays_as_it_ended(script: list[tuple[float, CompletionInput]], ended: str) -> None:
+    assert results(watch(*script, (2, GONE), until=50)) == [(2, ended)]
+    assert results(watch((1, UNKNOWN), (7, GONE), until=50, final=True)) == [(6, "stalled"), (6, "failed")]
+
+
+def test_a_submit_opens_a_turn_after_every_end() -> None:
+    again = Submit(TurnId("turn_2"), BASELINE)
+    after: list[tuple[float, CompletionInput]] = [(8, again), (9, WORKING), (10, READY)]
+    for end in (READY, INTERRUPTED, ERRED, GONE):
+        assert results(watch((0, WORKING), (1, end), *after, until=50))[1:] == [(11, "completed")]
+
+
+def test_a_submit_into_a_stall_abandons_it() -> None:
+    said = watch((0, UNKNOWN), (7, SUBMIT), (8, READY), until=50)
+    assert [name for name, _ in anomalies(said)] == ["stalled_entered", "stall_abandoned"]
+    assert anomalies(said)[1][1] == {"phase": "completion", "elapsed_stalled_seconds": 2}
+    assert anomalies(watch((0, UNKNOWN), (1, SUBMIT), until=50)) == []
+
+
+def test_another_question_is_blocked_again_and_the_same_one_is_not() -> None:
+    said = watch((0, BLOCKED), (1, BLOCKED), (2, ASKED_AGAIN), (3, ASKED_AGAIN), (4, BLOCKED))
+    assert results(said) == [(0, "blocked"), (2, "blocked"), (4, "blocked")]
+    assert events(said) == ["evt_operator_blocked"]
+
+
 # The observer.
 
 
-def finds_sentinel(observation: ShadowObservation, baseline: DialogProjection) -> ObserverPayload | None:
-    is_new = "DONE" in observation.projection.rows and "DONE" not in baseline.rows
+def finds_sentinel(observation: ShadowObservation, turn: Submit) -> ObserverPayload | None:
+    is_new = "DONE" in observation.projection.rows and "DONE" not in turn.baseline.rows
     return ObserverPayload("sentinel", "DONE") if is_new else None
 
 
@@ -322,8 +413,8 @@ def test_a_payload_that_comes_while_blocked_is_news() -> None:
 def test_the_observer_is_asked_on_every_observation_after_activity_and_not_before() -> None:
     asked: list[ShadowObservation] = []
 
-    def listens(observation: ShadowObservation, baseline: DialogProjection) -> ObserverPayload | None:
-        assert baseline is BASELINE
+    def listens(observation: ShadowObservation, turn: Submit) -> ObserverPayload | None:
+        assert turn.baseline is BASELINE
         asked.append(observation)
         return None
 

@@ -21,14 +21,18 @@ from interlock.monitor.evidence import Submit
 from interlock.monitor.observation import Arrival, ShadowObservation, TimerFired
 from interlock.monitor.policy import MonitorPolicy
 from interlock.monitor.results import CompletedResult, Moved, ObserverPayload, Output
-from interlock.screen.projection import DialogProjection
+from interlock.screen.assessment import TurnEnd
 from interlock.testing.explore import check_table, explore, labelled_by
 from interlock.vocabulary.audit import Anomaly
 from interlock.vocabulary.ids import TurnId
 from tests.monitor.surfaces import (
+    ASKED_AGAIN,
     BASELINE,
     BLOCKED,
     DISCONNECTED,
+    ERRED,
+    GONE,
+    INTERRUPTED,
     MODAL,
     READY,
     UNKNOWN,
@@ -44,12 +48,17 @@ HOOK: Final = ObserverReported(TurnId("turn_1"), ObserverPayload("hook", "done")
 STRAY_HOOK: Final = ObserverReported(TurnId("turn_0"), ObserverPayload("hook", "done"))
 
 
-def finds_done(observation: ShadowObservation, _: DialogProjection) -> ObserverPayload | None:
+def finds_done(observation: ShadowObservation, _: Submit) -> ObserverPayload | None:
     return ObserverPayload("sentinel", "DONE") if "DONE" in observation.projection.rows else None
 
 
 SUBMIT: Final = Submit(TurnId("turn_1"), BASELINE, observer=finds_done)
-OBSERVATIONS: Final = (READY, ANSWERED, FOUND, WORKING, MODAL, BLOCKED, UNKNOWN, UNSUPPORTED, DISCONNECTED)
+FOUND_CUT: Final = seen(text="welcome\nDONE", turn_end=TurnEnd.INTERRUPTED)
+OBSERVATIONS: Final = (
+    *(READY, ANSWERED, FOUND, FOUND_CUT, INTERRUPTED, ERRED),
+    *(WORKING, MODAL, BLOCKED, ASKED_AGAIN, UNKNOWN, UNSUPPORTED, DISCONNECTED),
+)
+ENDED: Final = {"completed", "interrupted", "turn_failed", "gone"}
 LAST_SECOND: Final = 3
 Move = tuple[CompletionInput, int]
 
@@ -73,7 +82,7 @@ def is_due(walked: Walked) -> bool:
 def every_input(walked: Walked) -> Iterator[Move]:
     yield TimerFired(), 0
     if not is_due(walked):
-        yield from ((input, 0) for input in (SUBMIT, HOOK, STRAY_HOOK, *OBSERVATIONS))
+        yield from ((input, 0) for input in (SUBMIT, HOOK, STRAY_HOOK, GONE, *OBSERVATIONS))
         if walked.seconds < LAST_SECOND:
             yield TimerFired(), 1
 
@@ -94,7 +103,7 @@ def proves_completion(walked: Walked) -> bool:
     if walked.status != "completed":
         return True
     last = walked.state.observation
-    is_ready = last is not None and last.assessment.submit_ready
+    is_ready = last is not None and last.assessment.submit_ready and last.assessment.turn_end is None
     return is_ready and walked.state.turn is not None and walked.state.evidence.has_activity
 
 
@@ -109,7 +118,11 @@ STATE_LAWS: Final = {
     "unknown and candidates have a deadline": lambda w: (
         w.status not in {"unknown", "candidate_complete"} or w.state.deadline is not None
     ),
-    "a failure says why": lambda w: (w.status == "failed") == (w.state.failure is not None),
+    "a failure says why": lambda w: (w.status in {"failed", "turn_failed"}) == (w.state.failure is not None),
+    "what the surface calls interrupted or failed it called so": lambda w: (
+        w.status not in {"interrupted", "turn_failed"} or w.state.observation in {INTERRUPTED, ERRED, FOUND_CUT}
+    ),
+    "what has ended waits for nothing": lambda w: w.status not in ENDED or w.state.deadline is None,
     "completed rests on a ready surface and activity since the submit": proves_completion,
     "a step gives one result at most": lambda w: w.results <= 1,
 }
@@ -117,8 +130,11 @@ STEP_LAWS: Final = {
     "completed is said once, on the way in": lambda before, _, after: (
         after.completes == (after.status == "completed" and before.status != "completed")
     ),
-    "only a submit changes what is completed": lambda before, move, after: (
-        before.status != "completed" or after.state == before.state or isinstance(move[0], Submit)
+    "only a submit changes what has ended": lambda before, move, after: (
+        before.status not in ENDED or after.state == before.state or isinstance(move[0], Submit)
+    ),
+    "an exit ends what is open": lambda before, move, after: (
+        move[0] is not GONE or after.status in ENDED or before.state.failure == "stalled"
     ),
     "evidence is never taken back in a turn": lambda before, move, after: (
         isinstance(move[0], Submit) or seen_so_far(before) <= seen_so_far(after)
@@ -150,7 +166,7 @@ def test_the_walk_of_every_path_is_the_table(record_property: Callable[[str, obj
 
 TIMES: Final = st.one_of(st.integers(-3, 40), st.floats(allow_nan=False, allow_infinity=False))
 PUSHED: Final = tuple(seen("unknown", "unknown", arrival=arrival) for arrival in Arrival)
-INPUTS: Final = st.sampled_from([*OBSERVATIONS, *PUSHED, SUBMIT, HOOK, STRAY_HOOK, TimerFired()])
+INPUTS: Final = st.sampled_from([*OBSERVATIONS, *PUSHED, SUBMIT, HOOK, STRAY_HOOK, GONE, TimerFired()])
 POLICIES: Final = st.sampled_from([MonitorPolicy(5, 1), MonitorPolicy(5, 3, stalled_is_terminal=True)])
 
 
@@ -170,6 +186,7 @@ def test_any_inputs_at_any_times_are_taken_and_completion_is_always_proven(
             proof = input if completed.observation is input else last
             assert proof is completed.observation
             assert completed.observation.assessment.submit_ready
+            assert completed.observation.assessment.turn_end is None
             assert submitted
             assert active or completed.observation.projection.key != BASELINE.key
         if isinstance(input, Submit):

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from itertools import combinations
 from typing import Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from interlock.monitor.evidence import PostSubmitEvidence, Submit, accumulate, shows_change
-from interlock.screen.projection import DialogProjection
+from interlock.monitor.evidence import MARKS, PostSubmitEvidence, Submit, accumulate, shows_change
+from interlock.monitor.observation import ShadowObservation
+from interlock.screen.projection import DialogProjection, project_dialog
 from interlock.vocabulary.ids import TurnId
-from tests.monitor.surfaces import WORKING, screen, seen
+from tests.monitor.surfaces import READY, WORKING, screen, seen
 
 TURN: Final = TurnId("turn_1")
 PROMPT: Final = "fix the bug in parser.py and run the tests"
@@ -73,6 +79,11 @@ def test_the_same_prompt_twice_is_no_evidence_the_second_time() -> None:
     assert changed(screen(f"❯ {PROMPT}\n● Done.\n❯ {PROMPT}\n● Done.\n❯", [4]), baseline=before)
 
 
+def test_a_prompt_wrapped_at_a_mark_of_its_own_is_still_its_echo() -> None:
+    for echo in ("❯ sort a >\n  b", "❯ sort a\n  > b"):
+        assert not changed(screen(f"banner\nhello\n{echo}\n❯\nfooter", composer_rows=[4]), prompt="sort a > b")
+
+
 def test_evidence_counts_on_every_frame_and_is_kept() -> None:
     turn = Submit(TURN, screen("welcome"))
     gone = seen(availability="disconnected", text="connection lost")
@@ -86,3 +97,80 @@ def test_evidence_counts_on_every_frame_and_is_kept() -> None:
 def test_a_blank_prompt_is_no_known_prompt() -> None:
     typed = screen("banner\nhello\n❯ half a dra\nfooter", composer_rows=[2])
     assert changed(typed, prompt=" ")
+
+
+def test_a_prompt_that_looks_like_a_clock_is_still_its_own_echo() -> None:
+    clock = [re.compile(r"\d+:\d+")]
+
+    def masked(text: str, composer_rows: list[int]) -> DialogProjection:
+        return project_dialog(text, text, volatile=clock, composer_rows=composer_rows)
+
+    before, prompt = masked("hello 10:00\n❯", [1]), "wake me at 12:30"
+    assert not changed(masked(f"hello 10:01\n❯ {prompt}\n❯", [2]), prompt, before)
+    assert changed(masked(f"hello 10:01\n❯ {prompt}\n● I shall\n❯", [3]), prompt, before)
+
+
+def by_the_law(turn: Submit, seen: DialogProjection) -> bool:
+    """Law 3 in its own words, with no thought of speed."""
+    prompt = bare(turn.prompt or "")
+    if seen.key == turn.baseline.key or not prompt:
+        return seen.key != turn.baseline.key
+    (rows, held), (baseline, _) = (others(projection, prompt) for projection in (seen, turn.baseline))
+    scrolled = held and 0 < len(rows) < len(baseline) and baseline[-len(rows) :] == rows
+    return rows != baseline and not scrolled
+
+
+def others(projection: DialogProjection, prompt: str) -> tuple[list[str], bool]:
+    runs: set[int] = set()
+    for first, last in combinations(range(len(projection.rows) + 1), 2):
+        run = projection.rows[first:last]
+        if first not in runs and bare(run[0]) and bare(run[-1]) and spells(run, prompt):
+            runs.update(range(first, last))
+    held = runs | projection.prompt_rows
+    hidden = held | projection.composer_rows
+    return [row for number, row in enumerate(projection.rows) if row and number not in hidden], bool(held)
+
+
+def spells(rows: Sequence[str], prompt: str) -> bool:
+    for row in rows:
+        if not prompt.startswith(bare(row)):
+            return False
+        prompt = prompt.removeprefix(bare(row)).lstrip(MARKS)
+    return not prompt
+
+
+def bare(text: str) -> str:
+    return "".join(text.split()).strip(MARKS)
+
+
+ROWS: Final = st.sampled_from(
+    ["", "a", "b", "ab", "❯ a", "❯ ab", "  b", "│ a │", "c", "x", "> c", "a > b", "a >", "❯", "aa"]
+)
+NUMBERS: Final = st.sets(st.integers(0, 5), max_size=2)
+SCREENS: Final = st.builds(
+    lambda rows, composer, prompt: screen("\n".join(rows), composer, prompt),
+    st.lists(ROWS, min_size=1, max_size=6),
+    NUMBERS,
+    NUMBERS,
+)
+PROMPTS: Final = st.sampled_from([None, " ", "a", "ab", "a b", "abc", "a > b", "aa", "c"])
+
+
+@given(SCREENS, SCREENS, PROMPTS)
+def test_the_short_ways_give_what_the_law_gives(
+    baseline: DialogProjection, after: DialogProjection, prompt: str | None
+) -> None:
+    turn = Submit(TURN, baseline, prompt)
+    assert shows_change(turn, after) == by_the_law(turn, after)
+
+
+@given(SCREENS, st.lists(SCREENS, max_size=4), PROMPTS)
+def test_a_frame_that_is_not_judged_again_would_be_judged_the_same(
+    baseline: DialogProjection, frames: list[DialogProjection], prompt: str | None
+) -> None:
+    turn, before, evidence = Submit(TURN, baseline, prompt), None, PostSubmitEvidence()
+    for frame in [baseline, *frames, *frames]:
+        observation = ShadowObservation(READY.assessment, frame)
+        evidence = accumulate(evidence, turn, observation, before)
+        before = observation
+    assert evidence.saw_projection_change == any(shows_change(turn, frame) for frame in frames)

@@ -14,15 +14,17 @@ from hypothesis import strategies as st
 from interlock.monitor.observation import Arrival, ShadowObservation, TimerFired
 from interlock.monitor.policy import MonitorPolicy
 from interlock.monitor.readiness import MACHINE, ReadinessInput, ReadinessState, ReadinessStatus, step
-from interlock.monitor.results import FailedResult, Moved, Output, StalledResult
+from interlock.monitor.results import FailedResult, GoneResult, Moved, Output, Phase, StalledResult
 from interlock.screen.assessment import Availability, BusinessState, InputMode
 from interlock.testing.explore import check_table, explore, labelled_by
 from interlock.vocabulary.audit import Anomaly
 from interlock.vocabulary.errors import ContractError
 from tests.monitor.surfaces import (
+    ASKED_AGAIN,
     BLOCKED,
     DISCONNECTED,
     FAMILY,
+    GONE,
     MODAL,
     READY,
     UNKNOWN,
@@ -173,6 +175,27 @@ def test_a_terminal_stall_fails_at_once_and_for_good() -> None:
     assert [output.failure for _, output in said if isinstance(output, FailedResult)] == ["stalled"]
 
 
+def test_another_question_is_blocked_again_and_the_same_one_is_not() -> None:
+    said = watch((0, BLOCKED), (1, BLOCKED), (2, ASKED_AGAIN), (3, ASKED_AGAIN), (4, BLOCKED))
+    assert results(said) == [(0, "blocked"), (2, "blocked"), (4, "blocked")]
+
+
+def test_a_process_that_ended_is_gone_whatever_its_pane_still_shows() -> None:
+    said = watch((0, READY), (1, GONE), (2, READY), (3, GONE), (4, BLOCKED), until=50)
+    assert results(said) == [(0, "ready"), (1, "gone")]
+    assert events(said)[-1] == "evt_process_gone"
+    assert said[-1][1] == GoneResult(Phase.READINESS, 1, READY, GONE)
+    assert results(watch((0, GONE))) == [(0, "gone")]
+
+
+def test_an_exit_ends_a_stall_and_a_stall_that_was_terminal_stays_as_it_ended() -> None:
+    stalled = ((0, UNKNOWN), (6, GONE))
+    assert anomalies(watch(*stalled))[1:] == [
+        ("stalled_recovered", {"phase": "readiness", "elapsed_stalled_seconds": 1, "recovered_to": "gone"})
+    ]
+    assert results(watch(*stalled, policy=TERMINAL)) == [(5, "stalled"), (5, "failed")]
+
+
 def test_a_timer_that_fires_early_or_twice_changes_nothing() -> None:
     waiting = step(ReadinessState(STALL_5), UNKNOWN, 0)[0]
     assert step(waiting, TimerFired(), 4.999) == (waiting, ())
@@ -201,7 +224,7 @@ class Walked:
 
 
 Move = tuple[ReadinessInput, int]
-EVERY: Final = (READY, MODAL, BLOCKED, UNKNOWN, PUSHED, RECONNECTED, UNSUPPORTED, DISCONNECTED)
+EVERY: Final = (READY, MODAL, BLOCKED, ASKED_AGAIN, UNKNOWN, PUSHED, RECONNECTED, UNSUPPORTED, DISCONNECTED)
 LAST_SECOND: Final = 6
 
 
@@ -212,7 +235,7 @@ def is_due(walked: Walked) -> bool:
 def every_input(walked: Walked) -> Iterator[Move]:
     yield TimerFired(), 0
     if not is_due(walked):
-        yield from ((observation, 0) for observation in EVERY)
+        yield from ((input, 0) for input in (GONE, *EVERY))
         if walked.seconds < LAST_SECOND:
             yield TimerFired(), 1
 
@@ -244,6 +267,7 @@ STEP_LAWS: Final = {
     "a failure by stall is final": lambda before, _, after: (
         before.state.failure != "stalled" or after.state.failure == "stalled"
     ),
+    "gone is final": lambda before, _, after: before.status != "gone" or after.state == before.state,
 }
 
 

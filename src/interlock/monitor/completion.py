@@ -1,20 +1,25 @@
-"""Completion: whether a submitted turn is still waiting, at work, blocked, stalled, failed or complete.
+"""Completion: whether a submitted turn is still waiting, at work, blocked, stalled, or how it ended.
 
 Laws:
 1. Evidence first, on every observation. Then one order, which is the order of the edges: gone is failed, a question to
    a person is blocked, a surface that says nothing is unknown (or still stalled), working is in progress, submit-ready
    after activity is a candidate, all else is waiting.
 2. A candidate completes by the timer, once its signature has stood for the whole stability window. A new signature
-   begins the window again; an observation that is no candidate ends it.
+   begins the window again; an observation that is no candidate ends it. Where the surface itself says that the turn
+   was interrupted, or failed, that is its end, after the same window, and it is never complete.
 3. The observer is asked on every observation after activity. What it, or a hook, found bypasses the window and not the
-   order: only a candidate completes by it. On blocked and failed it rides on the result. What a hook reported no longer
-   bypasses once work or a question was seen after it; a report of another turn changes nothing.
+   order: only a candidate completes by it, unless its surface names another end. On every other result of a turn it
+   rides. What a hook reported no longer bypasses once work or a question was seen after it; a report of another turn
+   changes nothing.
 4. Unknown has a deadline, kept by the stall clock. Any known observation cancels it, and ends a stall with the true
    time that it lasted. Evidence outlives a stall.
 5. A due deadline comes before the input that makes us look, also at the same instant, and is dated to itself.
-6. Completed is final until the next submit. A failure is final only where a stall was terminal; a surface that comes
-   back is judged again.
-7. A result is given when the verdict changes; waiting, unknown, in progress and candidate are none.
+6. Completed, interrupted, turn failed and gone are final until the next submit. Another failure is final only where a
+   stall was terminal; a surface that comes back is judged again.
+7. A proven exit ends what is open, a candidate too: gone, whatever the surface shows. What has ended stays as it ended.
+8. A submit ends whatever was open, and a stall that it cuts short is recorded as abandoned.
+9. A result is given when the verdict changes, and blocked also when it asks something else; waiting, unknown, in
+   progress and candidate are none.
 
 Where the page draws the arrows out of unknown with the names of a recovery, they have their plain names here: nothing
 that did not stall is said to recover.
@@ -32,6 +37,7 @@ from interlock.lifecycle.table import Edge, Machine, from_each
 from interlock.monitor import stall
 from interlock.monitor.evidence import PostSubmitEvidence, Submit, accumulate
 from interlock.monitor.guards import (
+    UNSEEN,
     Facts,
     deadline_is_due,
     operator_is_awaited,
@@ -39,7 +45,7 @@ from interlock.monitor.guards import (
     surface_is_gone,
     surface_is_unknown,
 )
-from interlock.monitor.observation import ShadowObservation, TimerFired, not_before
+from interlock.monitor.observation import ShadowObservation, SurfaceGone, TimerFired, not_before
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
 from interlock.monitor.results import (
     BlockedResult,
@@ -47,6 +53,8 @@ from interlock.monitor.results import (
     CompletionBasis,
     FailedResult,
     FailureKind,
+    GoneResult,
+    InterruptedResult,
     ModeDiagnostics,
     MonitorEvent,
     Moved,
@@ -55,7 +63,7 @@ from interlock.monitor.results import (
     Phase,
     Result,
 )
-from interlock.screen.assessment import Availability, BusinessState, InputMode, SurfaceAssessment
+from interlock.screen.assessment import Availability, BusinessState, InputMode, SurfaceAssessment, TurnEnd
 from interlock.vocabulary.ids import TurnId
 
 
@@ -68,8 +76,11 @@ class CompletionStatus(StrEnum):
     UNKNOWN = "unknown"
     STALLED = "stalled"
     COMPLETED = "completed"
+    INTERRUPTED = "interrupted"
+    TURN_FAILED = "turn_failed"
     BLOCKED = "blocked"
     FAILED = "failed"
+    GONE = "gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +92,7 @@ class ObserverReported:
     payload: ObserverPayload
 
 
-CompletionInput: TypeAlias = Submit | ShadowObservation | ObserverReported | TimerFired
+CompletionInput: TypeAlias = Submit | ShadowObservation | ObserverReported | SurfaceGone | TimerFired
 
 
 class Signature(NamedTuple):
@@ -91,6 +102,7 @@ class Signature(NamedTuple):
     availability: Availability
     business_state: BusinessState
     input_mode: InputMode
+    turn_end: TurnEnd | None
     projection_key: str
     saw_working: bool
     saw_projection_change: bool
@@ -129,36 +141,59 @@ class CompletionState(Struct, frozen=True):
 
     @property
     def failure(self) -> FailureKind | None:
+        if self.status is CompletionStatus.TURN_FAILED:
+            return FailureKind.TURN_FAILED
         if self.status is not CompletionStatus.FAILED or self.observation is None:
             return None
         return stall.failure_of(self.clock, self.observation)
 
 
 def surface_is_working(at: Facts) -> bool:
-    return at.surface.business_state is BusinessState.WORKING
+    return at.surface.business_state is _WORKING
 
 
 def submit_ready_after_activity(at: Facts) -> bool:
-    return at.surface.submit_ready and at.has_activity
+    return at.has_activity and at.surface.submit_ready
 
 
 def submit_ready_with_payload(at: Facts) -> bool:
-    return at.bypasses and submit_ready_after_activity(at)
+    return at.bypasses and submit_ready_after_activity(at) and surface_names_no_other_end(at)
+
+
+def surface_names_no_other_end(at: Facts) -> bool:
+    return at.surface.turn_end is None or at.surface.turn_end is TurnEnd.COMPLETED
+
+
+def interrupted_and_due(at: Facts) -> bool:
+    return at.surface.turn_end is TurnEnd.INTERRUPTED and deadline_is_due(at)
+
+
+def turn_failed_and_due(at: Facts) -> bool:
+    return at.surface.turn_end is TurnEnd.FAILED and deadline_is_due(at)
 
 
 _S = CompletionStatus
-_UNSEEN: Final = SurfaceAssessment()
+# Bound once: to look a member up in its enum costs more than most of the questions that are asked with it.
+_WORKING: Final = BusinessState.WORKING
+_CANDIDATE: Final = CompletionStatus.CANDIDATE_COMPLETE
+_FAILED: Final = CompletionStatus.FAILED
+_KEEPS_CLOCK: Final = (CompletionStatus.UNKNOWN, CompletionStatus.STALLED)
 _CARRIES_PAYLOAD: Final = (CompletionStatus.BLOCKED, CompletionStatus.FAILED)
 _ENDS_BYPASS: Final = (CompletionStatus.IN_PROGRESS, CompletionStatus.BLOCKED)
 _SEEN: Final = ShadowObservation.on
-_OPEN: Final[tuple[CompletionStatus, ...]] = tuple(status for status in _S if status is not _S.COMPLETED)
+_ENDED: Final = (_S.COMPLETED, _S.INTERRUPTED, _S.TURN_FAILED, _S.GONE)
+_OPEN: Final[tuple[CompletionStatus, ...]] = tuple(status for status in _S if status not in _ENDED)
 _UNSTALLED: Final[tuple[CompletionStatus, ...]] = tuple(status for status in _OPEN if status is not _S.STALLED)
 
 TRANSITIONS: Final[tuple[Edge[CompletionStatus, Facts], ...]] = (
     *from_each(_OPEN, Submit.on, _S.WAITING),
-    Edge(_S.COMPLETED, Submit.on, _S.WAITING, reopens=True),
+    *from_each(_ENDED, Submit.on, _S.WAITING, reopens=True),
+    Edge(_S.FAILED, SurfaceGone.on, _S.FAILED, stall_was_terminal),
+    *from_each(_OPEN, SurfaceGone.on, _S.GONE),
+    Edge(_S.CANDIDATE_COMPLETE, TimerFired.on, _S.INTERRUPTED, interrupted_and_due),
+    Edge(_S.CANDIDATE_COMPLETE, TimerFired.on, _S.TURN_FAILED, turn_failed_and_due),
     Edge(_S.CANDIDATE_COMPLETE, TimerFired.on, _S.COMPLETED, deadline_is_due),
-    Edge(_S.CANDIDATE_COMPLETE, ObserverReported.on, _S.COMPLETED),
+    Edge(_S.CANDIDATE_COMPLETE, ObserverReported.on, _S.COMPLETED, surface_names_no_other_end),
     Edge(_S.UNKNOWN, TimerFired.on, _S.STALLED, deadline_is_due),
     # A stall has a deadline only where it is terminal.
     Edge(_S.STALLED, TimerFired.on, _S.FAILED, deadline_is_due),
@@ -181,8 +216,8 @@ MACHINE: Final[Machine[CompletionStatus, Facts]] = Machine(
     edges=TRANSITIONS,
     laws=__doc__,
     commands=frozenset({Submit.on}),
-    observations=frozenset({_SEEN, ObserverReported.on, TimerFired.on}),
-    terminal=frozenset({CompletionStatus.COMPLETED}),
+    observations=frozenset({_SEEN, ObserverReported.on, SurfaceGone.on, TimerFired.on}),
+    terminal=frozenset(_ENDED),
 )
 
 _ARROWS: Final = {
@@ -225,8 +260,12 @@ def step(state: CompletionState, input: CompletionInput, now: float) -> tuple[Co
         state, outputs = _fire(state, now)
         said += outputs
     if isinstance(input, Submit):
-        status = MACHINE.next_state(state.status, input.on, _facts(state, _UNSEEN, now))
-        return CompletionState(state.policy, status, now, input), said
+        return _begin(state, input, now), said + _abandoned(state, now)
+    if state.status in _ENDED:
+        return state, said
+    if isinstance(input, SurfaceGone):
+        after, outputs = _leave(state, input, now)
+        return after, said + outputs
     after = _see(state, input, now) if isinstance(input, ShadowObservation) else _hear(state, input, now)
     return after, said + _changes(state, after)
 
@@ -241,7 +280,7 @@ def _fire(state: CompletionState, now: float) -> tuple[CompletionState, tuple[Ou
     if clock is None:
         after = structs.replace(state, status=status, at_seconds=at, window=None)
         moved = Moved(Phase.COMPLETION, MonitorEvent.STABILITY_WINDOW_ELAPSED, state.status, status, at)
-        return after, (moved, _completed(after, seen, CompletionBasis.STABILITY_WINDOW))
+        return after, (moved, _ended(after, seen))
     if status is CompletionStatus.STALLED:
         after = structs.replace(state, status=status, at_seconds=at, clock=stall.enter_stall(clock, at, state.policy))
         return after, stall.entered(Phase.COMPLETION, clock, at, seen)
@@ -249,9 +288,28 @@ def _fire(state: CompletionState, now: float) -> tuple[CompletionState, tuple[Ou
     return after, stall.failed(Phase.COMPLETION, at, seen, state.payload)
 
 
+def _begin(state: CompletionState, submit: Submit, now: float) -> CompletionState:
+    status = MACHINE.next_state(state.status, submit.on, _facts(state, UNSEEN, now))
+    return CompletionState(state.policy, status, now, submit)
+
+
+def _abandoned(state: CompletionState, now: float) -> tuple[Output, ...]:
+    if state.status is not CompletionStatus.STALLED or state.clock is None:
+        return ()
+    return (stall.abandoned(Phase.COMPLETION, state.clock, now),)
+
+
+def _leave(state: CompletionState, ended: SurfaceGone, now: float) -> tuple[CompletionState, tuple[Output, ...]]:
+    status = MACHINE.next_state(state.status, ended.on, _facts(state, UNSEEN, now))
+    if status is state.status:
+        return state, ()
+    moved = Moved(Phase.COMPLETION, MonitorEvent.PROCESS_GONE, state.status, status, now)
+    result = GoneResult(Phase.COMPLETION, now, state.observation, ended, state.payload)
+    after = structs.replace(state, status=status, at_seconds=now, clock=None, window=None)
+    return after, (moved, *stall.closing(state.clock, moved), result)
+
+
 def _see(state: CompletionState, seen: ShadowObservation, now: float) -> CompletionState:
-    if state.status is CompletionStatus.COMPLETED:
-        return state
     informed = _informed(state, seen)
     status = MACHINE.next_state(state.status, _SEEN, _facts(informed, seen.assessment, now))
     return CompletionState(
@@ -262,7 +320,7 @@ def _see(state: CompletionState, seen: ShadowObservation, now: float) -> Complet
         observation=seen,
         evidence=informed.evidence,
         clock=_clock_after(state, status, seen, now),
-        window=_window_after(informed, status, seen, now) if status is CompletionStatus.CANDIDATE_COMPLETE else None,
+        window=_window_after(informed, status, seen, now) if status is _CANDIDATE else None,
         payload=informed.payload,
         bypasses=informed.bypasses and status not in _ENDS_BYPASS,
     )
@@ -274,7 +332,7 @@ def _informed(state: CompletionState, seen: ShadowObservation) -> CompletionStat
     if turn is None:
         return state
     evidence = accumulate(state.evidence, turn, seen, state.observation)
-    found = turn.observer(seen, turn.baseline) if turn.observer and evidence.has_activity else None
+    found = turn.observer(seen, turn) if turn.observer and evidence.has_activity else None
     if found is not None:
         return structs.replace(state, evidence=evidence, payload=found, bypasses=True)
     return state if evidence is state.evidence else structs.replace(state, evidence=evidence)
@@ -283,9 +341,9 @@ def _informed(state: CompletionState, seen: ShadowObservation) -> CompletionStat
 def _clock_after(
     state: CompletionState, status: CompletionStatus, seen: ShadowObservation, now: float
 ) -> stall.StallClock | None:
-    if status is CompletionStatus.UNKNOWN or status is CompletionStatus.STALLED:
+    if status in _KEEPS_CLOCK:
         return stall.see_unknown(state.clock, seen.arrival, now, state.policy)
-    return state.clock if status is CompletionStatus.FAILED and state.status is CompletionStatus.FAILED else None
+    return state.clock if status is _FAILED and state.status is _FAILED else None
 
 
 def _window_after(state: CompletionState, status: CompletionStatus, seen: ShadowObservation, now: float) -> Window:
@@ -295,6 +353,7 @@ def _window_after(state: CompletionState, status: CompletionStatus, seen: Shadow
         surface.availability,
         surface.business_state,
         surface.input_mode,
+        surface.turn_end,
         seen.projection.key,
         evidence.saw_working,
         evidence.saw_projection_change,
@@ -305,10 +364,10 @@ def _window_after(state: CompletionState, status: CompletionStatus, seen: Shadow
 
 
 def _hear(state: CompletionState, report: ObserverReported, now: float) -> CompletionState:
-    is_of_this_turn = state.turn is not None and state.turn.turn_id == report.turn_id
-    if not is_of_this_turn or state.status is CompletionStatus.COMPLETED:
+    if state.turn is None or state.turn.turn_id != report.turn_id:
         return state
-    status = MACHINE.next_state(state.status, report.on, _facts(state, _UNSEEN, now))
+    surface = UNSEEN if state.observation is None else state.observation.assessment
+    status = MACHINE.next_state(state.status, report.on, _facts(state, surface, now))
     window = None if status is CompletionStatus.COMPLETED else state.window
     return structs.replace(state, status=status, at_seconds=now, window=window, payload=report.payload, bypasses=True)
 
@@ -320,18 +379,18 @@ def _changes(before: CompletionState, after: CompletionState) -> tuple[Output, .
     if before.status is not after.status or before.window is not after.window:
         arrows = _ARROWS_FROM.get(before.status, _ARROWS)
         moved = Moved(Phase.COMPLETION, arrows[after.status], before.status, after.status, after.at_seconds)
-        outputs.append(moved)
-        if before.status is CompletionStatus.STALLED and before.clock is not None:
-            outputs.append(stall.recovered(before.clock, moved))
+        outputs += (moved, *stall.closing(before.clock, moved))
     if _verdict(before) != _verdict(after):
         result = _result(after)
         outputs += () if result is None else (result,)
     return tuple(outputs)
 
 
-def _verdict(state: CompletionState) -> tuple[CompletionStatus, FailureKind | None, ObserverPayload | None]:
-    """What a result would say. A payload that comes later than its blocked or failed is news."""
-    return state.status, state.failure, state.payload if state.status in _CARRIES_PAYLOAD else None
+def _verdict(state: CompletionState) -> tuple[CompletionStatus, FailureKind | str | None, ObserverPayload | None]:
+    """What a result would say. A payload that comes later than its blocked or failed is news, and so is a question."""
+    if state.status is CompletionStatus.BLOCKED and state.observation is not None:
+        return state.status, state.observation.assessment.operator_excerpt, state.payload
+    return state.status, state.failure, state.payload if state.status is CompletionStatus.FAILED else None
 
 
 def _result(state: CompletionState) -> Result | None:
@@ -345,6 +404,15 @@ def _result(state: CompletionState) -> Result | None:
     if state.failure is not None:
         return FailedResult(Phase.COMPLETION, at, seen, state.failure, state.payload)
     return None
+
+
+def _ended(state: CompletionState, seen: ShadowObservation) -> Result:
+    """The result of a candidate whose window has passed."""
+    if state.status is CompletionStatus.INTERRUPTED:
+        return InterruptedResult(Phase.COMPLETION, state.at_seconds, seen, state.payload)
+    if state.status is CompletionStatus.TURN_FAILED:
+        return FailedResult(Phase.COMPLETION, state.at_seconds, seen, FailureKind.TURN_FAILED, state.payload)
+    return _completed(state, seen, CompletionBasis.STABILITY_WINDOW)
 
 
 def _completed(state: CompletionState, seen: ShadowObservation, basis: CompletionBasis) -> CompletedResult:

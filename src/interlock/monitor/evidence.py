@@ -5,12 +5,16 @@ Laws:
 2. Working is evidence. So is a text that differs from the baseline, which is the projection at the submit.
 3. Where the prompt is known, what lies only in the composer or in rows that hold the prompt is no evidence, nor is that
    the rows above scrolled away to make room for it. Where it is not known, any change counts.
+
+What depends on the submit alone is worked out once, with it; a frame that shows the same rows as the one before is not
+judged again; and one row that neither the baseline nor the prompt can explain settles the question by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import ClassVar, Final, TypeAlias
 
 from interlock.monitor.observation import ShadowObservation
@@ -20,20 +24,38 @@ from interlock.screen.projection import DialogProjection
 from interlock.vocabulary.ids import TurnId
 
 # What a terminal draws beside a prompt: its mark, and the frame of its box.
-_MARKS: Final = "❯›>│┃▌|"
-
-Observer: TypeAlias = Callable[[ShadowObservation, DialogProjection], ObserverPayload | None]
+MARKS: Final = "❯›>│┃▌|"
+_WORKING: Final = BusinessState.WORKING
+_BEFORE_TEXT: Final = MARKS + "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
 
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """A prompt was submitted: a turn begins. `observer` is pure; it is given each observation and the baseline."""
+    """A prompt was submitted: a turn begins. `observer` is pure; it is given each observation and this submit.
+
+    `spelled_prompt` and `other_rows` follow from the rest: the prompt without blanks, and the rows of the baseline that
+    are neither blank, nor the composer's, nor the prompt's.
+    """
 
     on: ClassVar[str] = "submit"
     turn_id: TurnId
     baseline: DialogProjection
     prompt: str | None = None
     observer: Observer | None = None
+    spelled_prompt: str = field(init=False, repr=False, compare=False)
+    other_rows: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    known_rows: frozenset[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        prompt = spelled(self.prompt or "")
+        rows, _ = _other_rows(self.baseline, prompt)
+        object.__setattr__(self, "spelled_prompt", prompt)
+        object.__setattr__(self, "other_rows", rows)
+        object.__setattr__(self, "known_rows", frozenset(rows))
+
+
+# What a turn's observer found in an observation of that turn.
+Observer: TypeAlias = Callable[[ShadowObservation, Submit], ObserverPayload | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,57 +74,84 @@ def accumulate(
     evidence: PostSubmitEvidence, turn: Submit, observation: ShadowObservation, before: ShadowObservation | None
 ) -> PostSubmitEvidence:
     """Add what `observation` shows. `before` is the one before it in the same turn, which was judged already."""
-    saw_working = evidence.saw_working or observation.assessment.business_state is BusinessState.WORKING
+    saw_working = evidence.saw_working or observation.assessment.business_state is _WORKING
     saw_change = evidence.saw_projection_change
-    if not saw_change and (before is None or before.projection != observation.projection):
+    if not saw_change and (before is None or not _shows_the_same(before.projection, observation.projection)):
         saw_change = shows_change(turn, observation.projection)
     if saw_working is evidence.saw_working and saw_change is evidence.saw_projection_change:
         return evidence
     return PostSubmitEvidence(saw_working, saw_change)
 
 
+def _shows_the_same(before: DialogProjection, seen: DialogProjection) -> bool:
+    """Whether nothing but volatile tokens differs, which are no change of a text."""
+    return before is seen or (
+        before.key == seen.key
+        and before.composer_rows == seen.composer_rows
+        and before.prompt_rows == seen.prompt_rows
+        and before.rows == seen.rows
+    )
+
+
 def shows_change(turn: Submit, seen: DialogProjection) -> bool:
     """Whether the text changed since the submit in a way that the prompt itself does not explain."""
     if seen.key == turn.baseline.key:
         return False
-    prompt = _squeezed(turn.prompt or "")
-    if not prompt:
+    if not turn.spelled_prompt or _shows_what_nothing_explains(turn, seen):
         return True
-    rows, held = _other_rows(seen, prompt)
-    baseline, _ = _other_rows(turn.baseline, prompt)
+    rows, held = _other_rows(seen, turn.spelled_prompt)
+    baseline = turn.other_rows
     only_scrolled = held and 0 < len(rows) < len(baseline) and baseline[-len(rows) :] == rows
     return rows != baseline and not only_scrolled
 
 
-def _other_rows(projection: DialogProjection, prompt: str) -> tuple[list[str], bool]:
+def _shows_what_nothing_explains(turn: Submit, seen: DialogProjection) -> bool:
+    """Whether some row is new and can be no part of the prompt: the cheap look, which settles most frames."""
+    known, hidden = turn.known_rows, seen.composer_rows | seen.prompt_rows
+    new = [number for number, row in enumerate(seen.rows) if row and row not in known and number not in hidden]
+    if not new:
+        return False
+    texts = seen.normalized_text.split("\n")
+    return any(spelled(texts[number]) not in turn.spelled_prompt for number in new)
+
+
+def _other_rows(projection: DialogProjection, prompt: str) -> tuple[tuple[str, ...], bool]:
     """The rows that are neither blank, nor the composer's, nor the prompt's; and whether any row holds the prompt."""
-    held = _rows_that_hold(projection.rows, prompt) | projection.prompt_rows
+    held = rows_that_hold(projection.normalized_text.split("\n"), prompt) | projection.prompt_rows
     hidden = held | projection.composer_rows
-    rows = [row for number, row in enumerate(projection.rows) if row and number not in hidden]
-    return rows, bool(held)
+    return tuple(row for number, row in enumerate(projection.rows) if row and number not in hidden), bool(held)
 
 
-def _rows_that_hold(rows: tuple[str, ...], prompt: str) -> frozenset[int]:
-    """Every run of rows that spells the whole prompt, however it was wrapped and framed."""
-    texts = [_squeezed(row) for row in rows]
+def rows_that_hold(rows: Sequence[str], prompt: str) -> frozenset[int]:
+    """Every run of rows that spells the whole prompt, however it was wrapped and framed.
+
+    `rows` are not masked: a prompt may well contain what looks like a clock. `prompt` is spelled already.
+    """
+    if not prompt:
+        return frozenset()
     held: set[int] = set()
-    for start, text in enumerate(texts):
-        if text and start not in held:
-            held.update(_run_from(texts, start, prompt))
+    first = prompt[0]
+    for start, row in enumerate(rows):
+        if row.lstrip(_BEFORE_TEXT).startswith(first) and start not in held:
+            held.update(_run_from(rows, start, prompt))
     return frozenset(held)
 
 
-def _run_from(texts: list[str], start: int, prompt: str) -> range:
-    rest = prompt
-    for number in range(start, len(texts)):
-        if not rest.startswith(texts[number]):
+def _run_from(rows: Sequence[str], start: int, prompt: str) -> range:
+    at = 0
+    for number in range(start, len(rows)):
+        text = spelled(rows[number])
+        if not prompt.startswith(text, at):
             break
-        rest = rest[len(texts[number]) :].lstrip(_MARKS)
-        if not rest:
+        at += len(text)
+        while at < len(prompt) and prompt[at] in MARKS:
+            at += 1
+        if at == len(prompt):
             return range(start, number + 1)
     return range(0)
 
 
-def _squeezed(text: str) -> str:
-    """Without blanks and marks at the ends: a wrapped row has lost the blank at its end, or was cut inside a word."""
-    return "".join(text.split()).strip(_MARKS)
+@lru_cache(maxsize=4096)
+def spelled(text: str) -> str:
+    """Without blanks, and marks at the ends: a wrapped row has lost the blank at its end, or was cut inside a word."""
+    return "".join(text.split()).strip(MARKS)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from interlock.monitor.stall import StallClock
 from interlock.screen.assessment import SurfaceAssessment
+
+# What an input that is no observation says of the surface.
+UNSEEN: Final = SurfaceAssessment()
 
 
 class Facts(NamedTuple):

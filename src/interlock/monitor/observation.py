@@ -1,4 +1,4 @@
-"""What a kernel is given: one snapshot's reading, or a look at the clock."""
+"""What a kernel is given: one snapshot's reading, a proven exit, or a look at the clock."""
 
 from __future__ import annotations
 
@@ -36,6 +36,15 @@ class ShadowObservation:
     @property
     def parser_family(self) -> str:
         return self.assessment.parser_metadata.parser_family
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceGone:
+    """The process behind the surface is proven to have ended. Both are None where it is not known how."""
+
+    on: ClassVar[str] = "surface_gone"
+    exit_code: int | None = None
+    signal: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,10 @@ Laws:
 3. Unknown has a deadline, kept by the stall clock. Any known observation cancels it, and ends a stall with the true
    time that it lasted.
 4. A due deadline comes before the observation that makes us look, also at the same instant, and is dated to itself.
-5. Where a stall is terminal, it fails at once, and only that failure is final.
-6. A result is given when the verdict changes; waiting and unknown are none.
+5. Where a stall is terminal, it fails at once, and of the failures only that one is final.
+6. A proven exit is gone, and final: what a dead pane still shows is no surface. A new process has a new state.
+7. A result is given when the verdict changes, and blocked also when it asks something else; waiting and unknown are
+   none.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from msgspec import Struct, structs
 from interlock.lifecycle.table import Edge, Machine, from_each
 from interlock.monitor import stall
 from interlock.monitor.guards import (
+    UNSEEN,
     Facts,
     deadline_is_due,
     operator_is_awaited,
@@ -29,12 +32,13 @@ from interlock.monitor.guards import (
     surface_is_gone,
     surface_is_unknown,
 )
-from interlock.monitor.observation import ShadowObservation, TimerFired, not_before
+from interlock.monitor.observation import ShadowObservation, SurfaceGone, TimerFired, not_before
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
 from interlock.monitor.results import (
     BlockedResult,
     FailedResult,
     FailureKind,
+    GoneResult,
     MonitorEvent,
     Moved,
     Output,
@@ -53,9 +57,10 @@ class ReadinessStatus(StrEnum):
     READY = "ready"
     BLOCKED = "blocked"
     FAILED = "failed"
+    GONE = "gone"
 
 
-ReadinessInput: TypeAlias = ShadowObservation | TimerFired
+ReadinessInput: TypeAlias = ShadowObservation | SurfaceGone | TimerFired
 
 
 class ReadinessState(Struct, frozen=True):
@@ -79,6 +84,11 @@ class ReadinessState(Struct, frozen=True):
             return None
         return stall.failure_of(self.clock, self.observation)
 
+    @property
+    def question(self) -> str | None:
+        """What a person is asked."""
+        return None if self.observation is None else self.observation.assessment.operator_excerpt
+
 
 def surface_is_submit_ready(at: Facts) -> bool:
     return at.surface.submit_ready
@@ -86,19 +96,22 @@ def surface_is_submit_ready(at: Facts) -> bool:
 
 _S = ReadinessStatus
 _SEEN: Final = ShadowObservation.on
-_UNSTALLED: Final[tuple[ReadinessStatus, ...]] = tuple(status for status in _S if status is not _S.STALLED)
+_OPEN: Final[tuple[ReadinessStatus, ...]] = tuple(status for status in _S if status is not _S.GONE)
+_UNSTALLED: Final[tuple[ReadinessStatus, ...]] = tuple(status for status in _OPEN if status is not _S.STALLED)
 
 TRANSITIONS: Final[tuple[Edge[ReadinessStatus, Facts], ...]] = (
     Edge(_S.UNKNOWN, TimerFired.on, _S.STALLED, deadline_is_due),
     # A stall has a deadline only where it is terminal.
     Edge(_S.STALLED, TimerFired.on, _S.FAILED, deadline_is_due),
+    Edge(_S.FAILED, SurfaceGone.on, _S.FAILED, stall_was_terminal),
+    *from_each(_OPEN, SurfaceGone.on, _S.GONE),
     Edge(_S.FAILED, _SEEN, _S.FAILED, stall_was_terminal),
-    *from_each(_S, _SEEN, _S.FAILED, surface_is_gone),
-    *from_each(_S, _SEEN, _S.BLOCKED, operator_is_awaited),
+    *from_each(_OPEN, _SEEN, _S.FAILED, surface_is_gone),
+    *from_each(_OPEN, _SEEN, _S.BLOCKED, operator_is_awaited),
     *from_each(_UNSTALLED, _SEEN, _S.UNKNOWN, surface_is_unknown),
     Edge(_S.STALLED, _SEEN, _S.STALLED, surface_is_unknown),
-    *from_each(_S, _SEEN, _S.READY, surface_is_submit_ready),
-    *from_each(_S, _SEEN, _S.WAITING),
+    *from_each(_OPEN, _SEEN, _S.READY, surface_is_submit_ready),
+    *from_each(_OPEN, _SEEN, _S.WAITING),
 )
 
 MACHINE: Final[Machine[ReadinessStatus, Facts]] = Machine(
@@ -108,7 +121,8 @@ MACHINE: Final[Machine[ReadinessStatus, Facts]] = Machine(
     initial=ReadinessStatus.WAITING,
     edges=TRANSITIONS,
     laws=__doc__,
-    observations=frozenset({_SEEN, TimerFired.on}),
+    observations=frozenset({_SEEN, SurfaceGone.on, TimerFired.on}),
+    terminal=frozenset({ReadinessStatus.GONE}),
 )
 
 _ARROWS: Final = {
@@ -134,6 +148,11 @@ def step(state: ReadinessState, input: ReadinessInput, now: float) -> tuple[Read
     while state.deadline is not None and state.deadline <= now:
         state, outputs = _fire(state, now)
         said += outputs
+    if isinstance(input, SurfaceGone):
+        after, outputs = _leave(state, input, now)
+        return after, said + outputs
+    if state.status is ReadinessStatus.GONE:
+        return state, said
     after = _see(state, input, now)
     return after, said + _changes(state, after, input)
 
@@ -153,6 +172,16 @@ def _fire(state: ReadinessState, now: float) -> tuple[ReadinessState, tuple[Outp
     return after, stall.failed(Phase.READINESS, at, seen, None)
 
 
+def _leave(state: ReadinessState, ended: SurfaceGone, now: float) -> tuple[ReadinessState, tuple[Output, ...]]:
+    status = MACHINE.next_state(state.status, ended.on, Facts(UNSEEN, now, state.clock, state.deadline))
+    if status is state.status:
+        return state, ()
+    moved = Moved(Phase.READINESS, MonitorEvent.PROCESS_GONE, state.status, status, now)
+    result = GoneResult(Phase.READINESS, now, state.observation, ended)
+    after = ReadinessState(state.policy, status, now, state.observation)
+    return after, (moved, *stall.closing(state.clock, moved), result)
+
+
 def _see(state: ReadinessState, seen: ShadowObservation, now: float) -> ReadinessState:
     status = MACHINE.next_state(state.status, _SEEN, Facts(seen.assessment, now, state.clock, state.deadline))
     clock = None
@@ -164,17 +193,19 @@ def _see(state: ReadinessState, seen: ShadowObservation, now: float) -> Readines
 
 
 def _changes(before: ReadinessState, after: ReadinessState, seen: ShadowObservation) -> tuple[Output, ...]:
-    if before.status is after.status and before.failure is after.failure:
+    if before.status is after.status and before.failure is after.failure and not _asks_anew(before, after):
         return ()
     outputs: list[Output] = []
     if before.status is not after.status:
         arrows = _RECOVERIES if before.status is ReadinessStatus.STALLED else _ARROWS
         moved = Moved(Phase.READINESS, arrows[after.status], before.status, after.status, after.at_seconds)
-        outputs.append(moved)
-        if before.status is ReadinessStatus.STALLED and before.clock is not None:
-            outputs.append(stall.recovered(before.clock, moved))
+        outputs += (moved, *stall.closing(before.clock, moved))
     result = _result(after, seen)
     return (*outputs, result) if result else tuple(outputs)
+
+
+def _asks_anew(before: ReadinessState, after: ReadinessState) -> bool:
+    return after.status is ReadinessStatus.BLOCKED and before.question != after.question
 
 
 def _result(state: ReadinessState, seen: ShadowObservation) -> Result | None:

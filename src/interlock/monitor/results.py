@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, TypeAlias
 
-from interlock.monitor.observation import ShadowObservation
+from interlock.monitor.observation import ShadowObservation, SurfaceGone
 from interlock.monitor.policy import MonitorPolicy
 from interlock.screen.assessment import ParserMetadata, SurfaceAssessment
 from interlock.screen.projection import DialogProjection
@@ -21,11 +21,12 @@ class Phase(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """Why a surface failed."""
+    """Why a surface failed. `turn_failed`: it can be read, and says itself that the turn ended in an error."""
 
     UNSUPPORTED = "unsupported"
     DISCONNECTED = "disconnected"
     STALLED = "stalled"
+    TURN_FAILED = "turn_failed"
 
 
 class CompletionBasis(StrEnum):
@@ -36,7 +37,7 @@ class CompletionBasis(StrEnum):
 
 
 class MonitorEvent(StrEnum):
-    """The names of the arrows in the diagrams of both phases."""
+    """The names of the arrows in the diagrams of both phases. The page has no process that ends: that one is ours."""
 
     SUBMIT_READY = "evt_submit_ready"
     OPERATOR_BLOCKED = "evt_operator_blocked"
@@ -56,6 +57,7 @@ class MonitorEvent(StrEnum):
     RECOVERED_TO_WORKING = "evt_stalled_recovered_to_working"
     RECOVERED_TO_CANDIDATE = "evt_stalled_recovered_to_candidate"
     RECOVERED_TO_BLOCKED = "evt_stalled_recovered_to_blocked"
+    PROCESS_GONE = "evt_process_gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,10 @@ class ReadyResult:
 
 @dataclass(frozen=True, slots=True)
 class BlockedResult:
-    """The tool waits for a person. `payload`: the turn's observer has already found what it looks for."""
+    """The tool waits for a person. Given again when it asks something else, by the operator excerpt of the surface.
+
+    `payload`: the turn's observer has already found what it looks for.
+    """
 
     kind: ClassVar[str] = "blocked"
     phase: Phase
@@ -100,7 +105,7 @@ class BlockedResult:
 
 @dataclass(frozen=True, slots=True)
 class FailedResult:
-    """The surface cannot be read, or it stalled and the policy ends there."""
+    """The surface cannot be read, or says that the turn failed, or it stalled and the policy ends there."""
 
     kind: ClassVar[str] = "failed"
     phase: Phase
@@ -159,5 +164,30 @@ class CompletedResult:
         return self.observation.assessment.parser_metadata
 
 
-Result: TypeAlias = ReadyResult | BlockedResult | FailedResult | StalledResult | CompletedResult
+@dataclass(frozen=True, slots=True)
+class InterruptedResult:
+    """The turn is over, and the surface says that somebody interrupted it."""
+
+    kind: ClassVar[str] = "interrupted"
+    phase: Phase
+    at_seconds: float
+    observation: ShadowObservation
+    payload: ObserverPayload | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GoneResult:
+    """The process ended while a turn, or the wait for one, was open. `observation` is the last one, if any."""
+
+    kind: ClassVar[str] = "gone"
+    phase: Phase
+    at_seconds: float
+    observation: ShadowObservation | None
+    exit: SurfaceGone
+    payload: ObserverPayload | None = None
+
+
+Result: TypeAlias = (
+    ReadyResult | BlockedResult | FailedResult | StalledResult | CompletedResult | InterruptedResult | GoneResult
+)
 Output: TypeAlias = Moved | Anomaly | Result

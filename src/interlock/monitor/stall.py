@@ -7,6 +7,8 @@ Laws:
 3. A polled gap above the watched gap resets watched to 0; slow polls stretch the wait, dense polls do stall.
 4. A pushed gap counts whatever its length. The gap in which a channel was down does not count, and resets nothing.
 5. `unknown_since` is the first unknown of the run, whatever was watched of it.
+6. A stall that was entered is closed by one record: a recovery, the failure where a stall is terminal, or, where the
+   next submit came first, that it was abandoned. Nothing that was not seen to recover is said to have recovered.
 """
 
 from __future__ import annotations
@@ -105,11 +107,26 @@ def failure_of(clock: StallClock | None, observation: ShadowObservation) -> Fail
 
 
 def recovered(clock: StallClock, moved: Moved) -> Anomaly:
-    """The anomaly of a known observation after a stall. `recovered_to` is the last word of the arrow, or the state."""
-    stalled_at = moved.at_seconds if clock.stalled_at is None else clock.stalled_at
+    """The anomaly of a known state after a stall. `recovered_to` is the last word of the arrow, or the state."""
     details: dict[str, Json] = {
         "phase": moved.phase.value,
-        "elapsed_stalled_seconds": moved.at_seconds - stalled_at,
+        "elapsed_stalled_seconds": _stalled_seconds(clock, moved.at_seconds),
         "recovered_to": moved.event.removeprefix(_RECOVERED) if moved.event.startswith(_RECOVERED) else moved.after,
     }
     return Anomaly(kind="stalled_recovered", source="monitor", message="the surface is known again", details=details)
+
+
+def closing(clock: StallClock | None, moved: Moved) -> tuple[Anomaly, ...]:
+    """The recovery, if the arrow leads out of a stall."""
+    return (recovered(clock, moved),) if clock is not None and moved.before == "stalled" else ()
+
+
+def abandoned(phase: Phase, clock: StallClock, at: float) -> Anomaly:
+    """The anomaly of a submit into a stall: the turn that stalled is given up, and nothing recovered."""
+    details: dict[str, Json] = {"phase": phase.value, "elapsed_stalled_seconds": _stalled_seconds(clock, at)}
+    message = "another prompt was submitted before the surface was known again"
+    return Anomaly(kind="stall_abandoned", source="monitor", message=message, details=details)
+
+
+def _stalled_seconds(clock: StallClock, at: float) -> float:
+    return 0.0 if clock.stalled_at is None else at - clock.stalled_at

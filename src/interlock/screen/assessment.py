@@ -33,6 +33,47 @@ class InputMode(StrEnum):
     UNKNOWN = "unknown"
 
 
+class TurnEnd(StrEnum):
+    """How the latest turn ended, in the surface's own words."""
+
+    COMPLETED = "completed"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+class BlockKind(StrEnum):
+    """What a dialog wants of a person. A picker that the person opened is `other`."""
+
+    APPROVAL = "approval"
+    QUESTION = "question"
+    PLAN = "plan"
+    TRUST = "trust"
+    AUTH = "auth"
+    QUOTA = "quota"
+    UPDATE = "update"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One answer that a dialog offers. Numbers shift from version to version, so options are chosen by their text.
+
+    `key` is the key that the dialog itself names for it, if it does.
+    """
+
+    text: str
+    is_selected: bool = False
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorBlock:
+    """A dialog that waits for a person."""
+
+    kind: BlockKind
+    options: tuple[Option, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class SurfaceEvidence:
     """The rule that spoke, and the rows that it read."""
@@ -62,7 +103,11 @@ class ParserMetadata:
 
 @dataclass(frozen=True, slots=True)
 class SurfaceAssessment:
-    """The axes of one snapshot, with the evidence for them. Axes that were not read are `unknown`."""
+    """The axes of one snapshot, with the evidence for them. Axes that were not read are `unknown`.
+
+    `turn_end` is what the surface itself says about how its latest turn ended; None where it says nothing. `is_weak`:
+    the same frame also appears for a moment while the tool does something else.
+    """
 
     availability: Availability = Availability.UNKNOWN
     business_state: BusinessState = BusinessState.UNKNOWN
@@ -72,6 +117,9 @@ class SurfaceAssessment:
     operator_excerpt: str | None = None
     parser_metadata: ParserMetadata = ParserMetadata()
     anomalies: tuple[SurfaceAnomaly, ...] = ()
+    turn_end: TurnEnd | None = None
+    block: OperatorBlock | None = None
+    is_weak: bool = False
 
     @property
     def is_gone(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from interlock.lifecycle import process, run, subagent, task, toolcall, turn, workflow
 from interlock.lifecycle.table import Machine
+from interlock.monitor import completion, readiness
 
 MACHINES: Final[Mapping[str, tuple[Machine[Any, Any], ...]]] = MappingProxyType(
     {
@@ -18,5 +19,7 @@ MACHINES: Final[Mapping[str, tuple[Machine[Any, Any], ...]]] = MappingProxyType(
         "subagent": (subagent.MACHINE,),
         "workflow": workflow.MACHINES,
         "task": (task.MACHINE,),
+        "readiness": (readiness.MACHINE,),
+        "completion": (completion.MACHINE,),
     }
 )

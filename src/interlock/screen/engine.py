@@ -1,0 +1,156 @@
+"""Read one screen by a profile: regions, draft, rules, endings, options, text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from interlock.screen.assessment import (
+    Availability,
+    BlockKind,
+    OperatorBlock,
+    ParserMetadata,
+    SurfaceAnomaly,
+    SurfaceAssessment,
+    SurfaceEvidence,
+    TurnEnd,
+)
+from interlock.screen.conditions import Condition, Scene, check, matches
+from interlock.screen.drafts import read_draft
+from interlock.screen.options import read_options, unselected
+from interlock.screen.profile import Profile, Proof, Rule
+from interlock.screen.projection import DialogProjection, normalize_projection_text, project_dialog
+from interlock.screen.regions import Located
+from interlock.screen.snapshot import Snapshot
+
+_MAX_EXCERPT: Final = 2048
+_DEAD: Final = SurfaceEvidence("pane.dead")
+_BLANK: Final = SurfaceEvidence("screen.blank")
+_SILENT: Final = SurfaceEvidence("no_rule")
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenReading:
+    """One screen, read. `draft` is the text in the composer; None where no composer was found."""
+
+    assessment: SurfaceAssessment
+    projection: DialogProjection
+    draft: str | None
+
+
+def read_screen(
+    snapshot: Snapshot, profile: Profile, metadata: ParserMetadata, anomalies: tuple[SurfaceAnomaly, ...] = ()
+) -> ScreenReading:
+    """Never raises, whatever is on the screen."""
+    scene = _scene(snapshot, profile)
+    return ScreenReading(_assess(scene, profile, metadata, anomalies), _project(scene, profile), scene.draft)
+
+
+def holds(conditions: Iterable[Condition], snapshot: Snapshot, profile: Profile) -> bool:
+    """Whether all conditions hold on a screen."""
+    return _rows_behind(conditions, _scene(snapshot, profile)) is not None
+
+
+def _scene(snapshot: Snapshot, profile: Profile) -> Scene:
+    located = Located(snapshot.rows, profile.regions)
+    draft = None if profile.composer is None else read_draft(profile.composer, located)
+    return Scene(snapshot, located, draft)
+
+
+def _rows_behind(conditions: Iterable[Condition], scene: Scene) -> tuple[int, ...] | None:
+    rows: list[int] = []
+    for condition in conditions:
+        found = check(condition, scene)
+        if found is None:
+            return None
+        rows += found
+    return tuple(sorted(set(rows)))
+
+
+def _assess(
+    scene: Scene, profile: Profile, metadata: ParserMetadata, anomalies: tuple[SurfaceAnomaly, ...]
+) -> SurfaceAssessment:
+    if scene.snapshot.is_dead:
+        gone = Availability.DISCONNECTED
+        return SurfaceAssessment(gone, evidence=(_DEAD,), parser_metadata=metadata, anomalies=anomalies)
+    for rule in profile.rules:
+        rows = _rows_behind(rule.when, scene)
+        if rows is not None:
+            return _by_rule(rule, rows, scene, profile, metadata, anomalies)
+    said = _BLANK if scene.snapshot.is_blank else _SILENT
+    return SurfaceAssessment(evidence=(said,), parser_metadata=metadata, anomalies=anomalies)
+
+
+def _by_rule(
+    rule: Rule,
+    rows: tuple[int, ...],
+    scene: Scene,
+    profile: Profile,
+    metadata: ParserMetadata,
+    anomalies: tuple[SurfaceAnomaly, ...],
+) -> SurfaceAssessment:
+    end, evidence = _ending(scene, profile)
+    is_blocked = rule.kind is not None
+    return SurfaceAssessment(
+        availability=rule.availability,
+        business_state=rule.state,
+        input_mode=rule.input,
+        ui_context=rule.context,
+        evidence=(SurfaceEvidence(rule.id, rows), *evidence),
+        operator_excerpt=_excerpt(scene, rule, profile) if is_blocked else None,
+        parser_metadata=metadata,
+        anomalies=anomalies,
+        turn_end=end,
+        block=_block(rule, rule.kind, scene, profile) if rule.kind is not None else None,
+        is_weak=rule.proof is Proof.WEAK,
+    )
+
+
+def _block(rule: Rule, kind: BlockKind, scene: Scene, profile: Profile) -> OperatorBlock:
+    region = scene.located[rule.region]
+    spec = profile.options.get(rule.options) if rule.options else None
+    if region is None or spec is None:
+        return OperatorBlock(kind)
+    return OperatorBlock(kind, read_options(spec, scene.located.rows, region))
+
+
+def _ending(scene: Scene, profile: Profile) -> tuple[TurnEnd | None, tuple[SurfaceEvidence, ...]]:
+    for ending in profile.endings:
+        rows = _rows_behind(ending.when, scene)
+        if rows is not None:
+            return ending.end, (SurfaceEvidence(ending.id, rows),)
+    return None, ()
+
+
+def _excerpt(scene: Scene, rule: Rule, profile: Profile) -> str:
+    """The text of a dialog. Which option is selected, and what ticks, is left out: neither makes it another dialog."""
+    spec = profile.options.get(rule.options) if rule.options else None
+    texts = [scene.located.rows[number].text for number in scene.located[rule.region] or ()]
+    if spec is not None:
+        texts = [unselected(spec, text) for text in texts]
+    text = normalize_projection_text("\n".join(text.strip() for text in texts if text.strip()), profile.volatile)
+    return text if len(text) <= _MAX_EXCERPT else text[-_MAX_EXCERPT:]
+
+
+def _project(scene: Scene, profile: Profile) -> DialogProjection:
+    rows = scene.located.rows
+    composer = scene.located[profile.composer.region] if profile.composer else None
+    dialog = (row.text for row in rows[: composer.start if composer else None])
+    kept = (text for text in dialog if not any(pattern.search(text) for pattern in profile.chrome))
+    return project_dialog(
+        scene.snapshot.raw_text,
+        "\n".join(row.text for row in rows),
+        "\n".join(kept).strip("\n"),
+        volatile=profile.volatile,
+        composer_rows=composer or (),
+        prompt_rows=_prompt_rows(scene, profile),
+    )
+
+
+def _prompt_rows(scene: Scene, profile: Profile) -> tuple[int, ...]:
+    asked = profile.prompts
+    region = scene.located[asked.region] if asked else None
+    if asked is None or region is None:
+        return ()
+    return tuple(number for number in region if matches(asked, scene.located.rows[number]))

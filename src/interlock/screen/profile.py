@@ -1,0 +1,124 @@
+"""A profile: what is known about the screens of one CLI, for an interval of its versions. Data, written in TOML.
+
+`docs/how-to/write-a-profile.md` describes the file. Rules are asked in the order of the file, the first that holds
+decides; where none holds the surface is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from interlock.screen.assessment import Availability, BlockKind, BusinessState, InputMode, TurnEnd
+from interlock.screen.conditions import Condition, RowMatches, StyleSpec
+from interlock.screen.regions import RegionSpec
+
+
+class Proof(StrEnum):
+    """How much one frame proves. A weak idle also appears for a moment while the tool works."""
+
+    STRONG = "strong"
+    WEAK = "weak"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a screen on which all conditions hold says."""
+
+    id: str
+    when: tuple[Condition, ...]
+    state: BusinessState
+    input: InputMode = InputMode.UNKNOWN
+    context: str = "unknown"
+    availability: Availability = Availability.SUPPORTED
+    proof: Proof = Proof.STRONG
+    kind: BlockKind | None = None
+    region: str = "screen"
+    options: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A mark that says how the latest turn ended."""
+
+    id: str
+    end: TurnEnd
+    when: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OptionsSpec:
+    """How options of a dialog look. `pattern` has the group `text`, and may have `selected` and `key`.
+
+    With `separator` one row holds several. `continued` matches a row that goes on with the option above it.
+    """
+
+    pattern: re.Pattern[str]
+    separator: re.Pattern[str] | None = None
+    continued: re.Pattern[str] | None = None
+    selected: StyleSpec | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ComposerSpec:
+    """Where drafts stand. `mark` is cut off each row; what has the style of a ghost was not typed by anybody.
+
+    `cursor` is the style of a cursor that the tool draws itself: on the first character of a ghost it is part of it.
+    """
+
+    region: str
+    mark: re.Pattern[str] | None = None
+    ghosts: tuple[StyleSpec, ...] = ()
+    cursor: StyleSpec | None = None
+    placeholder: re.Pattern[str] | None = None
+    ignore: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long this CLI may look idle while it is not. The tracker heeds it.
+
+    `idle_hold_seconds`: an idle screen after work, seen for less, is not believed; `weak_idle_hold_seconds` where its
+    proof is weak. `submit_grace_seconds`: how long it may show nothing after a submit. `answer_grace_seconds`: the same
+    after a dialog was answered.
+    """
+
+    idle_hold_seconds: float = 0.6
+    weak_idle_hold_seconds: float = 3.0
+    submit_grace_seconds: float = 8.0
+    answer_grace_seconds: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """From this version on, and before that one. None is open."""
+
+    start: tuple[int, ...] | None = None
+    before: tuple[int, ...] | None = None
+
+    def hold(self, version: tuple[int, ...]) -> bool:
+        return (self.start is None or self.start <= version) and (self.before is None or version < self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """`detect`: where all conditions of one of these hold, a pane shows this CLI."""
+
+    id: str
+    cli: str
+    title: str
+    versions: Versions
+    regions: Mapping[str, RegionSpec]
+    rules: tuple[Rule, ...]
+    endings: tuple[Ending, ...] = ()
+    options: Mapping[str, OptionsSpec] = field(default_factory=dict)
+    composer: ComposerSpec | None = None
+    prompts: RowMatches | None = None
+    volatile: tuple[re.Pattern[str], ...] = ()
+    chrome: tuple[re.Pattern[str], ...] = ()
+    pace: Pace = Pace()
+    executables: tuple[str, ...] = ()
+    version_pattern: re.Pattern[str] | None = None
+    detect: tuple[tuple[Condition, ...], ...] = ()

@@ -1,0 +1,387 @@
+"""The TOML of a profile: its schema, and how it becomes a `Profile`. A broken file is refused with the line to mend."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from interlock.screen.assessment import Availability, BlockKind, BusinessState, InputMode, TurnEnd
+from interlock.screen.conditions import (
+    CommandMatches,
+    Condition,
+    CursorIs,
+    DraftIs,
+    RegionStands,
+    RowMatches,
+    StyleSpec,
+    TitleMatches,
+)
+from interlock.screen.profile import (
+    ComposerSpec,
+    Ending,
+    OptionsSpec,
+    Pace,
+    Profile,
+    Proof,
+    Rule,
+    Versions,
+)
+from interlock.screen.regions import SCREEN, RegionSpec
+from interlock.vocabulary.errors import UsageError
+
+T = TypeVar("T")
+Count = Annotated[int, Meta(ge=1, le=1000)]
+Seconds = Annotated[float, Meta(ge=0, le=600)]
+Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_.-]*$")]
+
+
+class _Table(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    pass
+
+
+class StyleTable(_Table, frozen=True):
+    fg: str | tuple[str, ...] | None = None
+    bg: str | tuple[str, ...] | None = None
+    bold: bool | None = None
+    dim: bool | None = None
+    italic: bool | None = None
+    underline: bool | None = None
+    reverse: bool | None = None
+
+
+class ConditionTable(_Table, frozen=True):
+    region: str | None = None
+    match: str | None = None
+    absent: str | None = None
+    style: StyleTable | None = None
+    present: str | None = None
+    missing: str | None = None
+    title: str | None = None
+    title_absent: str | None = None
+    command: str | None = None
+    cursor: str | None = None
+    cursor_in: str | None = None
+    draft: bool | None = None
+
+
+class RegionTable(_Table, frozen=True):
+    name: Name
+    start: str | None = None
+    top: str | None = None
+    bottom: str | None = None
+    requires_below: str | None = None
+    forbids_below: str | None = None
+    from_: str | None = msgspec.field(name="from", default=None)
+    above: str | None = None
+    below: str | None = None
+    stop: str | None = None
+    rows: Count | None = None
+    last: Count | None = None
+    max_rows: Count = 60
+
+
+class RuleTable(_Table, frozen=True):
+    id: Name
+    state: BusinessState
+    when: tuple[ConditionTable, ...]
+    input: InputMode = InputMode.UNKNOWN
+    context: str = "unknown"
+    availability: Availability = Availability.SUPPORTED
+    proof: Proof = Proof.STRONG
+    kind: BlockKind | None = None
+    region: str = SCREEN.name
+    options: str | None = None
+
+
+class EndingTable(_Table, frozen=True):
+    id: Name
+    end: TurnEnd
+    when: tuple[ConditionTable, ...]
+
+
+class OptionsTable(_Table, frozen=True):
+    pattern: str
+    separator: str | None = None
+    continued: str | None = None
+    selected: StyleTable | None = None
+
+
+class ComposerTable(_Table, frozen=True):
+    region: str
+    mark: str | None = None
+    ghosts: tuple[StyleTable, ...] = ()
+    cursor: StyleTable | None = None
+    placeholder: str | None = None
+    ignore: str | None = None
+
+
+class PaceTable(_Table, frozen=True):
+    idle_hold_seconds: Seconds = Pace().idle_hold_seconds
+    weak_idle_hold_seconds: Seconds = Pace().weak_idle_hold_seconds
+    submit_grace_seconds: Seconds = Pace().submit_grace_seconds
+    answer_grace_seconds: Seconds = Pace().answer_grace_seconds
+
+
+class VersionsTable(_Table, frozen=True):
+    start: str | None = msgspec.field(name="from", default=None)
+    before: str | None = None
+
+
+class DetectTable(_Table, frozen=True):
+    when: tuple[ConditionTable, ...]
+
+
+class ProfileTable(_Table, frozen=True):
+    id: Name
+    cli: Name
+    title: str
+    versions: VersionsTable = VersionsTable()
+    executables: tuple[str, ...] = ()
+    version_pattern: str = r"(\d+\.\d+(?:\.\d+)*)"
+    volatile: tuple[str, ...] = ()
+    chrome: tuple[str, ...] = ()
+    prompts: ConditionTable | None = None
+    composer: ComposerTable | None = None
+    pace: PaceTable = PaceTable()
+    region: tuple[RegionTable, ...] = ()
+    options: dict[str, OptionsTable] = {}
+    rule: tuple[RuleTable, ...] = ()
+    ending: tuple[EndingTable, ...] = ()
+    detect: tuple[DetectTable, ...] = ()
+
+
+_VERSION: Final = re.compile(r"\d+(?:\.\d+)*")
+
+
+def read_profile(text: str, name: str) -> Profile:
+    """Read a profile from its TOML. `name` stands for the file in the message of the UsageError of a broken one."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{name}: not TOML: {error}") from error
+    try:
+        return _compiled(msgspec.convert(tables, ProfileTable))
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).partition(" - at `$")
+        raise UsageError(f"{name}{_line_of(text, path.rstrip('`'))}: {reason}") from error
+    except _Broken as error:
+        raise UsageError(f"{name}{_line_of(text, error.path)}: {error.reason}") from error
+
+
+class _Broken(Exception):
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(reason)
+        self.path = path
+        self.reason = reason
+
+
+def parse_version(text: str) -> tuple[int, ...] | None:
+    """The numbers of a version, or None where there is none."""
+    found = _VERSION.search(text)
+    return tuple(int(part) for part in found[0].split(".")) if found else None
+
+
+def _compiled(file: ProfileTable) -> Profile:
+    regions = {SCREEN.name: SCREEN}
+    for number, table in enumerate(file.region):
+        regions[table.name] = _region(table, regions, f".region[{number}]")
+    make = _Compiler(frozenset(regions), frozenset(file.options))
+    return Profile(
+        id=file.id,
+        cli=file.cli,
+        title=file.title,
+        versions=Versions(_version(file.versions.start, ".versions"), _version(file.versions.before, ".versions")),
+        regions=regions,
+        rules=tuple(make.rule(table, f".rule[{number}]") for number, table in enumerate(file.rule)),
+        endings=tuple(
+            Ending(table.id, table.end, make.conditions(table.when, f".ending[{number}]"))
+            for number, table in enumerate(file.ending)
+        ),
+        options={name: _options(table, f".options.{name}") for name, table in file.options.items()},
+        composer=None if file.composer is None else make.composer(file.composer, ".composer"),
+        prompts=None if file.prompts is None else make.prompts(file.prompts, ".prompts"),
+        volatile=_patterns(file.volatile, ".volatile"),
+        chrome=_patterns(file.chrome, ".chrome"),
+        pace=Pace(**{name: getattr(file.pace, name) for name in PaceTable.__struct_fields__}),
+        executables=file.executables,
+        version_pattern=_pattern(file.version_pattern, ".version_pattern"),
+        detect=tuple(make.conditions(table.when, f".detect[{number}]") for number, table in enumerate(file.detect)),
+    )
+
+
+class _Compiler:
+    """Tables into the engine's types, with the names that they may refer to."""
+
+    def __init__(self, regions: frozenset[str], options: frozenset[str]) -> None:
+        self._regions = regions
+        self._options = options
+
+    def rule(self, table: RuleTable, path: str) -> Rule:
+        self._known(table.region, path)
+        if table.options is not None and table.options not in self._options:
+            raise _Broken(path, f"there are no options named {table.options!r}; add [options.{table.options}]")
+        if (table.state is BusinessState.AWAITING_OPERATOR) is not (table.kind is not None):
+            raise _Broken(path, f"rule {table.id!r}: `kind` belongs to the state awaiting_operator, and to no other")
+        if not table.when:
+            raise _Broken(path, f"rule {table.id!r} holds on every screen; give it a condition")
+        return Rule(
+            id=table.id,
+            when=self.conditions(table.when, path),
+            state=table.state,
+            input=table.input,
+            context=table.context,
+            availability=table.availability,
+            proof=table.proof,
+            kind=table.kind,
+            region=table.region,
+            options=table.options,
+        )
+
+    def conditions(self, tables: Iterable[ConditionTable], path: str) -> tuple[Condition, ...]:
+        return tuple(self._condition(table, path) for table in tables)
+
+    def composer(self, table: ComposerTable, path: str) -> ComposerSpec:
+        self._known(table.region, path)
+        return ComposerSpec(
+            region=table.region,
+            mark=_maybe(table.mark, path),
+            ghosts=tuple(_style(ghost) for ghost in table.ghosts),
+            cursor=None if table.cursor is None else _style(table.cursor),
+            placeholder=_maybe(table.placeholder, path),
+            ignore=_maybe(table.ignore, path),
+        )
+
+    def prompts(self, table: ConditionTable, path: str) -> RowMatches:
+        condition = self._condition(table, path)
+        if isinstance(condition, RowMatches) and not condition.is_absent:
+            return condition
+        raise _Broken(path, "`prompts` names a region and a pattern: { region = ..., match = ... }")
+
+    def _condition(self, table: ConditionTable, path: str) -> Condition:
+        found = [condition for condition in self._kinds(table, path) if condition is not None]
+        if len(found) != 1:
+            raise _Broken(path, "a condition asks one thing: match, absent, present, missing, title, cursor, draft ...")
+        return found[0]
+
+    def _kinds(self, table: ConditionTable, path: str) -> Iterable[Condition | None]:
+        yield self._rows(table, path)
+        for name, is_missing in ((table.present, False), (table.missing, True)):
+            yield None if name is None else RegionStands(self._known(name, path), is_missing)
+        for pattern, is_absent in ((table.title, False), (table.title_absent, True)):
+            yield None if pattern is None else TitleMatches(_pattern(pattern, path), is_absent)
+        yield None if table.command is None else CommandMatches(_pattern(table.command, path))
+        yield self._cursor(table, path)
+        yield None if table.draft is None else DraftIs(is_empty=not table.draft)
+
+    def _rows(self, table: ConditionTable, path: str) -> RowMatches | None:
+        pattern = table.match if table.absent is None else table.absent
+        if pattern is None:
+            if table.region is not None or table.style is not None:
+                raise _Broken(path, "a condition with a region needs `match` or `absent`")
+            return None
+        if table.match is not None and table.absent is not None:
+            raise _Broken(path, "a condition has `match` or `absent`, not both")
+        region = self._known(table.region or SCREEN.name, path)
+        style = None if table.style is None else _style(table.style)
+        return RowMatches(region, _pattern(pattern, path), style, is_absent=table.absent is not None)
+
+    def _cursor(self, table: ConditionTable, path: str) -> CursorIs | None:
+        if table.cursor is None and table.cursor_in is None:
+            return None
+        if table.cursor not in (None, "visible", "hidden"):
+            raise _Broken(path, "`cursor` is visible or hidden")
+        is_visible = None if table.cursor is None else table.cursor == "visible"
+        return CursorIs(is_visible, None if table.cursor_in is None else self._known(table.cursor_in, path))
+
+    def _known(self, name: str, path: str) -> str:
+        if name not in self._regions:
+            raise _Broken(path, f"there is no region {name!r}; the regions are {', '.join(sorted(self._regions))}")
+        return name
+
+
+def _region(table: RegionTable, known: dict[str, RegionSpec], path: str) -> RegionSpec:
+    if table.name in known:
+        raise _Broken(path, f"there are two regions named {table.name!r}")
+    other = table.above or table.below
+    if other is not None and (other not in known or (table.above and table.below)):
+        raise _Broken(path, "`above` or `below` names one region that stands earlier in the file")
+    kinds = [table.start is not None, table.from_ is not None, table.last is not None]
+    if sum(kinds) > 1 or (not any(kinds) and other is None):
+        raise _Broken(path, "a region has one of start, from, last, above, below")
+    return RegionSpec(
+        name=table.name,
+        start=_maybe(table.start, path),
+        top=_maybe(table.top, path),
+        bottom=_maybe(table.bottom, path),
+        requires_below=_maybe(table.requires_below, path),
+        forbids_below=_maybe(table.forbids_below, path),
+        from_=_maybe(table.from_, path),
+        above=table.above,
+        below=table.below,
+        stop=_maybe(table.stop, path),
+        rows=table.rows,
+        last=table.last,
+        max_rows=table.max_rows,
+    )
+
+
+def _options(table: OptionsTable, path: str) -> OptionsSpec:
+    pattern, continued = _pattern(table.pattern, path), _maybe(table.continued, path)
+    for asked in (pattern, continued):
+        if asked is not None and "text" not in asked.groupindex:
+            raise _Broken(path, "the pattern of options needs the group (?P<text>...)")
+    return OptionsSpec(
+        pattern, _maybe(table.separator, path), continued, _style(table.selected) if table.selected else None
+    )
+
+
+def _style(table: StyleTable) -> StyleSpec:
+    def several(colours: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return (colours,) if isinstance(colours, str) else colours
+
+    flags = (table.bold, table.dim, table.italic, table.underline, table.reverse)
+    return StyleSpec(several(table.fg), several(table.bg), *flags)
+
+
+def _version(text: str | None, path: str) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    if not _VERSION.fullmatch(text):
+        raise _Broken(path, f"{text!r} is no version; write it as 2.1.0")
+    return parse_version(text)
+
+
+def _patterns(texts: Sequence[str], path: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(_pattern(text, path) for text in texts)
+
+
+def _maybe(text: str | None, path: str) -> re.Pattern[str] | None:
+    return None if text is None else _pattern(text, path)
+
+
+def _pattern(text: str, path: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise _Broken(path, f"{text!r} is no regular expression: {error}") from error
+
+
+def _line_of(text: str, path: str) -> str:
+    """The line of the table or key that a path such as `.rule[2].state` leads to; "" where it cannot be told."""
+    found = re.match(r"\.?(\w+)(?:\[(\d+|\.\.\.)\]|\.(\w+))?", path)
+    if found is None:
+        return ""
+    name, number, key = found.groups()
+    of_key = rf"(?:\.{key})?\s*\]" if key else r"\b"
+    wanted = (rf"\s*\[\[\s*{name}\s*\]\]", rf"\s*\[\s*{name}{of_key}", rf"\s*{name}\s*=")
+    for pattern in wanted:
+        lines = [at for at, line in enumerate(text.split("\n"), 1) if re.match(pattern, line)]
+        index = int(number) if number and number.isdigit() else 0
+        if index < len(lines):
+            return f":{lines[index]}"
+    return ""
