@@ -9,23 +9,28 @@ from collections.abc import Sequence
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (by default the process's own) and return its exit code. Raises only on a bug of ours."""
     from interlock.cli import output
-    from interlock.cli.exit_codes import ExitCode, exit_code_for
     from interlock.vocabulary.errors import InterlockError
 
     try:
         code = _dispatch(list(sys.argv[1:] if argv is None else argv))
         output.flush()
-    except BrokenPipeError:
-        return ExitCode.FAILED  # The reader has what it wanted; there is nobody to tell.
+    except BrokenPipeError as gone:
+        return _code_for(gone)  # The reader has what it wanted; there is nobody to tell.
     except KeyboardInterrupt as stop:
         output.error("interrupted")
-        return exit_code_for(stop)
+        return _code_for(stop)
     except (InterlockError, OSError) as wrong:
         output.error(output.escape(str(wrong)))
-        return exit_code_for(wrong)
+        return _code_for(wrong)
     finally:
         output.settle()
     return code
+
+
+def _code_for(error: BaseException) -> int:
+    from interlock.cli.exit_codes import exit_code_for  # only who fails pays for the table
+
+    return exit_code_for(error)
 
 
 def _dispatch(tokens: list[str]) -> int:
@@ -36,6 +41,13 @@ def _dispatch(tokens: list[str]) -> int:
 
         output.print_text(root_help())
         return 0
+    if tokens[0] == "shim":
+        # It stands between a person and an agent's first screen: its usual form does not wait for cyclopts either.
+        from interlock.cli.shim import run_plain
+
+        code = run_plain(tokens[1:])
+        if code is not None:
+            return code
     from interlock.cli.app import run
 
     return run(tokens)

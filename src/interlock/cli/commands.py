@@ -91,6 +91,46 @@ The log itself keeps every event.""",
   interlock rm ses_01jk5v3z9c0000000000000000 --yes    for a script: a whole id""",
     ),
     Command(
+        "adopt",
+        "interlock.cli.adopt:adopt",
+        "Say which agent runs in a pane of tmux, and how it stands.",
+        """\
+  interlock adopt %3                      a look, and the rule behind it
+  interlock adopt work:1.0 --follow       a line for each change, until Ctrl-C
+  interlock adopt %3 --socket work --json
+
+Exit code 6: it waits for a person; 7: its screen does not say.""",
+    ),
+    Command(
+        "record",
+        "interlock.cli.record:record",
+        "Record what a pane of tmux shows, with styles and title.",
+        """\
+  interlock record %3 -o session.ndjson.gz
+  interlock record %3 -o session.ndjson.gz --seconds 60""",
+    ),
+    Command(
+        "track",
+        "interlock.cli.track:track",
+        "Replay a recording of a terminal: one verdict a frame.",
+        """\
+  interlock track session.ndjson.gz           what changed, and by which rule
+  interlock track session.ndjson.gz --json    one JSON object a frame
+  tail -f session.ndjson | interlock track -  while it is being recorded""",
+    ),
+    Command(
+        "score",
+        "interlock.cli.score:score",
+        "Compare the verdicts on recordings with their truth.",
+        """\
+  interlock score recordings/                 a row for each CLI
+  interlock score recordings/ --show          the frame and rule of each miss
+  interlock score recordings/ --hz 1 --drop 0.3 --jitter 0.5
+
+Exit code 1: a reading was unsafe (blocked or working read as idle, or a
+completion while the turn went on).""",
+    ),
+    Command(
         "log ls",
         "interlock.cli.log_commands:ls",
         "List the sessions of a home.",
@@ -165,6 +205,26 @@ tail or a rewrite of everything shows only against one.""",
   interlock log purge --before 2026-01-31 --dry-run    which ones
   interlock log purge --before 2026-01-31              asks first
   interlock log purge --before 2026-01-31 --yes        for a script""",
+    ),
+    Command(
+        "shim",
+        "interlock.cli.shim:shim",
+        "Run an agent in a terminal of its own that hears its status.",
+        """\
+  interlock shim -- claude                        as if it ran without the shim
+  interlock shim --status-file s.ndjson -- codex  what it says of itself, kept
+  interlock shim --status-socket PATH -- claude   or sent to a Unix socket
+
+The exit code, or the signal, is the command's own; 127 not found, 126 not
+executable.""",
+    ),
+    Command(
+        "profiles",
+        "interlock.cli.profiles:profiles",
+        "List the profiles that read screens, or check a file.",
+        """\
+  interlock profiles                  yours, then those that come with Interlock
+  interlock profiles my-claude.toml   is it a good profile?""",
     ),
     Command("machines", "interlock.cli.machines:machines", "List the state machines, or print one: laws and table."),
     Command("demo", "interlock.cli.demo:demo", "Show what works today, on this machine, without an agent."),
