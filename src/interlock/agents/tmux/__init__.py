@@ -1,0 +1,1 @@
+"""Agents in tmux panes: started, adopted, watched without polling, and typed into with care."""

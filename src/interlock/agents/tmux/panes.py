@@ -1,0 +1,250 @@
+"""Panes: which there are, starting one for an agent, adopting one that somebody else started, and reaching into it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from interlock.agents.tmux.capture import PaneCapture, capture_pane
+from interlock.agents.tmux.client import TmuxClient
+from interlock.agents.tmux.server import Absent, Command, NoServer, TmuxRefused, TmuxServer
+from interlock.log.lease import process_start
+from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
+
+OWN_SESSION: Final = "agents"
+_FIELDS: Final = (
+    "pane_id", "window_id", "session_id", "pane_pid", "window_index", "pane_index", "pane_dead", "session_name",
+    "window_name", "pane_current_command", "pane_title",
+)  # fmt: skip
+_FORMAT: Final = "\t".join(f"#{{s/[\001-\037]/ /:{name}}}" for name in _FIELDS)
+_KEY: Final = re.compile(
+    r"(?:[CMS]-)*(?:Enter|Escape|Tab|BTab|BSpace|Space|Up|Down|Left|Right|Home|End|PageUp|PageDown|DC|IC|F[1-9][0-2]?"
+    r"|[!-~])"
+)
+# Bytes that a terminal would act on. A paste that held its own end mark would go on as keys.
+_UNTYPABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class PaneIdentity:
+    """A pane and the very process in it: numbers are used again, a pid with its start time is not."""
+
+    socket: str
+    pane_id: str
+    pid: int
+    started: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PaneInfo:
+    """A pane as the list of tmux shows it. Names and title are text from outside."""
+
+    identity: PaneIdentity
+    session_id: str
+    window_id: str
+    place: str
+    session_name: str
+    window_name: str
+    command: str
+    title: str
+    is_dead: bool
+
+    @property
+    def pane_id(self) -> str:
+        return self.identity.pane_id
+
+    def is_named(self, target: str) -> bool:
+        """Whether the target names this pane, or something that this pane is in. Names count whole, never in part."""
+        if target in ("", self.pane_id, self.window_id, self.session_id, self.place):
+            return True
+        session, _, rest = target.partition(":")
+        index, _, pane = self.place.partition(":")[2].partition(".")
+        window_names = (index, self.window_name, self.window_id)
+        is_here = session in (self.session_name, self.session_id)
+        return is_here and (
+            rest in ("", *window_names)
+            or rest in [f"{name}.{number}" for name in window_names for number in (pane, self.pane_id)]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pane:
+    """One pane, reached through the client of its session."""
+
+    client: TmuxClient
+    pane_id: str
+
+    async def capture(self) -> PaneCapture:
+        return await capture_pane(self.client, self.pane_id)
+
+    async def send_text(self, text: str) -> None:
+        """Paste text, bracketed if the program asked for that. Line ends arrive as a terminal pastes them."""
+        text = typable(text)
+        buffer = f"interlock-{secrets.token_hex(8)}"
+        paste = ("paste-buffer", "-d", "-p", "-b", buffer, "-t", self.pane_id)
+        try:
+            await self.client.ask([("set-buffer", "-b", buffer, "--", text), paste], lambda _: None)
+        except (Absent, TmuxRefused):
+            # The paste failed, so the buffer is still there, and it holds somebody's words.
+            await self.client.command("delete-buffer", "-b", buffer)
+            raise
+
+    async def send_keys(self, *keys: str) -> None:
+        """Press keys by name (`Enter`, `Escape`, `C-c`, `y`). A name that tmux does not know would be typed out."""
+        for key in keys:
+            if _KEY.fullmatch(key) is None:
+                raise UsageError(f"{key!r} is no key", remedy="name keys as tmux does, and send text with send_text")
+        await self.client.command("send-keys", "-t", self.pane_id, "--", *keys)
+
+    async def resize(self, columns: int, rows: int) -> None:
+        """Give the pane's window a size of its own; it then no longer follows the terminal of a person."""
+        await self.client.command("resize-window", "-t", self.pane_id, "-x", str(columns), "-y", str(rows))
+
+    async def kill(self) -> None:
+        """Close the pane; its program is hung up on."""
+        await self.client.command("kill-pane", "-t", self.pane_id)
+
+
+def typable(text: str) -> str:
+    """The text with plain line ends. Refuses what a terminal would take for commands."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if (found := _UNTYPABLE.search(text)) is not None:
+        raise UsageError(
+            f"the text holds the control character U+{ord(found[0]):04X}", remedy="take it out; keys go by send_keys"
+        )
+    if not text:
+        raise UsageError("there is nothing to type", remedy="give a text")
+    return text
+
+
+async def list_panes(server: TmuxServer) -> tuple[PaneInfo, ...]:
+    """Every pane of a server. `NoServer` if there is none."""
+    printed = await server.run(["list-panes", "-a", "-F", _FORMAT])
+    return tuple(_info(server, line) for line in printed.split("\n") if line)
+
+
+async def find_pane(server: TmuxServer, target: str = "") -> PaneInfo:
+    """The one pane that is meant: `%3`, `session:window.pane`, or less where that is enough. Nothing: the only one."""
+    panes = await list_panes(server)
+    found = [pane for pane in panes if pane.is_named(target)]
+    if len(found) == 1:
+        return found[0]
+    asked = f"{target!r} on tmux socket {server.socket!r}"
+    shown = ", ".join(f"{pane.pane_id} ({pane.place} {pane.command})" for pane in (found or panes)[:8])
+    if found:
+        raise UsageError(f"{asked} names {len(found)} panes: {shown}", remedy="name one by its %id")
+    raise Absent(f"there is no pane {asked}; there are {shown}")
+
+
+async def find_again(server: TmuxServer, identity: PaneIdentity) -> PaneInfo:
+    """The pane with the same process as before. `Absent` if the pane or the process is another."""
+    pane = await find_pane(server, identity.pane_id)
+    if pane.identity != identity:
+        raise Absent(f"pane {identity.pane_id} is there, but process {identity.pid} in it is not")
+    return pane
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """A pane that somebody else started, and what it shows."""
+
+    pane: Pane
+    info: PaneInfo
+    capture: PaneCapture
+
+
+async def adopt(server: TmuxServer, target: str = "", client: TmuxClient | None = None) -> Adopted:
+    """Find a pane and look at it. A client of its session is used if given; else one is attached, which stays open."""
+    info = await find_pane(server, target)
+    if client is not None and (client.server, client.session_id) != (server, info.session_id):
+        raise UsageError(f"the client is not attached to session {info.session_id}", remedy="attach one that is")
+    used = client or await TmuxClient.attach(server, info.session_id)
+    pane = Pane(used, info.pane_id)
+    try:
+        return Adopted(pane, info, await pane.capture())
+    except BaseException:
+        if client is None:
+            await used.close()
+        raise
+
+
+async def start_pane(
+    server: TmuxServer,
+    argv: Sequence[str],
+    *,
+    name: str = "agent",
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
+    columns: int = 120,
+    rows: int = 40,
+    session: str = OWN_SESSION,
+) -> PaneInfo:
+    """Start a program in a window of its own, without a shell, on a server of ours.
+
+    The pane remains when the program ends, so that its exit status can be read. The window keeps its size until a
+    person attaches or it is resized.
+    """
+    if not argv or (len(argv) == 1 and "=" in argv[0]):
+        raise UsageError("there is no program to start", remedy="give its name and arguments as a list")
+    name_for_now = f"interlock-{secrets.token_hex(8)}"  # found by it, whatever else runs; then it gets its own name
+    options = ["-d", "-n", name_for_now, *(["-c", cwd] if cwd else [])]
+    for key, value in (env or {}).items():
+        options += ["-e", f"{key}={value}"]
+    # tmux gives a single word to a shell, so there are always two.
+    program = [*options, "--", *(argv if len(argv) > 1 else ["env", *argv])]
+    where, window = f"={session}:", f"={session}:={name_for_now}"
+    after: list[Command] = [
+        ("set-option", "-p", "-t", window, "remain-on-exit", "on"),
+        # No text of tmux's own, which would push the last screen up by a row. Known since 3.3; -q for older ones.
+        ("set-option", "-p", "-q", "-t", window, "remain-on-exit-format", ""),
+        ("display-message", "-p", "-t", window, _FORMAT),
+        ("rename-window", "-t", window, name),
+    ]
+    size = ("set-option", "-t", where, "default-size", f"{columns}x{rows}")
+    terminal = ("set-option", "-g", "default-terminal", "screen-256color")
+    first = ("new-session", "-s", session, "-x", str(columns), "-y", str(rows), *program)
+    printed = await _start(server, [size, ("new-window", "-t", where, *program), *after], [terminal, first, *after])
+    return _info(server, printed.rstrip("\n"))
+
+
+async def _start(server: TmuxServer, into_session: list[Command], new_session: list[Command]) -> str:
+    try:
+        return await server.run(*into_session)
+    except (NoServer, Absent):
+        pass
+    try:
+        return await server.run(*new_session, may_start=True)
+    except TmuxRefused as refused:
+        if "duplicate session" not in str(refused):
+            raise
+        return await server.run(*into_session)  # somebody was faster
+
+
+def _info(server: TmuxServer, line: str) -> PaneInfo:
+    values = line.split("\t")
+    if len(values) != len(_FIELDS):
+        raise PeerFault(f"tmux listed a pane in a way that we do not read: {line[:80]!r}")
+    told = dict(zip(_FIELDS, values, strict=True))
+    pid = int(told["pane_pid"]) if told["pane_pid"].isdecimal() else 0
+    return PaneInfo(
+        identity=PaneIdentity(server.socket, told["pane_id"], pid, _started(pid)),
+        session_id=told["session_id"],
+        window_id=told["window_id"],
+        place=f"{told['session_name']}:{told['window_index']}.{told['pane_index']}",
+        session_name=told["session_name"],
+        window_name=told["window_name"],
+        command=told["pane_current_command"],
+        title=told["pane_title"],
+        is_dead=told["pane_dead"] == "1",
+    )
+
+
+def _started(pid: int) -> str | None:
+    """When a process began; None if it is gone or hidden."""
+    try:
+        return process_start(pid) if pid > 0 else None
+    except Unreachable:
+        return None

@@ -1,0 +1,126 @@
+"""One tmux server, known by its socket, and how words become a command that it reads.
+
+Commands go in as quoted text on a pipe and never as arguments of a process: a prompt, or a key in the environment of an
+agent, does not stand in the list of processes, and nothing passes through a shell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from interlock.agents.tmux.process import ClientProcess
+from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
+
+Command: TypeAlias = Sequence[str]
+"""The name of a tmux command and its arguments, unquoted."""
+
+OWN_SOCKET: Final = "interlock"
+DEADLINE_SECONDS: Final = 5.0
+_NO_SERVER: Final = ("no server running", "error connecting", "lost server", "server exited")
+_ABSENT: Final = ("can't find", "no such", "no sessions", "no current")
+_SPECIAL: Final = re.compile(r'[\x01-\x1f\x7f"\\$~]')  # a tilde too: tmux expands it even in quotes
+
+
+class NoServer(Unreachable):
+    """There is no tmux, or no server behind this socket."""
+
+
+class Absent(Unreachable):
+    """The server is there, and the session, window or pane is not."""
+
+
+class TmuxRefused(PeerFault):
+    """tmux did not carry out a command, for another reason."""
+
+
+def quote(word: str) -> str:
+    """The word as one argument in tmux's own language, on one line, whatever is in it."""
+    if "\0" in word:
+        raise UsageError("a NUL cannot be given to tmux", remedy="take it out of the text")
+    return '"' + _SPECIAL.sub(lambda found: f"\\{ord(found[0]):03o}", word) + '"'
+
+
+def spell(commands: Sequence[Command]) -> bytes:
+    """The line that runs these commands one after the other, up to the first that fails."""
+    sequence = " ; ".join(" ".join(map(quote, command)) for command in commands)
+    return sequence.encode("utf-8", "replace") + b"\n"
+
+
+def failure(text: str) -> Unreachable | TmuxRefused:
+    """What tmux said when it refused, as an error of ours."""
+    said = text.strip()[:300] or "tmux gave no reason"
+    if any(word in said for word in _NO_SERVER):
+        return NoServer(f"there is no tmux server: {said}")
+    if any(word in said for word in _ABSENT):
+        return Absent(f"tmux: {said}")
+    return TmuxRefused(f"tmux: {said}")
+
+
+@dataclass(frozen=True, slots=True)
+class TmuxServer:
+    """A server by the name of its socket, or by the path if there is a slash in it.
+
+    `is_own`: a server that Interlock may start, without the configuration of the person.
+    """
+
+    socket: str = OWN_SOCKET
+    is_own: bool = False
+
+    @classmethod
+    def own(cls, socket: str = OWN_SOCKET) -> TmuxServer:
+        """The server for agents that we start."""
+        return cls(socket, is_own=True)
+
+    @classmethod
+    def current(cls) -> TmuxServer:
+        """The server that this process runs in, else the person's default one."""
+        return cls(os.environ.get("TMUX", "").partition(",")[0] or "default")
+
+    def argv(self, *words: str) -> list[str]:
+        """The command line of a client of this server that speaks UTF-8."""
+        where = "-S" if "/" in self.socket else "-L"
+        config = ["-f", os.devnull] if self.is_own else []
+        return ["tmux", "-u", where, self.socket, *config, *words]
+
+    async def spawn(
+        self, *words: str, on_data: Callable[[bytes], None], on_end: Callable[[], None] = lambda: None
+    ) -> ClientProcess:
+        """Start a client of this server."""
+        # Inside a pane TMUX is set, and tmux would refuse to attach or would choose that server.
+        environment = {name: value for name, value in os.environ.items() if name not in ("TMUX", "TMUX_PANE")}
+        try:
+            return await ClientProcess.start(self.argv(*words), environment, on_data, on_end)
+        except FileNotFoundError as error:
+            raise NoServer("tmux is not installed, or not in PATH; install tmux 3.2 or newer") from error
+
+    async def run(self, *commands: Command, may_start: bool = False) -> str:
+        """Run commands as one sequence with a client of a moment, and give what they print."""
+        if may_start and not self.is_own:
+            raise UsageError(f"{self.socket} is not ours to start", remedy="start agents on TmuxServer.own()")
+        start = ["start-server", ";"] if may_start else ["-N"]
+        printed: list[bytes] = []
+        process = await self.spawn(*start, "source-file", "-", on_data=printed.append)
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                process.write(spell(commands), is_last=True)
+                await process.wait()
+        except TimeoutError as error:
+            raise Unreachable(f"tmux did not answer within {DEADLINE_SECONDS} s") from error
+        finally:
+            await process.close()
+        text = b"".join(printed).decode("utf-8", "replace")
+        if process.exit_status:
+            raise failure(f"{process.errors}\n{text}")
+        return text
+
+    async def kill(self) -> None:
+        """End the server and every pane in it. Nothing here calls this by itself."""
+        try:
+            await self.run(["kill-server"])
+        except NoServer:
+            return

@@ -1,0 +1,234 @@
+"""Typing a prompt into an agent's terminal, and proving each step: typed, accepted, started.
+
+Laws:
+1. Nothing is typed into a dialog, a draft, a working agent, a closed pane or a surface that is not known to be ready,
+   unless the caller said so; a dialog never.
+2. Enter is pressed once, and only after the prompt was seen to stand in the composer and nothing else came up. If it
+   seems to be swallowed, it is not pressed again unless the caller said so: a second Enter may answer a dialog.
+3. A step that was not seen is not claimed, and says what was seen instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from interlock.agents.tmux.looking import Eye, Look, Reading
+from interlock.agents.tmux.panes import Pane, typable
+from interlock.screen.assessment import BusinessState, InputMode
+from interlock.screen.snapshot import Snapshot
+
+_PLACEHOLDER: Final = re.compile(r"\[[^\]\n]*(?:past|line|char|text)[^\]\n]*\]", re.IGNORECASE)
+_BLANKS: Final = re.compile(r"\s+")
+
+
+class Refusal(StrEnum):
+    """Why nothing was typed."""
+
+    CLOSED = "closed"  # keys would not reach the program, or not it alone
+    DIALOG = "dialog"
+    WORKING = "working"
+    DRAFT = "draft"
+    DRAFT_UNKNOWN = "draft_unknown"
+    NOT_READY = "not_ready"
+
+
+class Verified(StrEnum):
+    """How the prompt was seen in the composer."""
+
+    EXACT = "exact"
+    PLACEHOLDER = "placeholder"  # the program shows a paste by its size
+    CHANGED = "changed"  # the draft is another one, and holds part of the prompt or what cannot be compared
+    NOT_SEEN = "not_seen"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Whether a step was seen to happen, by what, and when (monotonic)."""
+
+    is_proven: bool
+    evidence: str
+    at_seconds: float
+
+    def __bool__(self) -> bool:
+        return self.is_proven
+
+
+@dataclass(frozen=True, slots=True)
+class TypingOutcome:
+    """What became of a prompt.
+
+    `is_command`: it begins like a command of the CLI, so a menu may have opened, and Enter may not begin a turn.
+    """
+
+    typed: Step
+    accepted: Step
+    started: Step
+    verified: Verified = Verified.NOT_SEEN
+    refusal: Refusal | None = None
+    is_command: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TypingPolicy:
+    """What the caller allows, and how long each step may take."""
+
+    over_draft: bool = False
+    """Type even if a draft stands in the composer or may: the prompt is put behind it and both are submitted."""
+    while_working: bool = False
+    """Type while the agent works, which queues the prompt where the CLI has a queue."""
+    press_again: bool = False
+    """Press Enter a second time if the first one changed nothing at all."""
+    typed_within_seconds: float = 3.0
+    settled_after_seconds: float = 0.3
+    accepted_within_seconds: float = 3.0
+    started_within_seconds: float = 3.0
+
+
+async def type_prompt(
+    pane: Pane, prompt: str, read: Callable[[Snapshot], Reading], policy: TypingPolicy | None = None
+) -> TypingOutcome:
+    """Type a prompt and submit it. Raises `Unreachable` if the pane is lost on the way, `UsageError` for bad text."""
+    policy = policy or TypingPolicy()
+    text = typable(prompt)
+    async with Eye(pane, read) as eye:
+        before = await eye.look()
+        refusal = _refusal(before, policy)
+        if refusal is not None:
+            why = before.capture.why_closed or refusal.value
+            step = Step(False, f"not typed: {why}", before.capture.captured_at_seconds)
+            return TypingOutcome(step, step, step, refusal=refusal)
+        return await _Attempt(pane, eye, text, before, policy).run()
+
+
+def _refusal(look: Look, policy: TypingPolicy) -> Refusal | None:
+    assessment = look.reading.assessment
+    if look.capture.why_closed is not None:
+        return Refusal.CLOSED
+    if look.is_blocked or assessment.input_mode is InputMode.MODAL:
+        return Refusal.DIALOG
+    if look.state is BusinessState.WORKING:
+        if not policy.while_working or assessment.input_mode is not InputMode.FREEFORM:
+            return Refusal.WORKING
+    elif not assessment.submit_ready:
+        return Refusal.NOT_READY
+    if policy.over_draft or look.reading.draft == "":
+        return None
+    return Refusal.DRAFT_UNKNOWN if look.reading.draft is None else Refusal.DRAFT
+
+
+class _Attempt:
+    """One prompt on its way into one pane."""
+
+    def __init__(self, pane: Pane, eye: Eye, text: str, before: Look, policy: TypingPolicy) -> None:
+        self._pane, self._eye, self._before, self._policy = pane, eye, before, policy
+        self._text = text
+        self._is_command = text.startswith(("/", "!", "#"))
+
+    async def run(self) -> TypingOutcome:
+        # Several CLIs take a backslash before Enter for a line break; with a blank behind it, it is just a backslash.
+        await self._pane.send_text(self._text + " " if self._text.endswith("\\") else self._text)
+        look = await self._eye.until(
+            lambda seen: self._is_interrupted(seen) or self._verify(seen) in (Verified.EXACT, Verified.PLACEHOLDER),
+            self._policy.typed_within_seconds,
+            settled=lambda seen: self._verify(seen) is Verified.CHANGED,
+            settled_after_seconds=self._policy.settled_after_seconds,
+        )
+        verified = self._verify(look)
+        typed = _step(look, verified is not Verified.NOT_SEEN, f"the composer shows the prompt: {verified.value}")
+        if self._is_interrupted(look):
+            return self._end(typed, _step(look, False, f"Enter not pressed: {self._why_interrupted(look)}"), verified)
+        if not typed:
+            return self._end(_step(look, False, "the prompt was not seen in the composer"), typed, verified)
+        return await self._submit(look, typed, verified)
+
+    async def _submit(self, standing: Look, typed: Step, verified: Verified) -> TypingOutcome:
+        look = standing
+        for _ in range(2 if self._policy.press_again else 1):
+            await self._pane.send_keys("Enter")
+            look = await self._eye.until(
+                lambda seen: self._is_accepted(standing, seen), self._policy.accepted_within_seconds
+            )
+            if look.rows != standing.rows:
+                break
+        if not self._is_accepted(standing, look):
+            swallowed = "nothing changed after Enter" if look.rows == standing.rows else "the draft still stands"
+            return self._end(typed, _step(look, False, swallowed), verified)
+        accepted = _step(look, True, self._why_accepted(look))
+        look = await self._eye.until(self._is_started, self._policy.started_within_seconds)
+        return TypingOutcome(typed, accepted, self._started(standing, look), verified, None, self._is_command)
+
+    def _end(self, typed: Step, accepted: Step, verified: Verified) -> TypingOutcome:
+        started = Step(False, "not submitted", accepted.at_seconds)
+        return TypingOutcome(typed, accepted, started, verified, None, self._is_command)
+
+    def _verify(self, look: Look) -> Verified:
+        draft, was = look.reading.draft, self._before.reading.draft
+        if draft is None:
+            # A reader that never saw the composer can only say that the screen is another one. One that saw it before
+            # and does not now looks at something else.
+            return Verified.CHANGED if was is None and look.rows != self._before.rows else Verified.NOT_SEEN
+        if draft == was:
+            return Verified.NOT_SEEN
+        if squeeze(self._text) in squeeze(draft):
+            return Verified.EXACT
+        return Verified.PLACEHOLDER if _PLACEHOLDER.search(draft) else Verified.CHANGED
+
+    def _is_interrupted(self, look: Look) -> bool:
+        return bool(self._why_interrupted(look))
+
+    def _why_interrupted(self, look: Look) -> str:
+        if look.capture.why_closed is not None:
+            return look.capture.why_closed
+        if look.is_blocked:
+            return "a dialog came up"
+        if look.reading.assessment.input_mode is InputMode.MODAL and not self._is_command:
+            return "a dialog came up"
+        began = look.state is BusinessState.WORKING and self._before.state is not BusinessState.WORKING
+        return "it began to work before Enter" if began else ""
+
+    def _is_accepted(self, standing: Look, look: Look) -> bool:
+        if self._is_started(look):
+            return True
+        draft = look.reading.draft
+        if draft is None:
+            return standing.reading.draft is None and look.rows != standing.rows
+        return draft == "" and look.reading.assessment.input_mode is not InputMode.MODAL
+
+    def _why_accepted(self, look: Look) -> str:
+        if self._is_started(look):
+            return f"{look.state.value} after Enter"
+        is_seen = look.reading.draft is not None
+        return "the composer is empty" if is_seen else "the screen changed; the composer cannot be seen"
+
+    def _is_started(self, look: Look) -> bool:
+        return look.is_busy if self._before.state is not BusinessState.WORKING else look.is_blocked
+
+    def _started(self, standing: Look, look: Look) -> Step:
+        if self._is_started(look):
+            return _step(look, True, look.state.value)
+        if self._before.state is BusinessState.WORKING:
+            return _step(look, False, "it was working already, so nothing shows which turn works")
+        rows = self._answer_rows(standing, look)
+        if rows:
+            return _step(look, True, f"new text above the composer: {rows[0].strip()[:80]!r}")
+        return _step(look, False, f"accepted, but {look.state.value} and no new text")
+
+    def _answer_rows(self, standing: Look, look: Look) -> list[str]:
+        """Rows above the cursor that were not there before Enter and are not the echo of the prompt."""
+        cursor = look.capture.snapshot.cursor
+        known, prompt = set(standing.rows), squeeze(self._text)
+        new = (row for row in look.rows[: cursor[1] if cursor else None] if row not in known)
+        return [row for row in new if (words := re.sub(r"^\W+|\W+$", "", squeeze(row))) and words not in prompt]
+
+
+def squeeze(text: str) -> str:
+    """The text without blanks, since a composer breaks lines where it likes."""
+    return _BLANKS.sub("", text)
+
+
+def _step(look: Look, is_proven: bool, evidence: str) -> Step:
+    return Step(is_proven, evidence, look.capture.captured_at_seconds)

@@ -1,0 +1,181 @@
+"""The verdict: every conclusion that the claims allow at one instant. The laws stand in `arbitration`."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from msgspec import structs
+
+from interlock.monitor import arbitration_ladder as ladder
+from interlock.monitor.arbitration_claims import Claim
+from interlock.monitor.arbitration_ladder import Ladders, Pair, Voice
+from interlock.monitor.arbitration_state import Arbitration, Block, Dispute, Output, StandingChanged
+from interlock.monitor.standing import NO_BASIS, Basis, Confidence, Standing, basis_of
+from interlock.vocabulary.audit import Anomaly
+from interlock.vocabulary.evidence import EvidenceSource
+from interlock.vocabulary.registry import Json
+from interlock.vocabulary.states import Activity, Attention
+
+LASTING_SECONDS: Final = 2.0
+"""How long a contradiction lasts before it is more than two sources out of step."""
+
+_R = EvidenceSource
+_TELL_OF_DIALOGS: Final = frozenset({_R.NATIVE_STATUS, _R.NATIVE_FILE, _R.HOOK, _R.SCREEN})
+
+
+def at_instant(state: Arbitration, now: float) -> Arbitration:
+    """The state, with its clock brought up to now."""
+    if now <= state.at_seconds:
+        return state
+    return structs.replace(state, at_seconds=now, activity_before=state.standing.activity, block_before=state.block)
+
+
+def judge(state: Arbitration, now: float) -> tuple[Arbitration, tuple[Output, ...]]:
+    """Draw every conclusion that the claims allow at `now`."""
+    before = state.standing
+    state = at_instant(state, now)
+    if state.exited is not None:
+        gone = _stand(before, Activity.GONE, Attention.NONE, state.exited, NO_BASIS, now)
+        return _conclude(state, before, gone)
+    fresh = _fresh(state, now)
+    anomalies: tuple[Anomaly, ...] = ()
+    if state.disputes or any(ladder.contradictions(fresh)):
+        state = _end_overruled_hooks(state, now)
+        state, anomalies = _note_disputes(state, now)
+        fresh = _fresh(state, now)
+    block = _block_after(state, fresh.attention, now)
+    attention, attention_basis = _attention(block, fresh.attention)
+    activity, activity_basis = _activity(state, block, fresh.activity)
+    after = _stand(before, activity, attention, activity_basis, attention_basis, now)
+    state, changed = _conclude(structs.replace(state, block=block), before, after)
+    return state, (*anomalies, *changed)
+
+
+def _conclude(state: Arbitration, before: Standing, after: Standing) -> tuple[Arbitration, tuple[Output, ...]]:
+    state = structs.replace(state, standing=after, deadline=_deadline(state))
+    is_same = before.activity is after.activity and before.attention is after.attention
+    return state, () if is_same else (StandingChanged(before, after),)
+
+
+def _stand(
+    before: Standing, activity: Activity, attention: Attention, active: Basis, attentive: Basis, now: float
+) -> Standing:
+    is_same = before.activity is activity and before.attention is attention and before.since_seconds is not None
+    return Standing(activity, attention, active, attentive, before.since_seconds if is_same else now)
+
+
+def _deadline(state: Arbitration) -> float | None:
+    due = [at for at in ladder.expiries(state.ladders, state.policy.watched_gap_seconds) if at < math.inf]
+    due += [dispute.since_seconds + LASTING_SECONDS for dispute in state.disputes if not dispute.is_recorded]
+    return min((at for at in due if at > state.at_seconds), default=None)
+
+
+def _fresh(state: Arbitration, now: float) -> Ladders:
+    return ladder.fresh_voices(state.ladders, state.edge_at_seconds, now, state.policy.watched_gap_seconds)
+
+
+def _end_overruled_hooks(state: Arbitration, now: float) -> Arbitration:
+    """Law 3, by a better rung. It must have spoken at the hook's time or later: else the hook is the newer word."""
+    for pair in ladder.contradictions(_fresh(state, now)):
+        if pair.lower.rung is _R.HOOK and pair.higher.at_seconds >= pair.lower.at_seconds:
+            state = structs.replace(state, ladders=ladder.drop_voice(state.ladders, pair.axis, _R.HOOK))
+    return state
+
+
+def _note_disputes(state: Arbitration, now: float) -> tuple[Arbitration, tuple[Anomaly, ...]]:
+    """Law 9, and law 3 by the screen: a contradiction that lasts is recorded, and ends a hook."""
+    known = {dispute[:3]: dispute for dispute in state.disputes}
+    anomalies: list[Anomaly] = []
+    disputes: list[Dispute] = []
+    ladders = state.ladders
+    for pair in ladder.contradictions(_fresh(state, now)):
+        key = (pair.axis, pair.higher.rung, pair.lower.rung)
+        dispute = known.get(key) or Dispute(*key, since_seconds=now)
+        if not dispute.is_recorded and now >= dispute.since_seconds + LASTING_SECONDS:
+            anomalies.append(_disagreement(pair, dispute.since_seconds))
+            dispute = dispute._replace(is_recorded=True)
+            if pair.higher.rung is _R.HOOK and pair.lower.rung is _R.SCREEN:
+                ladders = ladder.drop_voice(ladders, pair.axis, _R.HOOK)
+        disputes.append(dispute)
+    return structs.replace(state, disputes=tuple(disputes), ladders=ladders), tuple(anomalies)
+
+
+def _disagreement(pair: Pair, since: float) -> Anomaly:
+    details: dict[str, Json] = {
+        "axis": pair.axis.value,
+        "since_seconds": since,
+        "higher": told(pair.higher.claim),
+        "lower": told(pair.lower.claim),
+    }
+    return Anomaly(
+        kind="evidence_disagreement", source="arbitration", message="two sources contradict each other", details=details
+    )
+
+
+def told(claim: Claim) -> dict[str, Json]:
+    return {
+        "source": claim.rung.value,
+        "activity": claim.activity and claim.activity.value,
+        "attention": claim.attention and claim.attention.value,
+        "rule": claim.rule,
+        "where": claim.where,
+        "at_seconds": claim.at_seconds,
+        "excerpt": claim.excerpt,
+    }
+
+
+def _block_after(state: Arbitration, voices: tuple[Voice, ...], now: float) -> Block | None:
+    """Laws 4 and 5."""
+    # One that was on the screen at this very instant has been seen, whatever frame came next.
+    block = state.block if state.block is not None and state.block.was_on_screen else state.block_before
+    on_screen = next((voice for voice in voices if voice.rung is _R.SCREEN and voice.claim.is_dialog), None)
+    shown = on_screen or (voices[0] if voices and voices[0].claim.is_dialog else None)
+    if shown is not None:
+        seen_at = now if shown.is_renewed else shown.at_seconds
+        if block is None:
+            return Block(shown.claim, seen_at, state.activity_before, on_screen is not None)
+        return Block(shown.claim, seen_at, block.activity, block.was_on_screen or on_screen is not None)
+    if block is None or any(_says_gone(voice, block, now) for voice in voices):
+        return None
+    return block._replace(is_fresh=False)
+
+
+def _says_gone(voice: Voice, block: Block, now: float) -> bool:
+    """Whether a voice without a dialog is evidence against this one.
+
+    A title may look idle beside a dialog, so it only speaks of one that nothing but a title told of. Of what was told
+    at one instant, only the next frame can take back a dialog on the screen.
+    """
+    is_own = voice.rung is block.claim.rung and not block.was_on_screen
+    if voice.rung not in _TELL_OF_DIALOGS and not is_own:
+        return False
+    said_at = now if voice.rung is _R.SCREEN and voice.is_renewed else voice.at_seconds
+    is_enough_at_once = voice.rung is _R.SCREEN or not block.was_on_screen
+    return said_at > block.seen_at_seconds or (said_at == block.seen_at_seconds and is_enough_at_once)
+
+
+def _attention(block: Block | None, voices: tuple[Voice, ...]) -> tuple[Attention, Basis]:
+    if block is not None:
+        sure = None if block.is_fresh else Confidence.INFERRED
+        return block.claim.attention or Attention.NONE, basis_of(block.claim, sure)
+    if not voices:
+        return Attention.NONE, NO_BASIS
+    return voices[0].claim.attention or Attention.NONE, basis_of(voices[0].claim)
+
+
+def _activity(state: Arbitration, block: Block | None, voices: tuple[Voice, ...]) -> tuple[Activity, Basis]:
+    if not voices:
+        if block is None or not block.is_fresh or block.activity is Activity.UNKNOWN:
+            return Activity.UNKNOWN, NO_BASIS
+        return block.activity, basis_of(block.claim, Confidence.INFERRED)
+    activity = voices[0].claim.activity or Activity.UNKNOWN
+    if activity is Activity.QUIET and _has_open_children(state, voices):
+        activity = Activity.SETTLING
+    return activity, basis_of(voices[0].claim)
+
+
+def _has_open_children(state: Arbitration, voices: tuple[Voice, ...]) -> bool:
+    """Law 7."""
+    keeper = next((voice.rung for voice in voices if voice.rung in state.ledgers), None)
+    return any(rung is keeper for rung, _ in state.children)

@@ -1,0 +1,53 @@
+"""Replay a recording on a virtual clock: the time of a frame is all the time there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
+from interlock.monitor.recording import Frame, Header, Input, Record, snapshot_of
+from interlock.monitor.tracker import TuiTrackerSession, Verdict
+from interlock.screen.selection import ScreenReader
+
+
+class StreamStateReducer:
+    """Feeds the records of one recording to a tracker. Truth lines are not read."""
+
+    def __init__(self, header: Header, reader: ScreenReader, policy: MonitorPolicy = DEFAULT_POLICY) -> None:
+        self._header = header
+        self._session = TuiTrackerSession(reader, policy)
+        self._between: list[Verdict] = []
+
+    def reduce(self, record: Record) -> Verdict | None:
+        """The verdict of a frame, with the events of timers and inputs since the frame before; None for the rest."""
+        if isinstance(record, Input) and record.submit:
+            self._fire_until(record.t)
+            self._between.append(self._session.on_submit(record.t, record.prompt))
+        if not isinstance(record, Frame):
+            return None
+        self._fire_until(record.t)
+        verdict = self._session.on_snapshot(snapshot_of(record, self._header), record.t)
+        earlier, self._between = self._between, []
+        return replace(
+            verdict,
+            events=(*(event for past in earlier for event in past.events), *verdict.events),
+            outputs=(*(output for past in earlier for output in past.outputs), *verdict.outputs),
+        )
+
+    def _fire_until(self, now: float) -> None:
+        while (deadline := self._session.deadline) is not None and deadline <= now:
+            self._between.append(self._session.on_timer(deadline))
+            if self._session.deadline == deadline:
+                return
+
+
+def replay_timeline(
+    header: Header, records: Iterable[Record], reader: ScreenReader, policy: MonitorPolicy = DEFAULT_POLICY
+) -> Iterator[tuple[Frame, Verdict]]:
+    """Every frame of a recording with its verdict, in order."""
+    reducer = StreamStateReducer(header, reader, policy)
+    for record in records:
+        verdict = reducer.reduce(record)
+        if verdict is not None and isinstance(record, Frame):
+            yield record, verdict
