@@ -12,9 +12,11 @@ import pytest
 
 from interlock.cli.score import score_files, summary
 from interlock.testing.cadence import SWEEP, Cadence
+from tools.accuracy import PAGE, page
 
 HERE = Path(__file__).parent
 CLIS = ("aider", "claude", "codex", "gemini", "opencode", "pi", "qwen", "vibe")
+PARTS = ("tui", "heldout", "live")
 LEAST_RECALL = dict.fromkeys(CLIS, 0.99) | dict.fromkeys(("aider", "opencode", "pi"), 0.97)
 
 
@@ -22,11 +24,15 @@ def recordings(part: str, cli: str) -> list[Path]:
     return sorted((HERE / part / cli).glob("*.ndjson.gz"))
 
 
+def every_recording(cli: str) -> list[Path]:
+    return [path for part in PARTS for path in recordings(part, cli)]
+
+
 @pytest.mark.parametrize("cli", CLIS)
 def test_verdicts_are_right_on_recordings_of_a_real_cli(
     cli: str, record_property: Callable[[str, object], None]
 ) -> None:
-    paths = [*recordings("tui", cli), *recordings("heldout", cli)]
+    paths = every_recording(cli)
     scores, counts = score_files(paths)
     found = summary(cli, counts[cli], scores[cli])
     macro = found.macro_recall or 0.0
@@ -41,7 +47,7 @@ def test_verdicts_are_right_on_recordings_of_a_real_cli(
 @pytest.mark.parametrize("cli", CLIS)
 @pytest.mark.parametrize("cadence", SWEEP, ids=str)
 def test_no_reading_is_unsafe_at_any_cadence(cli: str, cadence: Cadence) -> None:
-    scores, _ = score_files([*recordings("tui", cli), *recordings("heldout", cli)], cadence)
+    scores, _ = score_files(every_recording(cli), cadence)
     assert [miss for miss in scores[cli].misses if miss.is_unsafe] == []
 
 
@@ -49,3 +55,8 @@ def test_no_reading_is_unsafe_at_any_cadence(cli: str, cadence: Cadence) -> None
 def test_a_fifth_of_the_recordings_is_held_out(cli: str) -> None:
     seen, held = len(recordings("tui", cli)), len(recordings("heldout", cli))
     assert held == round((seen + held) / 5)
+
+
+@pytest.mark.deep
+def test_the_page_of_figures_is_not_stale() -> None:
+    assert PAGE.read_text("utf-8") == page(), "run python tools/accuracy.py"

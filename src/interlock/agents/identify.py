@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,8 +17,11 @@ from interlock.screen.snapshot import Snapshot
 
 _VERSION_WITHIN_SECONDS: Final = 10.0
 _MAX_OUTPUT: Final = 4096
-# What stands before the program's own name in a command line.
-_RUNNERS: Final = ("node", "bun", "deno", "env", "python", "python3", "uv", "npx", "sh", "bash")
+# What stands before the program's own name in a command line, perhaps with options of its own. What stands behind an
+# option of a shell is a command and no program.
+_RUNNERS: Final = ("node", "bun", "deno", "env", "python", "uv", "npx")
+_SHELLS: Final = ("sh", "bash")
+_MAX_WORDS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,8 @@ async def ask_version(identified: Identified, profiles: Sequence[Profile]) -> st
         return None
     finally:
         if process.returncode is None:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # it leads a session of its own: its children too
             await process.wait()
     return version_in(output[:_MAX_OUTPUT].decode("utf-8", "replace"), identified.cli, profiles)
 
@@ -86,13 +92,18 @@ def version_in(text: str, cli: str, profiles: Sequence[Profile]) -> str | None:
 
 
 def _by_argv(profiles: Sequence[Profile], argv: Sequence[str]) -> Identified | None:
-    """The program may stand behind a runner, as in `node .../bin/codex.js --flag`."""
-    for number, word in enumerate(argv[:3]):
+    """The program may stand behind a runner and its options, as in `node --flag .../bin/codex.js`."""
+    takes_options = False
+    for number, word in enumerate(argv[:_MAX_WORDS]):
+        if takes_options and word.startswith("-"):
+            continue
         name = Path(word).name
         stem = name.removesuffix(".js").removesuffix(".exe").removesuffix(".mjs")
         for profile in profiles:
             if stem in profile.executables:
                 return Identified(profile.cli, tuple(argv[: number + 1]))
-        if stem.rstrip("0123456789.") not in _RUNNERS:
+        runner = stem.rstrip("0123456789.")
+        if runner not in _RUNNERS and runner not in _SHELLS:
             return None
+        takes_options = runner in _RUNNERS
     return None

@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import os
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, closing, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
@@ -16,9 +16,11 @@ from interlock.agents.tmux.capture import PaneCapture
 from interlock.agents.tmux.panes import Pane
 from interlock.agents.tmux.watcher import ChannelLost, PaneDied, PaneGone, PaneMoved, PaneSeen, PaneWatch, WatchEvent
 from interlock.monitor.recording import FORMAT, Frame, Header, Record, Status
+from interlock.monitor.reducer import SHIM
 from interlock.vocabulary.errors import UsageError
 
-_ENDS: Final = (PaneGone, PaneDied, PaneMoved, ChannelLost)
+_DIED: Final = (PaneGone, PaneDied)
+_ENDS: Final = (*_DIED, PaneMoved, ChannelLost)  # of a pane that cannot be seen any more, nothing is claimed
 _MAX_STATUS_LINE: Final = 64 * 1024
 
 
@@ -53,31 +55,32 @@ async def record_pane(
     yield msgspec.structs.replace(header, format=FORMAT)
     loop = asyncio.get_running_loop()
     start = due = loop.time()
-    told = _Tail(status_file) if status_file is not None else None
     standing, shown = await pane.capture(), ""
-    async with PaneWatch() as watch, aclosing(_events(watch, pane)) as events:
-        pending = asyncio.ensure_future(anext(events, None))
-        try:
-            while True:
-                await asyncio.wait({pending}, timeout=max(0.0, due - loop.time()))
-                if pending.done():
-                    event = pending.result()
-                    if isinstance(event, PaneSeen):
-                        standing = event.capture
-                    if event is None or isinstance(event, _ENDS):
-                        yield _frame(standing, loop.time() - start, shown, is_dead=True)
-                        return
-                    pending = asyncio.ensure_future(anext(events, None))
-                    continue
-                now = loop.time()
-                for line in told.lines() if told else ():
-                    yield Status(now - start, "status_file", msgspec.Raw(line))
-                yield (frame := _frame(standing, now - start, shown))
-                shown = shown if frame.ansi is None else frame.ansi
-                due = max(due + 1 / hz, now)
-        finally:
-            pending.cancel()
-            await asyncio.gather(pending, return_exceptions=True)
+    with closing(_Tail(status_file)) if status_file is not None else nullcontext() as told:
+        async with PaneWatch() as watch, aclosing(_events(watch, pane)) as events:
+            pending = asyncio.ensure_future(anext(events, None))
+            try:
+                while True:
+                    await asyncio.wait({pending}, timeout=max(0.0, due - loop.time()))
+                    if pending.done():
+                        event = pending.result()
+                        if isinstance(event, PaneSeen):
+                            standing = event.capture
+                        if isinstance(event, _DIED):
+                            yield _frame(standing, loop.time() - start, shown, is_dead=True)
+                        if event is None or isinstance(event, _ENDS):
+                            return
+                        pending = asyncio.ensure_future(anext(events, None))
+                        continue
+                    now = loop.time()
+                    for line in told.lines() if told else ():
+                        yield Status(now - start, SHIM, msgspec.Raw(line))
+                    yield (frame := _frame(standing, now - start, shown))
+                    shown = shown if frame.ansi is None else frame.ansi
+                    due = max(due + 1 / hz, now)
+            finally:
+                pending.cancel()
+                await asyncio.gather(pending, return_exceptions=True)
 
 
 async def _events(watch: PaneWatch, pane: Pane) -> AsyncGenerator[WatchEvent, None]:
@@ -112,6 +115,9 @@ class _Tail:
             raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
         self._file.seek(0, os.SEEK_END)
         self._rest = b""
+
+    def close(self) -> None:
+        self._file.close()
 
     def lines(self) -> list[bytes]:
         *whole, self._rest = (self._rest + self._file.read(_MAX_STATUS_LINE)).split(b"\n")

@@ -22,13 +22,16 @@ STDIN: Final = "-"
 def open_recording(source: str) -> Iterator[Iterator[Record]]:
     """The records of a file, or of standard input for `-`, one at a time. What cannot be read is a UsageError."""
     if source == STDIN:
+        if sys.stdin is None:
+            raise UsageError("standard input is closed; name a file")
         yield read_records(_lines(sys.stdin.buffer, "standard input"), "standard input")
         return
     try:
-        with Path(source).open("rb") as file:
-            yield read_records(_lines(file, source), source)
+        file = Path(source).open("rb")  # noqa: SIM115 what the caller does with the records is no fault of the file
     except OSError as error:
         raise UsageError(f"{source}: cannot be read: {error.strerror or error}") from error
+    with file:
+        yield read_records(_lines(file, source), source)
 
 
 def recordings_under(folder: Path) -> list[Path]:
@@ -45,10 +48,14 @@ def recordings_under(folder: Path) -> list[Path]:
 
 def _lines(file: BinaryIO, name: str) -> Iterator[bytes]:
     stream = file if isinstance(file, BufferedReader) else BufferedReader(cast("BufferedReader", file))
-    packed = stream.peek(2)[:2] == _GZIP
-    source = cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if packed else stream
+    number = 0
     try:
+        packed = stream.peek(2)[:2] == _GZIP
+        source = cast("BinaryIO", gzip.GzipFile(fileobj=stream)) if packed else stream
         while line := source.readline(MAX_LINE + 1):
+            number += 1
             yield line
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise UsageError(f"{name}: the file is cut or damaged: {error}") from error
+        raise UsageError(f"{name}:{number + 1}: the file is cut or damaged: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{name}: cannot be read: {error.strerror or error}") from error

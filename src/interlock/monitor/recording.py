@@ -7,16 +7,18 @@ frame leaves `ansi` out where it equals the frame before.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from interlock.screen.snapshot import Snapshot, read_snapshot
 from interlock.vocabulary.errors import UsageError
 
 FORMAT: Final = 1
 MAX_LINE: Final = 8 << 20
+# No terminal is larger; a hostile file could otherwise ask for any number of rows.
+Cells = Annotated[int, Meta(ge=0, le=10_000)]
 
 
 class Header(Struct, frozen=True, tag="header", tag_field="kind", omit_defaults=True):
@@ -25,8 +27,8 @@ class Header(Struct, frozen=True, tag="header", tag_field="kind", omit_defaults=
     format: int
     cli: str = "generic"
     version: str | None = None
-    cols: int = 80
-    rows: int = 24
+    cols: Cells = 80
+    rows: Cells = 24
     scenario: str = ""
     tmux_env: bool = False
 
@@ -42,8 +44,8 @@ class Frame(Struct, frozen=True, tag="frame", tag_field="kind", omit_defaults=Tr
     cursor: tuple[int, int] | None = None
     cursor_visible: bool | None = None
     ansi: str | None = None
-    cols: int | None = None
-    rows: int | None = None
+    cols: Cells | None = None
+    rows: Cells | None = None
 
 
 class Input(Struct, frozen=True, tag="input", tag_field="kind", omit_defaults=True):
@@ -99,7 +101,7 @@ def read_records(lines: Iterable[bytes], name: str) -> Iterator[Record]:
             record = msgspec.structs.replace(record, ansi=ansi)
         yield record
     if header is None:
-        raise UsageError(f"{name}: an empty file is no recording")
+        raise UsageError(f"{name}: there is no header line; an empty file is no recording")
 
 
 def _read(line: bytes, where: str) -> Record | None:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Final, assert_never
 
+from interlock.monitor.arbitration_claims import SourceReading
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
-from interlock.monitor.recording import Frame, Header, Input, Record, snapshot_of
+from interlock.monitor.recording import Frame, Header, Input, Record, Status, snapshot_of
+from interlock.monitor.sources.hooks import read_hook
+from interlock.monitor.sources.shim_lines import Began, Ended, ShimNews, read_shim_line
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
 from interlock.screen.selection import ScreenReader
+from interlock.vocabulary.evidence import EvidenceSource
+
+SHIM: Final = "shim"
+HOOK: Final = "hook"
 
 
 class StreamStateReducer:
@@ -24,6 +32,9 @@ class StreamStateReducer:
         if isinstance(record, Input) and record.submit:
             self._fire_until(record.t)
             self._between.append(self._session.on_submit(record.t, record.prompt))
+        if isinstance(record, Status):
+            self._fire_until(record.t)
+            self._between += self._hear(record)
         if not isinstance(record, Frame):
             return None
         self._fire_until(record.t)
@@ -34,6 +45,24 @@ class StreamStateReducer:
             events=(*(event for past in earlier for event in past.events), *verdict.events),
             outputs=(*(output for past in earlier for output in past.outputs), *verdict.outputs),
         )
+
+    def _hear(self, record: Status) -> list[Verdict]:
+        if record.source == SHIM:
+            return self._hear_shim(read_shim_line(bytes(record.data), at_seconds=record.t), record.t)
+        if record.source == HOOK:
+            return [self._session.on_claims(read_hook(bytes(record.data), at_seconds=record.t).claims, record.t)]
+        return []
+
+    def _hear_shim(self, news: ShimNews, t: float) -> list[Verdict]:
+        match news:
+            case Began():
+                return [self._session.on_channel(EvidenceSource.NATIVE_STATUS, t, is_open=True)]
+            case Ended(code, signal):
+                return [self._session.on_exit(t, code, signal)]
+            case SourceReading(claims):
+                return [self._session.on_claims(claims, t)]
+            case _:
+                assert_never(news)
 
     def _fire_until(self, now: float) -> None:
         while (deadline := self._session.deadline) is not None and deadline <= now:

@@ -57,9 +57,10 @@ class Steady:
     due: float | None = None
 
 
-def submit(state: Steady, now: float) -> Steady:
-    """A prompt was submitted."""
-    return Steady(BusinessState.WORKING, OpenTurn(TurnSource.SUBMITTED, now))
+def submit(now: float, pace: Pace) -> Steady:
+    """A prompt was submitted. Whatever was believed before, work is due; if nothing comes, look after the grace."""
+    turn = OpenTurn(TurnSource.SUBMITTED, now)
+    return Steady(BusinessState.WORKING, turn, due=now + pace.submit_grace_seconds)
 
 
 def close_turn(state: Steady) -> Steady:

@@ -11,23 +11,38 @@ Laws:
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
-from interlock.monitor import completion, readiness, steady
-from interlock.monitor.axes import ATTENTION_OF_BLOCK
+from msgspec import structs
+
+from interlock.monitor import arbitration, completion, readiness, stall, steady
+from interlock.monitor.arbitration_claims import Claim
+from interlock.monitor.arbitration_state import (
+    Arbitration,
+    ArbitrationInput,
+    ChannelClosed,
+    ChannelOpened,
+    ProcessExited,
+    ProcessSpawned,
+    StandingChanged,
+    TurnSubmitted,
+)
 from interlock.monitor.evidence import Submit
 from interlock.monitor.observation import Arrival, ShadowObservation, SurfaceGone, TimerFired
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
-from interlock.monitor.results import Output
-from interlock.screen.assessment import BlockKind, BusinessState, InputMode, SurfaceAssessment, TurnEnd
+from interlock.monitor.results import BlockedResult, FailedResult, Output, Phase
+from interlock.monitor.sources.surface import claim_of_screen, claim_of_title
+from interlock.monitor.standing import Standing
+from interlock.screen.assessment import BusinessState, InputMode, SurfaceAssessment, TurnEnd
 from interlock.screen.engine import ScreenReading
 from interlock.screen.projection import DialogProjection
 from interlock.screen.selection import ScreenReader
 from interlock.screen.snapshot import Snapshot
 from interlock.vocabulary.audit import Anomaly
+from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import TurnId
 from interlock.vocabulary.states import Activity, Attention
 
@@ -45,24 +60,34 @@ class TrackerEvent(StrEnum):
     GONE = "gone"
 
 
+Said: TypeAlias = Output | StandingChanged
+_CAPTURES: Final = (EvidenceSource.SCREEN, EvidenceSource.PANE_TITLE)
 _ENDS_TURN: Final = (TrackerEvent.COMPLETED, TrackerEvent.INTERRUPTED, TrackerEvent.FAILED, TrackerEvent.GONE)
 _ANOMALIES: Final = {"stalled_recovered": TrackerEvent.RECOVERED}
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is known at one moment. `surface` is what the last snapshot alone said; `outputs` are the kernels' words."""
+    """What is known at one moment. `surface` is what the last snapshot alone said, `business_state` what is believed of
+    the screen, `standing` what all sources together say; `outputs` are the words of kernels and arbitration."""
 
     at_seconds: float
     business_state: BusinessState
     surface: SurfaceAssessment
-    activity: Activity
-    attention: Attention
+    standing: Standing
     draft: str | None
     turn: steady.OpenTurn | None
     last_turn: TrackerEvent | None
     events: tuple[TrackerEvent, ...] = ()
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[Said, ...] = ()
+
+    @property
+    def activity(self) -> Activity:
+        return self.standing.activity
+
+    @property
+    def attention(self) -> Attention:
+        return self.standing.attention
 
     @property
     def rule(self) -> str:
@@ -82,11 +107,11 @@ class TuiTrackerSession:
         self._prompt: str | None = None
         self._reading: ScreenReading | None = None
         self._last_turn: TrackerEvent | None = None
-        self._outputs: list[Output] = []
+        self._outputs: list[Said] = []
         self._is_polled = True
         self._is_blank = False
-        self._was_known = False
-        self._is_gone = False
+        self._ladder = Arbitration(policy)
+        self._is_running = False
 
     @property
     def deadline(self) -> float | None:
@@ -94,16 +119,21 @@ class TuiTrackerSession:
         if self._reading is None:
             return None
         kernel = self._ready.deadline if self._turn is None else self._turn.deadline
+        due = self._steady.due
         if self._is_polled:
-            return None if self._turn is not None and self._turn.window is not None else kernel
-        return min((at for at in (kernel, self._steady.due) if at is not None), default=None)
+            # What only another look can confirm has no deadline.
+            kernel, due = None if self._turn is not None and self._turn.window is not None else kernel, None
+        return min((at for at in (kernel, due, self._ladder.deadline) if at is not None), default=None)
 
     def on_submit(self, now: float, prompt: str | None = None) -> Verdict:
         """A prompt was submitted. Where nobody tells which, it is the draft that stood in the composer."""
         reading = self._reading
         self._prompt = (reading.draft if reading else None) if prompt is None else prompt
-        self._steady = steady.submit(self._steady, now)
+        self._steady = steady.submit(now, self._reader.profile.pace)
+        if self._ready.clock is not None and self._ready.clock.stalled_at is not None:
+            self._outputs.append(stall.abandoned(Phase.READINESS, self._ready.clock, now))
         self._begin(self._prompt or None, now)
+        self._arbitrate(TurnSubmitted(), now)
         return self._verdict(now)
 
     def on_snapshot(self, snapshot: Snapshot, now: float, arrival: Arrival = Arrival.POLLED) -> Verdict:
@@ -111,22 +141,50 @@ class TuiTrackerSession:
         baseline = self._turn.turn.baseline if self._turn and self._turn.turn else None
         reading = self._reader.parse_snapshot(snapshot, baseline)
         self._reading = reading
-        self._is_gone = False
         self._is_polled = arrival is Arrival.POLLED
         if snapshot.is_dead:
             return self.on_exit(now)
+        if not self._is_running:
+            self._is_running = True
+            self._ready = readiness.ReadinessState(self._policy)
+            self._arbitrate(ProcessSpawned(), now)
+        if arrival is not Arrival.PUSHED:
+            for rung in _CAPTURES:
+                self._arbitrate(ChannelClosed(rung) if self._is_polled else ChannelOpened(rung), now)
         self._is_blank = snapshot.is_blank
         self._see(reading, arrival, now)
+        self._arbitrate(claim_of_title(snapshot.title, self._reader.profile.titles, at_seconds=now), now)
         return self._verdict(now)
 
     def _see(self, reading: ScreenReading, arrival: Arrival, now: float) -> None:
         surface, key, pace = reading.assessment, reading.projection.key, self._reader.profile.pace
         self._steady = steady.see(self._steady, surface, key, now, pace, self._policy, is_blank=self._is_blank)
-        if self._steady.turn is None:
+        seen = ShadowObservation(self._believed(reading), reading.projection, arrival)
+        if self._steady.turn is None and self._turn is not None:
+            _, said = completion.step(self._confirmed(self._turn, seen, now), seen, now)
+            self._hand_over(said)
             self._turn = None
-        elif self._turn is None:
+        elif self._steady.turn is not None and self._turn is None:
+            _, said = readiness.step(self._ready, seen, now)
+            self._hand_over(said)
+            self._prompt = None  # nobody told it; the one before is another turn's
             self._begin(None, now)
-        self._judge(ShadowObservation(self._believed(reading), reading.projection, arrival), now)
+        self._judge(seen, now)
+        status = self._ready.status if self._turn is None else self._turn.status
+        believed = self._steady.believed
+        claim = claim_of_screen(surface, at_seconds=now, verdict=believed, is_stalled=status == "stalled")
+        self._arbitrate(claim, now)
+
+    def on_claims(self, claims: Iterable[Claim], now: float) -> Verdict:
+        """Another source spoke: a hook, a status file, a record of the status protocol. The ladder ranks it."""
+        for claim in claims:
+            self._arbitrate(claim, now)
+        return self._verdict(now)
+
+    def on_channel(self, rung: EvidenceSource, now: float, *, is_open: bool) -> Verdict:
+        """The channel of another source was opened or closed."""
+        self._arbitrate(ChannelOpened(rung) if is_open else ChannelClosed(rung), now)
+        return self._verdict(now)
 
     def on_exit(self, now: float, exit_code: int | None = None, signal: int | None = None) -> Verdict:
         """The process behind the terminal is proven to have ended."""
@@ -137,7 +195,8 @@ class TuiTrackerSession:
             self._turn, said = completion.step(self._turn, gone, now)
         self._outputs += said
         self._steady = steady.Steady()
-        self._is_gone = True
+        self._is_running = False
+        self._arbitrate(ProcessExited(exit_code, signal, where="pane"), now)
         return self._verdict(now)
 
     def on_channel_down(self, now: float) -> Verdict:
@@ -145,19 +204,30 @@ class TuiTrackerSession:
         self._steady = steady.Steady(turn=self._steady.turn)
         self._reading = None
         self._is_polled = True  # what comes next says nothing about the time in between
+        for rung in _CAPTURES:
+            self._arbitrate(ChannelClosed(rung), now)
         return self._verdict(now)
 
     def on_timer(self, now: float) -> Verdict:
         """The deadline came. Where changes are pushed, the screen is still the one that was seen last."""
+        self._arbitrate(TimerFired(), now)
         if self._reading is not None and not self._is_polled:
             self._see(self._reading, Arrival.PUSHED, now)
             return self._verdict(now)
         if self._turn is None:
             self._ready, said = readiness.step(self._ready, TimerFired(), now)
+        elif self._turn.window is not None:
+            said = ()  # only another look can confirm it
         else:
             self._turn, said = completion.step(self._turn, TimerFired(), now)
         self._outputs += said
+        if self._turn is not None and self._turn.observation is not None and _has_ended(said):
+            self._close(self._turn.observation, now)
         return self._verdict(now)
+
+    def _hand_over(self, said: tuple[Output, ...]) -> None:
+        """One kernel leaves the surface to the other, which says itself what it sees; what is over is said here."""
+        self._outputs += (output for output in said if not isinstance(output, BlockedResult | FailedResult))
 
     def _begin(self, prompt: str | None, now: float) -> None:
         self._turns += 1
@@ -168,6 +238,7 @@ class TuiTrackerSession:
         turn = Submit(TurnId(f"tracked-{self._turns}"), baseline, prompt)
         self._turn, said = completion.step(state, turn, now)
         self._outputs += said
+        self._ready = readiness.ReadinessState(self._policy)
 
     def _believed(self, reading: ScreenReading) -> SurfaceAssessment:
         """What the kernels are given: an idle that is not believed yet says nothing about what typed text would do."""
@@ -182,40 +253,49 @@ class TuiTrackerSession:
             self._ready, said = readiness.step(self._ready, seen, now)
             self._outputs += said
             return
-        self._turn, said = completion.step(self._turn, seen, self._time_of(self._turn, seen, now))
+        self._turn, said = completion.step(self._confirmed(self._turn, seen, now), seen, now)
         self._outputs += said
-        has_ended = any(_event_of(output) in _ENDS_TURN for output in said)
-        if has_ended or self._never_began(self._turn):
-            self._turn = None
-            self._steady = steady.close_turn(self._steady)
-            self._ready, said = readiness.step(readiness.ReadinessState(self._policy), seen, now)
-            self._outputs += said
+        if _has_ended(said) or self._never_began(self._turn):
+            self._close(seen, now)
 
-    def _time_of(self, turn: completion.CompletionState, seen: ShadowObservation, now: float) -> float:
-        """What does not confirm a window of which we saw only the ends counts as if it came right before its end."""
+    def _close(self, seen: ShadowObservation, now: float) -> None:
+        self._turn = None
+        self._steady = steady.close_turn(self._steady)
+        self._ready, said = readiness.step(self._ready, seen, now)
+        self._outputs += said
+
+    def _confirmed(
+        self, turn: completion.CompletionState, seen: ShadowObservation, now: float
+    ) -> completion.CompletionState:
+        """The turn, without a window that is over, unless what is seen then confirms it.
+
+        Also where changes are pushed: a capture comes a little later than what it shows.
+        """
         window = turn.window
-        if window is None or seen.arrival is Arrival.PUSHED or now < window.deadline:
-            return now
+        if window is None or now < window.deadline:
+            return turn
         confirms = seen.assessment.submit_ready and window.signature.projection_key == seen.projection.key
-        return now if confirms else math.nextafter(window.deadline, -math.inf)
+        return turn if confirms else structs.replace(turn, window=None)
 
     def _never_began(self, turn: completion.CompletionState) -> bool:
         is_idle = self._steady.believed is BusinessState.IDLE
         return is_idle and turn.status is completion.CompletionStatus.WAITING and not turn.evidence.has_activity
 
+    def _arbitrate(self, input: ArbitrationInput, now: float) -> None:
+        self._ladder, said = arbitration.step(self._ladder, input, now)
+        self._outputs += said
+
     def _verdict(self, now: float) -> Verdict:
         outputs, self._outputs = tuple(self._outputs), []
         events = tuple(event for output in outputs if (event := _event_of(output)) is not None)
-        self._last_turn = next((event for event in reversed(events) if event in _ENDS_TURN), self._last_turn)
+        self._last_turn = next(filter(None, map(_end_of, reversed(outputs))), self._last_turn)
         reading = self._reading
         surface = SurfaceAssessment() if reading is None else reading.assessment
-        activity, attention = self._axes(surface)
         return Verdict(
             at_seconds=now,
             business_state=self._steady.believed,
             surface=surface,
-            activity=activity,
-            attention=attention,
+            standing=self._ladder.standing,
             draft=None if reading is None else reading.draft,
             turn=self._steady.turn,
             last_turn=self._last_turn,
@@ -223,31 +303,21 @@ class TuiTrackerSession:
             outputs=outputs,
         )
 
-    def _axes(self, surface: SurfaceAssessment) -> tuple[Activity, Attention]:
-        believed = self._steady.believed
-        self._was_known = self._was_known or believed is not BusinessState.UNKNOWN
-        if self._is_gone or surface.is_gone:
-            return Activity.GONE, Attention.NONE
-        if believed is BusinessState.AWAITING_OPERATOR:
-            activity = Activity.QUIET if self._steady.turn is None else Activity.WORKING
-            return activity, ATTENTION_OF_BLOCK[surface.block.kind if surface.block else BlockKind.OTHER]
-        if believed is BusinessState.UNKNOWN:
-            return self._unknown_activity(), Attention.NONE
-        if believed is BusinessState.WORKING:
-            return Activity.WORKING, Attention.NONE
-        return Activity.SETTLING if surface.ui_context == "background_task" else Activity.QUIET, Attention.NONE
-
-    def _unknown_activity(self) -> Activity:
-        status = self._ready.status if self._turn is None else self._turn.status
-        if status == "stalled":
-            return Activity.STALLED
-        return Activity.UNKNOWN if self._was_known else Activity.STARTING
-
 
 _NOTHING: Final = DialogProjection("", "", "", "", "", "", ())
 
 
-def _event_of(output: Output) -> TrackerEvent | None:
+def _has_ended(said: Iterable[Output]) -> bool:
+    return any(_end_of(output) is not None for output in said)
+
+
+def _end_of(output: Said) -> TrackerEvent | None:
+    """How this ends a turn; None where it does not, or where there was none to end."""
+    event = _event_of(output) if getattr(output, "phase", None) is Phase.COMPLETION else None
+    return event if event in _ENDS_TURN else None
+
+
+def _event_of(output: Said) -> TrackerEvent | None:
     if isinstance(output, Anomaly):
         return _ANOMALIES.get(output.kind)
     kind = getattr(output, "kind", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -25,6 +26,7 @@ from interlock.screen.regions import Located
 from interlock.screen.snapshot import Snapshot
 
 _MAX_EXCERPT: Final = 2048
+_PADDING: Final = re.compile(r" {3,}|[─╌▔═━]{4,}")
 _DEAD: Final = SurfaceEvidence("pane.dead")
 _BLANK: Final = SurfaceEvidence("screen.blank")
 _SILENT: Final = SurfaceEvidence("no_rule")
@@ -130,7 +132,9 @@ def _excerpt(scene: Scene, rule: Rule, profile: Profile) -> str:
     if spec is not None:
         texts = [unselected(spec, text) for text in texts]
     text = normalize_projection_text("\n".join(text.strip() for text in texts if text.strip()), profile.volatile)
-    return text if len(text) <= _MAX_EXCERPT else text[-_MAX_EXCERPT:]
+    text = _PADDING.sub("  ", text)
+    half = _MAX_EXCERPT // 2
+    return text if len(text) <= _MAX_EXCERPT else f"{text[: half - 1]}…{text[-half:]}"
 
 
 def _project(scene: Scene, profile: Profile) -> DialogProjection:

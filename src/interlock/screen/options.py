@@ -53,4 +53,5 @@ def _option(spec: OptionsSpec, row: Row, found: re.Match[str], offset: int) -> O
     column = offset + found.start("text")
     is_marked = bool((groups.get("selected") or "").strip())
     is_styled = spec.selected is not None and spec.selected.fits(row.style_at(column))
-    return Option(found["text"].strip(), is_marked or is_styled, groups.get("key"))
+    text = spec.strip.sub("", found["text"]) if spec.strip else found["text"]
+    return Option(text.strip(), is_marked or is_styled, groups.get("key"))

@@ -52,13 +52,15 @@ class Ending:
 class OptionsSpec:
     """How options of a dialog look. `pattern` has the group `text`, and may have `selected` and `key`.
 
-    With `separator` one row holds several. `continued` matches a row that goes on with the option above it.
+    With `separator` one row holds several. `continued` matches a row that goes on with the option above it. What matches
+    `strip` is cut out of the text, such as the brackets around the key in `(Y)es`.
     """
 
     pattern: re.Pattern[str]
     separator: re.Pattern[str] | None = None
     continued: re.Pattern[str] | None = None
     selected: StyleSpec | None = None
+    strip: re.Pattern[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,14 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True)
+class TitleMarks:
+    """What a title begins with while a turn runs, and while a person is asked. None where it does not tell."""
+
+    working: re.Pattern[str] | None = None
+    asking: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """`detect`: where all conditions of one of these hold, a pane shows this CLI."""
 
@@ -119,6 +129,7 @@ class Profile:
     volatile: tuple[re.Pattern[str], ...] = ()
     chrome: tuple[re.Pattern[str], ...] = ()
     pace: Pace = Pace()
+    titles: TitleMarks = TitleMarks()
     executables: tuple[str, ...] = ()
     version_pattern: re.Pattern[str] | None = None
     detect: tuple[tuple[Condition, ...], ...] = ()

@@ -29,6 +29,7 @@ from interlock.screen.profile import (
     Profile,
     Proof,
     Rule,
+    TitleMarks,
     Versions,
 )
 from interlock.screen.regions import SCREEN, RegionSpec
@@ -109,6 +110,7 @@ class OptionsTable(_Table, frozen=True):
     separator: str | None = None
     continued: str | None = None
     selected: StyleTable | None = None
+    strip: str | None = None
 
 
 class ComposerTable(_Table, frozen=True):
@@ -132,6 +134,11 @@ class VersionsTable(_Table, frozen=True):
     before: str | None = None
 
 
+class TitlesTable(_Table, frozen=True):
+    working: str | None = None
+    asking: str | None = None
+
+
 class DetectTable(_Table, frozen=True):
     when: tuple[ConditionTable, ...]
 
@@ -148,6 +155,7 @@ class ProfileTable(_Table, frozen=True):
     prompts: ConditionTable | None = None
     composer: ComposerTable | None = None
     pace: PaceTable = PaceTable()
+    titles: TitlesTable = TitlesTable()
     region: tuple[RegionTable, ...] = ()
     options: dict[str, OptionsTable] = {}
     rule: tuple[RuleTable, ...] = ()
@@ -155,22 +163,27 @@ class ProfileTable(_Table, frozen=True):
     detect: tuple[DetectTable, ...] = ()
 
 
-_VERSION: Final = re.compile(r"\d+(?:\.\d+)*")
+_VERSION: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})*")
+_HEADER: Final = re.compile(r"\s*\[\[?\s*([\w.-]+)\s*\]\]?\s*(?:#.*)?$")
+_STEP: Final = re.compile(r"\.([\w-]+)(?:\[(\d+|\.\.\.)\])?")
 
 
 def read_profile(text: str, name: str) -> Profile:
     """Read a profile from its TOML. `name` stands for the file in the message of the UsageError of a broken one."""
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{name}: not TOML: {error}") from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
+        line = re.search(r"at line (\d+)", str(error))
+        raise UsageError(f"{name}:{line[1] if line else text.count(chr(10)) + 1}: not TOML: {error}") from error
     try:
         return _compiled(msgspec.convert(tables, ProfileTable))
     except msgspec.ValidationError as error:
         reason, _, path = str(error).partition(" - at `$")
-        raise UsageError(f"{name}{_line_of(text, path.rstrip('`'))}: {reason}") from error
+        unknown = re.search(r"unknown field `([\w-]+)`", reason)
+        path = path.rstrip("`") + (f".{unknown[1]}" if unknown else "")
+        raise UsageError(f"{name}:{_line_of(text, path)}: {reason}") from error
     except _Broken as error:
-        raise UsageError(f"{name}{_line_of(text, error.path)}: {error.reason}") from error
+        raise UsageError(f"{name}:{_line_of(text, error.path)}: {error.reason}") from error
 
 
 class _Broken(Exception):
@@ -199,7 +212,7 @@ def _compiled(file: ProfileTable) -> Profile:
         regions=regions,
         rules=tuple(make.rule(table, f".rule[{number}]") for number, table in enumerate(file.rule)),
         endings=tuple(
-            Ending(table.id, table.end, make.conditions(table.when, f".ending[{number}]"))
+            Ending(table.id, table.end, make.conditions(table.when, f".ending[{number}].when"))
             for number, table in enumerate(file.ending)
         ),
         options={name: _options(table, f".options.{name}") for name, table in file.options.items()},
@@ -208,9 +221,12 @@ def _compiled(file: ProfileTable) -> Profile:
         volatile=_patterns(file.volatile, ".volatile"),
         chrome=_patterns(file.chrome, ".chrome"),
         pace=Pace(**{name: getattr(file.pace, name) for name in PaceTable.__struct_fields__}),
+        titles=TitleMarks(_maybe(file.titles.working, ".titles"), _maybe(file.titles.asking, ".titles")),
         executables=file.executables,
         version_pattern=_pattern(file.version_pattern, ".version_pattern"),
-        detect=tuple(make.conditions(table.when, f".detect[{number}]") for number, table in enumerate(file.detect)),
+        detect=tuple(
+            make.conditions(table.when, f".detect[{number}].when") for number, table in enumerate(file.detect)
+        ),
     )
 
 
@@ -227,11 +243,9 @@ class _Compiler:
             raise _Broken(path, f"there are no options named {table.options!r}; add [options.{table.options}]")
         if (table.state is BusinessState.AWAITING_OPERATOR) is not (table.kind is not None):
             raise _Broken(path, f"rule {table.id!r}: `kind` belongs to the state awaiting_operator, and to no other")
-        if not table.when:
-            raise _Broken(path, f"rule {table.id!r} holds on every screen; give it a condition")
         return Rule(
             id=table.id,
-            when=self.conditions(table.when, path),
+            when=self.conditions(table.when, f"{path}.when"),
             state=table.state,
             input=table.input,
             context=table.context,
@@ -242,7 +256,9 @@ class _Compiler:
             options=table.options,
         )
 
-    def conditions(self, tables: Iterable[ConditionTable], path: str) -> tuple[Condition, ...]:
+    def conditions(self, tables: Sequence[ConditionTable], path: str) -> tuple[Condition, ...]:
+        if not tables:
+            raise _Broken(path, "`when` is empty and would hold on every screen; give it a condition")
         return tuple(self._condition(table, path) for table in tables)
 
     def composer(self, table: ComposerTable, path: str) -> ComposerSpec:
@@ -336,7 +352,11 @@ def _options(table: OptionsTable, path: str) -> OptionsSpec:
         if asked is not None and "text" not in asked.groupindex:
             raise _Broken(path, "the pattern of options needs the group (?P<text>...)")
     return OptionsSpec(
-        pattern, _maybe(table.separator, path), continued, _style(table.selected) if table.selected else None
+        pattern=pattern,
+        separator=_maybe(table.separator, path),
+        continued=continued,
+        selected=_style(table.selected) if table.selected else None,
+        strip=_maybe(table.strip, path),
     )
 
 
@@ -367,21 +387,22 @@ def _maybe(text: str | None, path: str) -> re.Pattern[str] | None:
 def _pattern(text: str, path: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise _Broken(path, f"{text!r} is no regular expression: {error}") from error
 
 
-def _line_of(text: str, path: str) -> str:
-    """The line of the table or key that a path such as `.rule[2].state` leads to; "" where it cannot be told."""
-    found = re.match(r"\.?(\w+)(?:\[(\d+|\.\.\.)\]|\.(\w+))?", path)
-    if found is None:
-        return ""
-    name, number, key = found.groups()
-    of_key = rf"(?:\.{key})?\s*\]" if key else r"\b"
-    wanted = (rf"\s*\[\[\s*{name}\s*\]\]", rf"\s*\[\s*{name}{of_key}", rf"\s*{name}\s*=")
-    for pattern in wanted:
-        lines = [at for at, line in enumerate(text.split("\n"), 1) if re.match(pattern, line)]
-        index = int(number) if number and number.isdigit() else 0
-        if index < len(lines):
-            return f":{lines[index]}"
-    return ""
+def _line_of(text: str, path: str) -> int:
+    """The line of the table or key that a path such as `.rule[2].state` leads to, or of what is nearest to it."""
+    lines = text.split("\n")
+    headers = [(number, found[1]) for number, line in enumerate(lines) if (found := _HEADER.match(line))]
+    at, dotted = 0, ""
+    for name, index in _STEP.findall(path):
+        dotted = f"{dotted}.{name}".lstrip(".")
+        tables = [number for number, title in headers if f"{title}.".startswith(f"{dotted}.")]
+        if tables:
+            at = tables[int(index) if index.isdecimal() and int(index) < len(tables) else 0]
+            continue
+        end = next((number for number, _ in headers if number > at), len(lines))
+        key = re.compile(rf"(?:^|[\s{{,]){name}\s*=")
+        at = next((number for number in range(at, end) if key.search(lines[number])), at)
+    return at + 1

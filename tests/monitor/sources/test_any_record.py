@@ -8,6 +8,7 @@ import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from interlock.agents.profiles import builtin_profiles
 from interlock.monitor.arbitration import step
 from interlock.monitor.arbitration_claims import EXCERPT_MAX, SourceReading
 from interlock.monitor.arbitration_state import Arbitration
@@ -15,6 +16,7 @@ from interlock.monitor.sources.claude_status import FileRead, read_claude_status
 from interlock.monitor.sources.hooks import read_hook, read_notify
 from interlock.monitor.sources.status_protocol import StatusFields, read_status
 from interlock.monitor.sources.surface import claim_of_title
+from interlock.screen.profile import TitleMarks
 from interlock.testing.strategies import JSON
 from interlock.vocabulary.codec import encode_event
 from interlock.vocabulary.events import new_event
@@ -33,6 +35,8 @@ SHAPED = st.fixed_dictionaries(
     {"hook_event_name": HOOKS | JSON},
     optional=dict.fromkeys(("background_tasks", "tool_name", "tool_input", "agent_id", "error", "source"), JSON),
 )
+
+MARKS = {profile.cli: profile.titles for profile in builtin_profiles()}
 
 
 def check(reading: SourceReading) -> None:
@@ -81,4 +85,4 @@ def test_no_record_breaks_the_reader_of_the_status_protocol(record: StatusFields
 
 @given(TEXTS, st.sampled_from(["claude", "codex", "gemini", "qwen", "vibe", "other"]))
 def test_no_title_breaks_the_reader_of_titles_or_makes_an_agent_quiet(title: str, cli: str) -> None:
-    assert claim_of_title(title, cli=cli, at_seconds=1).activity in (None, Activity.WORKING)
+    assert claim_of_title(title, MARKS.get(cli, TitleMarks()), at_seconds=1).activity in (None, Activity.WORKING)

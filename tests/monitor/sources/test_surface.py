@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from interlock.agents.profiles import builtin_profiles
 from interlock.monitor.axes import ATTENTION_OF_BLOCK
 from interlock.monitor.sources.surface import claim_of_screen, claim_of_title
 from interlock.screen.assessment import (
@@ -22,11 +23,14 @@ from interlock.screen.assessment import (
     SurfaceEvidence,
     TurnEnd,
 )
+from interlock.screen.profile import TitleMarks
 from interlock.vocabulary.states import Activity, Attention
 
 RECORDINGS: Final = Path(__file__).parents[2] / "recordings" / "tui"
 # A label is older than this on both sides before a title must agree with it: screens lag, and some are ahead.
 SETTLED_SECONDS: Final = 3.0
+
+MARKS = {profile.cli: profile.titles for profile in builtin_profiles()}
 
 
 def surface(
@@ -115,14 +119,15 @@ def test_a_stalled_surface_is_claimed_as_such() -> None:
         ("codex", "project", (None, None)),
         ("gemini", "◇  Ready (project)", (None, None)),
         ("gemini", "✦  Working… (project)", ("working", "none")),
-        ("gemini", "✋  Action Required (project)", (None, "question")),
+        # It says so of a tool that is only silent, too; there the screen tells.
+        ("gemini", "✋  Action Required (project)", (None, None)),
         ("vibe", "? Vibe", (None, "question")),
         ("aider", "⠼ project", (None, None)),
         ("codex", "", (None, None)),
     ],
 )
 def test_what_a_title_claims(cli: str, title: str, expected: tuple[str | None, str | None]) -> None:
-    claim = claim_of_title(title, cli=cli, at_seconds=1)
+    claim = claim_of_title(title, MARKS.get(cli, TitleMarks()), at_seconds=1)
     assert (claim.activity, claim.attention) == expected
 
 
@@ -143,7 +148,7 @@ def test_a_title_of_the_recordings_claims_only_what_was_true(cli: str) -> None:
     claimed = 0
     for path in sorted((RECORDINGS / cli).glob("*.ndjson.gz")):
         for title, state in settled_titles(path):
-            claim = claim_of_title(title, cli=cli, at_seconds=1)
+            claim = claim_of_title(title, MARKS.get(cli, TitleMarks()), at_seconds=1)
             if state in ("idle", "working", "blocked") and (claim.is_dialog or claim.activity is not None):
                 claimed += 1
                 assert state == ("blocked" if claim.is_dialog else "working"), f"{path.name}: {title!r} while {state}"

@@ -160,6 +160,13 @@ def test_a_draft_of_several_rows_is_kept_and_the_placeholder_is_known_by_its_wor
     assert _read(_composer("Ask anything of him")).draft == "Ask anything of him"
 
 
+def test_what_nobody_typed_is_told_by_its_colours() -> None:
+    ghost = "\x1b[38;2;128;128;128m\x1b[48;2;30;30;30mSay something new\x1b[0m"
+    assert _read(_composer(ghost)).draft == ""
+    sidebar = "\x1b[48;2;30;30;30mtyped\x1b[0m\x1b[48;2;20;20;20m     a list to the right\x1b[0m"
+    assert _read(_composer(sidebar)).draft == "typed"
+
+
 def test_neither_a_calm_screen_nor_a_hung_one_changes_behind_its_mask() -> None:
     for name, start, end in (("hang", 16.0, 29.0), ("d_ask", 25.0, 32.0), ("full", 26.5, 27.7)):
         assert len({read("opencode", one).projection.key for one in snapshots("opencode", name, start, end)}) == 1, name
@@ -205,6 +212,8 @@ def test_dialogs_take_the_place_of_the_composer() -> None:
     approval = _read([*ANSWER, *PERMISSION, ""], cursor=None).assessment
     assert (_kind(approval), options_of(approval)) == (BlockKind.APPROVAL, ALLOW)
     question = _read([*ANSWER, *QUESTION, ""], cursor=None).assessment
+    assert question.operator_excerpt is not None
+    assert "I did." not in question.operator_excerpt
     assert (_kind(question), options_of(question)) == (BlockKind.QUESTION, ["Red", "Blue"])
 
 
@@ -243,13 +252,31 @@ def test_a_menu_over_the_composer_is_never_idle() -> None:
         "",
     ]
     assert _state(low, cursor="Search") is UNKNOWN
+    inside = [
+        "     Hello",
+        "  ┃     Commands            esc",
+        "  ┃  Ask",
+        "  ┃     Search",
+        "  ┃  Buil",
+        "  ╹▀▀▀",
+        CWD,
+        "",
+    ]
+    assert _state(inside, cursor="Search") is UNKNOWN
     assert _state([*low[:5], "  ╹▀▀▀    Two           ▀▀▀", CWD, ""], cursor="Search") is ASKED
     assert _state(["  ┃", "     Commands           esc", "     Search", CWD], cursor="Search") is ASKED
 
 
 def test_a_composer_without_the_cursor_is_not_ready() -> None:
-    assert _state([*ANSWER, *_composer()], cursor=None) is UNKNOWN
-    assert _state([*ANSWER, *_composer()], cursor="I did.") is UNKNOWN
+    unended = [*ANSWER[:6], "     ▣  Build · Stub Model"]
+    for rows in ([*ANSWER, *_composer()], [*unended, *_composer()], [*ANSWER[:6], *_composer("/models")]):
+        assert _state(rows, cursor=None) is UNKNOWN
+        assert _state(rows, cursor="I did.") is UNKNOWN
+    assert _state([*ANSWER[:4], *_composer()], cursor=None) is UNKNOWN
+
+
+def test_work_is_told_also_where_the_cursor_is_elsewhere() -> None:
+    assert _state([*ANSWER, *_composer(status=BUSY)], cursor=None) is WORKING
 
 
 def test_a_prompt_without_an_answer_is_a_weak_proof_of_idle() -> None:

@@ -198,6 +198,63 @@ def test_a_dialog_with_no_box_that_is_known_blocks_by_its_keys() -> None:
     assert (surface.business_state, rule_of(surface)) == (ASKED, "screen.keys")
 
 
+def test_boxes_and_screens_that_ask_to_sign_in_have_their_kind() -> None:
+    box = _box("docs", "This connector requires authentication", "", "Enter select  Esc back")
+    setup = [
+        "Welcome to Mistral Vibe - Let's get you started!",
+        "",
+        "  Launch browser",
+        *[""] * 8,
+        "Enter select  Esc exit",
+        *[""] * 8,
+        ".",
+    ]
+    for made in (_screen(["  text"], box), screen(setup, title="Vibe")):
+        surface = read("vibe", made).assessment
+        assert surface.block is not None
+        assert surface.block.kind is BlockKind.AUTH
+
+
+def test_words_of_the_full_screens_in_prose_do_not_block() -> None:
+    words = [
+        "│ 1. Trust folder    2. Don't trust │",
+        "▁" * 20,
+        "Welcome to Mistral Vibe: API key",
+        "Enter select  Esc exit",
+        "╭─ Settings ─╮",
+    ]
+    assert read("vibe", _screen(words, _composer())).assessment.business_state is IDLE
+    assert read("vibe", screen(["▁" * 20, "no bar"], title="Vibe")).assessment.business_state is UNKNOWN
+    assert read("vibe", screen([*words[:1], "no bar"], title="Vibe")).assessment.business_state is UNKNOWN
+    assert read("vibe", screen([words[2], "no bar"], title="Vibe")).assessment.business_state is UNKNOWN
+
+
+def test_a_frame_to_the_right_that_takes_no_keys_leaves_the_composer_alone() -> None:
+    todos = ["╭ Todos · 1/2 done ─╮", *["│ ◻ write it        │"] * 21, "│      esc to close │", "╰───────────────────╯"]
+    behind = _screen(["  text"], _composer(width=40), width=40)
+    rows = [f"{row.text:40}"[:40] + part for row, part in zip(behind.rows, todos, strict=True)]
+    assert read("vibe", screen(rows, title="Vibe")).assessment.business_state is IDLE
+    keys = read("vibe", _screen(["╭─ quoted ─╮", "│ Enter edit  Esc close │"], _composer()))
+    assert keys.assessment.business_state is IDLE
+    boxed = read("vibe", _screen(["  ╭─ quoted ─╮"], _composer("a │ b")))
+    assert boxed.assessment.business_state is IDLE
+
+
+def test_settings_that_hide_all_block_also_without_keys_that_are_known() -> None:
+    rows = ["╭─ Settings ──────╮", *["│ theme      dark │"] * 9, "╰─────────────────╯", "x"]
+    assert rule_of(read("vibe", screen(rows, title="Vibe")).assessment) == "drawer.settings"
+
+
+def test_a_title_of_work_without_a_composer_says_nothing() -> None:
+    assert read("vibe", screen(["$ ls", "a  b"], title=">> Vibe")).assessment.business_state is UNKNOWN
+
+
+def test_a_queued_message_under_its_rule_is_no_composer() -> None:
+    queued = ["» Queued", "─" * 60, "> later", "─" * 60]
+    reading = read("vibe", _screen(queued, _box("Something new")))
+    assert (reading.assessment.business_state, reading.draft) == (ASKED, None)
+
+
 def test_asked_by_the_title_alone_is_not_idle() -> None:
     assert read("vibe", _screen(["  text"], _composer("typ"), "? Vibe")).assessment.business_state is UNKNOWN
 

@@ -53,6 +53,11 @@ class Pacer:
         was_changed, pane.is_changed = pane.is_changed, True
         return not was_changed
 
+    def is_pending(self, pane_id: str) -> bool:
+        """The pane changed, and its capture has not come yet."""
+        pane = self._panes.get(pane_id)
+        return pane is not None and (pane.is_changed or pane.is_in_flight)
+
     def finished(self, pane_id: str) -> None:
         """A capture that was due is over, well or not."""
         pane = self._panes.get(pane_id)

@@ -89,9 +89,17 @@ class TypingPolicy:
 
 
 async def type_prompt(
-    pane: Pane, prompt: str, read: Callable[[Snapshot], Reading], policy: TypingPolicy | None = None
+    pane: Pane,
+    prompt: str,
+    read: Callable[[Snapshot], Reading],
+    policy: TypingPolicy | None = None,
+    on_enter: Callable[[], None] = lambda: None,
 ) -> TypingOutcome:
-    """Type a prompt and submit it. Raises `Unreachable` if the pane is lost on the way, `UsageError` for bad text."""
+    """Type a prompt and submit it. Raises `Unreachable` if the pane is lost on the way, `UsageError` for bad text.
+
+    `on_enter` is called just before Enter is pressed for the first time: the turn of a tracker begins there, and not
+    when the outcome is known, which a short turn may overtake.
+    """
     policy = policy or TypingPolicy()
     text = typable(prompt)
     async with Eye(pane, read) as eye:
@@ -101,7 +109,7 @@ async def type_prompt(
             why = before.capture.why_closed or refusal.value
             step = Step(False, f"not typed: {why}", before.capture.captured_at_seconds)
             return TypingOutcome(step, step, step, refusal=refusal)
-        return await _Attempt(pane, eye, text, before, policy).run()
+        return await _Attempt(pane, eye, text, before, policy).run(on_enter)
 
 
 def _refusal(look: Look, policy: TypingPolicy) -> Refusal | None:
@@ -128,7 +136,7 @@ class _Attempt:
         self._text = text
         self._is_command = text.startswith(("/", "!", "#"))
 
-    async def run(self) -> TypingOutcome:
+    async def run(self, on_enter: Callable[[], None]) -> TypingOutcome:
         # Several CLIs take a backslash before Enter for a line break; with a blank behind it, it is just a backslash.
         await self._pane.send_text(self._text + " " if self._text.endswith("\\") else self._text)
         look = await self._eye.until(
@@ -143,6 +151,7 @@ class _Attempt:
             return self._end(typed, _step(look, False, f"Enter not pressed: {self._why_interrupted(look)}"), verified)
         if not typed:
             return self._end(_step(look, False, "the prompt was not seen in the composer"), typed, verified)
+        on_enter()
         return await self._submit(look, typed, verified)
 
     async def _submit(self, standing: Look, typed: Step, verified: Verified) -> TypingOutcome:

@@ -125,6 +125,10 @@ class PaneWatch:
         """No pane is watched and no event waits."""
         return not self._panes and not self._events
 
+    def is_pending(self, pane_id: str) -> bool:
+        """Something happened in the pane that was not told yet: what was seen last may be old."""
+        return bool(self._events) or self._pacer.is_pending(pane_id)
+
     def add(self, client: TmuxClient, pane_id: str) -> None:
         """Watch a pane, which must be in the client's session; its first capture follows at once."""
         if pane_id in self._panes:

@@ -7,11 +7,12 @@ start-up alike. So a title can claim that a turn runs or that a person is asked,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
-from interlock.monitor.arbitration_claims import Claim, bounded
+from interlock.monitor.arbitration_claims import ChildNews, Claim, bounded
 from interlock.monitor.axes import ATTENTION_OF_BLOCK
 from interlock.screen.assessment import BlockKind, BusinessState, SurfaceAssessment, TurnEnd
+from interlock.screen.profile import TitleMarks
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import SpawnId
 from interlock.vocabulary.states import Activity, Attention
@@ -20,6 +21,10 @@ _ACTIVITIES: Final[Mapping[BusinessState, Activity]] = {
     BusinessState.IDLE: Activity.QUIET,
     BusinessState.WORKING: Activity.WORKING,
 }
+
+
+BACKGROUND: Final = "background_task"
+_SHOWN: Final = frozenset({"background"})
 
 
 def claim_of_screen(
@@ -48,8 +53,18 @@ def claim_of_screen(
         is_dialog=is_dialog,
         where=" ".join((where, f"rows {rows[0]}-{rows[-1]}")).strip() if rows else where,
         excerpt=bounded(assessment.operator_excerpt or "") if is_dialog else "",
+        children=_children(assessment, state),
         spawn_id=spawn_id,
     )
+
+
+def _children(assessment: SurfaceAssessment, state: BusinessState) -> ChildNews | None:
+    """Some tools show that something goes on in the background after a turn; the screen does not tell what."""
+    if state is not BusinessState.IDLE:
+        return None
+    if assessment.ui_context == BACKGROUND:
+        return ChildNews(opened=_SHOWN)
+    return ChildNews(closed=_SHOWN)
 
 
 def _state(assessment: SurfaceAssessment, verdict: BusinessState | None) -> BusinessState:
@@ -74,31 +89,13 @@ def _attention(assessment: SurfaceAssessment, state: BusinessState) -> Attention
     return Attention.NONE
 
 
-class _Marks(NamedTuple):
-    """The prefixes by which a tool's title marks a running turn, and a person who is asked."""
-
-    working: tuple[str, ...]
-    asking: tuple[str, ...] = ()
-
-
-_BRAILLE: Final = tuple(f"{glyph} " for glyph in "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
-_TITLES: Final[Mapping[str, _Marks]] = {
-    "claude": _Marks(("◐ ", "◑ ")),
-    "codex": _Marks(_BRAILLE, ("[ ! ] Action Required", "[ . ] Action Required")),
-    "gemini": _Marks(("✦ ",), ("✋ ",)),
-    "qwen": _Marks(("◐︎ ",), ("✳︎ ",)),
-    "vibe": _Marks((">> ",), ("? ",)),
-}
-
-
-def claim_of_title(title: str, *, cli: str, at_seconds: float, spawn_id: SpawnId | None = None) -> Claim:
-    """What a pane's title claims, by the marks that its tool is known to set. No mark, no claim on either axis.
+def claim_of_title(title: str, marks: TitleMarks, *, at_seconds: float, spawn_id: SpawnId | None = None) -> Claim:
+    """What a pane's title claims, by the marks that its tool sets. No mark, no claim on either axis.
 
     A title tells that a person is asked, and not for what: it is claimed as a question.
     """
-    marks = _TITLES.get(cli, _Marks(()))
-    is_asking = title.startswith(marks.asking)
-    is_working = title.startswith(marks.working)
+    is_asking = marks.asking is not None and marks.asking.match(title) is not None
+    is_working = not is_asking and marks.working is not None and marks.working.match(title) is not None
     return Claim(
         rung=EvidenceSource.PANE_TITLE,
         at_seconds=at_seconds,
