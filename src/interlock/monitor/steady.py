@@ -6,8 +6,8 @@ Laws:
    proof for longer, and without a change of the text; after a submit with no sign of work, or after a dialog was
    answered, for the grace that the CLI needs until it shows something. A mark that this turn ended shortens the wait.
 3. Until then the verdict before it holds, except after a dialog: that is gone, and what follows it is not known yet.
-4. A frame that says nothing keeps working for `watched_gap_seconds` and a dialog for as long as the screen is blank;
-   then it is unknown. It never keeps idle.
+4. A frame that says nothing keeps working and a dialog for `watched_gap_seconds`, a dialog also for as long as the
+   screen is blank; then it is unknown. It never keeps idle.
 5. A submit opens a turn and is work that is due. Work, or a dialog that only work brings, opens a turn by itself. A
    submit that is answered by a picker opened no turn. Weak work, such as a prompt in a queue, is due and not shown.
 """

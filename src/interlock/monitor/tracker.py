@@ -111,13 +111,14 @@ class TuiTrackerSession:
         self._is_polled = True
         self._is_blank = False
         self._ladder = Arbitration(policy)
+        self._dialog = SurfaceAssessment()
         self._is_running = False
 
     @property
     def deadline(self) -> float | None:
         """When to call `on_timer`, if no snapshot comes before."""
         if self._reading is None:
-            return None
+            return self._ladder.deadline
         kernel = self._ready.deadline if self._turn is None else self._turn.deadline
         due = self._steady.due
         if self._is_polled:
@@ -148,8 +149,8 @@ class TuiTrackerSession:
             self._is_running = True
             self._ready = readiness.ReadinessState(self._policy)
             self._arbitrate(ProcessSpawned(), now)
-        if arrival is not Arrival.PUSHED:
-            for rung in _CAPTURES:
+        for rung in _CAPTURES:
+            if (rung in self._ladder.channels) is self._is_polled:
                 self._arbitrate(ChannelClosed(rung) if self._is_polled else ChannelOpened(rung), now)
         self._is_blank = snapshot.is_blank
         self._see(reading, arrival, now)
@@ -172,6 +173,9 @@ class TuiTrackerSession:
         self._judge(seen, now)
         status = self._ready.status if self._turn is None else self._turn.status
         believed = self._steady.believed
+        if believed is BusinessState.AWAITING_OPERATOR:
+            # Under a blank frame it is still the dialog that was read before it.
+            self._dialog = surface = surface if surface.operator_blocked else self._dialog
         claim = claim_of_screen(surface, at_seconds=now, verdict=believed, is_stalled=status == "stalled")
         self._arbitrate(claim, now)
 
@@ -211,7 +215,9 @@ class TuiTrackerSession:
     def on_timer(self, now: float) -> Verdict:
         """The deadline came. Where changes are pushed, the screen is still the one that was seen last."""
         self._arbitrate(TimerFired(), now)
-        if self._reading is not None and not self._is_polled:
+        if self._reading is None:
+            return self._verdict(now)  # nobody looks: what the kernels wait for cannot be seen
+        if not self._is_polled:
             self._see(self._reading, Arrival.PUSHED, now)
             return self._verdict(now)
         if self._turn is None:

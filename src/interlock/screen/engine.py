@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from interlock.screen.assessment import (
@@ -140,8 +141,9 @@ def _excerpt(scene: Scene, rule: Rule, profile: Profile) -> str:
 def _project(scene: Scene, profile: Profile) -> DialogProjection:
     rows = scene.located.rows
     composer = scene.located[profile.composer.region] if profile.composer else None
+    is_chrome = _chrome_test(profile.chrome)
     dialog = (row.text for row in rows[: composer.start if composer else None])
-    kept = (text for text in dialog if not any(pattern.search(text) for pattern in profile.chrome))
+    kept = [text for text in dialog if not is_chrome(text)]
     return project_dialog(
         scene.snapshot.raw_text,
         "\n".join(row.text for row in rows),
@@ -150,6 +152,11 @@ def _project(scene: Scene, profile: Profile) -> DialogProjection:
         composer_rows=composer or (),
         prompt_rows=_prompt_rows(scene, profile),
     )
+
+
+@lru_cache(maxsize=64)
+def _chrome_test(chrome: tuple[re.Pattern[str], ...]) -> Callable[[str], bool]:
+    return lru_cache(maxsize=2048)(lambda text: any(pattern.search(text) for pattern in chrome))
 
 
 def _prompt_rows(scene: Scene, profile: Profile) -> tuple[int, ...]:

@@ -52,8 +52,8 @@ class Ending:
 class OptionsSpec:
     """How options of a dialog look. `pattern` has the group `text`, and may have `selected` and `key`.
 
-    With `separator` one row holds several. `continued` matches a row that goes on with the option above it. What matches
-    `strip` is cut out of the text, such as the brackets around the key in `(Y)es`.
+    With `separator` one row holds several. `continued` matches a row that goes on with the option above it. What
+    matches `strip` is cut out of the text, such as the brackets around the key in `(Y)es`.
     """
 
     pattern: re.Pattern[str]

@@ -7,8 +7,9 @@ second would otherwise be a change of the text once a second, and no screen woul
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 MASK: Final = "▒"
@@ -69,10 +70,17 @@ def project_dialog(
 
 
 def _masked_rows(text: str, volatile: tuple[re.Pattern[str], ...]) -> tuple[str, ...]:
-    return tuple(_masked(row, volatile).rstrip() for row in text.split("\n"))
+    mask = masker(volatile)
+    return tuple([mask(row) for row in text.split("\n")])
 
 
-def _masked(row: str, volatile: tuple[re.Pattern[str], ...]) -> str:
-    for pattern in volatile:
-        row = pattern.sub(MASK, row)
-    return row
+@lru_cache(maxsize=64)
+def masker(volatile: tuple[re.Pattern[str], ...]) -> Callable[[str], str]:
+    """A function that masks a row. Most rows of a screen stand in the next one too, so it remembers them."""
+
+    def mask(row: str) -> str:
+        for pattern in volatile:
+            row = pattern.sub(MASK, row)
+        return row.rstrip()
+
+    return lru_cache(maxsize=2048)(mask)

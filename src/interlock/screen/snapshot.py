@@ -22,7 +22,8 @@ _SEQUENCE: Final = re.compile(
     r"|\x1b[ -/]*[0-~]?"
     r"|[\x00-\x08\x0a-\x1f\x7f-\x9f]"
 )
-_MAX_ROW: Final = 4096
+# No terminal is wider, and a pattern that tries again and again takes its time on a longer row.
+_MAX_ROW: Final = 1024
 # A row that is longer as it comes in is read each time: what is remembered must stay small.
 _MAX_REMEMBERED: Final = 1024
 

@@ -82,8 +82,8 @@ def codex(*rows: str, title: str = "app", command: str | None = "codex", version
         ("d_ask", 8.0, IDLE, InputMode.FREEFORM, "composer.ready"),  # after /plan: said, but not asked
         ("d_queue", 14.0, WORKING, InputMode.FREEFORM, "title.spinner"),
         ("error500", 5.3, WORKING, InputMode.FREEFORM, "title.spinner"),
-        ("error500", 7.5, IDLE, InputMode.FREEFORM, "composer.ended"),
-        ("interrupt", 24.5, IDLE, InputMode.FREEFORM, "composer.ended"),
+        ("error500", 7.5, IDLE, InputMode.FREEFORM, "composer.stopped"),
+        ("interrupt", 24.5, IDLE, InputMode.FREEFORM, "composer.stopped"),
     ],
 )
 def test_a_recorded_screen_without_a_dialog(

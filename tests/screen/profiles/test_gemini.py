@@ -304,10 +304,48 @@ def test_the_view_for_screen_readers_is_read() -> None:
 
 
 def test_a_terminal_without_true_colour_is_read() -> None:
-    rows = [*live()[:4], "", " >   Type your message or @path/to/file", "", " workspace (/directory)"]
-    assert rule_of(surface(rows)) == "flat.ready"
+    flat = [*live()[:4], "", " >   Type your message or @path/to/file", ""]
+    assert rule_of(surface(flat)) == "flat.ready"
+    rows = [*flat, " workspace (/directory)"]
+    assert rule_of(surface(rows)) == "composer.ready"
     assert surface(rows, WORKING).business_state is BusinessState.WORKING
+    assert read("gemini", screen(rows, READY, WIDTH)).draft == ""
+    rows[5] = " > two lines of a draft, with"
+    rows[6:6] = ["", "   one that is empty between them"]
+    assert read("gemini", screen(rows, READY, WIDTH)).draft == "two lines of a draft, with\n\none that is empty between them"
     assert surface(["", " > go", "", *APPROVAL]).business_state is BusinessState.AWAITING_OPERATOR
+
+
+def test_what_is_left_of_a_taller_composer_below_it_does_not_hide_it() -> None:
+    left = ["", "▀" * WIDTH, " workspace (/directory)      /model", " /home/me/proj                 Auto"]
+    assert rule_of(surface([*live(), *left])) == "composer.ready"
+    assert surface([*live(), *left], WORKING).business_state is BusinessState.WORKING
+    assert surface([*prompt("go"), *APPROVAL, "▀" * WIDTH]).business_state is BusinessState.AWAITING_OPERATOR
+
+
+def test_the_cursor_tells_the_composer_above_the_wreck_of_a_resize() -> None:
+    rows = ["✦ Over.", "", *live(), "", "ndbox        /model", " /home/me/proj      no"]
+    at_home = screen(rows, READY, WIDTH, cursor=(3, rows.index(live()[5])))
+    assert rule_of(read("gemini", at_home).assessment) == "aimed.ready"
+    assert read("gemini", replace(at_home, cursor=(0, len(rows) - 1))).assessment.business_state is BusinessState.UNKNOWN
+
+
+def test_the_session_browser_asks() -> None:
+    page = [
+        *prompt("/resume"), " Chat Sessions (1 total)", " Navigate: ↑/↓   Resume: Enter   Search: /   Quit: q",
+        " Sort: s         Reverse: r      First/Last: g/G", "   Index │ Msgs │ Age  │ Name",
+        " ❯ #1    │ 3    │ 16s  │ Empty conversation (current)", " ▼",
+    ]  # fmt: skip
+    assert rule_of(surface(page)) == "dialog.sessions"
+
+
+def test_the_question_about_a_loop_is_a_question() -> None:
+    rows = [f" {row}" for row in box(
+        "?  A potential loop was detected", "● 1. Keep loop detection enabled (esc)", "  2. Disable loop detection",
+    )]  # fmt: skip
+    asked = surface(["✦ Again.", *rows])
+    assert asked.block is not None
+    assert (asked.block.kind, options_of(asked)[1]) == (BlockKind.QUESTION, "Disable loop detection")
 
 
 @pytest.mark.parametrize("rows", [["", "", ""], ["▄" * WIDTH, " > ty"], ["│ ● 1. Allow once"], ["$ ls", "a.txt"]])
