@@ -12,7 +12,6 @@ When the test fails, the last screens go with the error. Leaving the block ends 
 from __future__ import annotations
 
 import re
-import shlex
 import subprocess
 import threading
 import time
@@ -26,7 +25,7 @@ from typing import Final, Self
 from interlock.testing.scripted_model import Kind, Outcome, ScriptedModel
 from interlock.vocabulary.registry import Json
 from tests.real.processes import end_all, family
-from tests.real.recipes import Place, Recipe, common_environment
+from tests.real.recipes import Place, Recipe, command_line
 from tests.real.recording import Frame, Input, Line, Truth, write_recording
 
 SAMPLE_EVERY_SECONDS: Final = 0.2
@@ -81,7 +80,8 @@ class Harness:
         config = self.place.root / "tmux.conf"
         config.write_text(_CONFIG, encoding="utf-8")
         size = ["-x", str(self.columns), "-y", str(self.height)]
-        began = ["-f", str(config), "new-session", "-d", *size, "-c", str(self.place.project), self._command_line()]
+        called = command_line(self.recipe, self._executable, self.place, self.model.url)
+        began = ["-f", str(config), "new-session", "-d", *size, "-c", str(self.place.project), called]
         self._began = time.monotonic()
         self._tmux(*began)
         try:
@@ -115,13 +115,6 @@ class Harness:
         subprocess.run(["tmux", "-L", self.socket, "kill-server"], capture_output=True, check=False, timeout=20)
         if self._socket_path is not None:
             self._socket_path.unlink(missing_ok=True)  # tmux leaves it behind.
-
-    def _command_line(self) -> str:
-        """What the pane runs. Only the names of the pane itself come from tmux's own environment."""
-        made = {**common_environment(self.place), **self.recipe.environment(self.place, self.model.url)}
-        given = [shlex.quote(f"{name}={value}") for name, value in made.items()]
-        called = [shlex.quote(word) for word in (str(self._executable), *self.recipe.arguments)]
-        return " ".join(["exec env -i", 'TMUX="$TMUX" TMUX_PANE="$TMUX_PANE"', *given, *called])
 
     def _tmux(self, *words: str) -> str:
         run = subprocess.run(

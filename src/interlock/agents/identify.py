@@ -22,6 +22,8 @@ _MAX_OUTPUT: Final = 4096
 _RUNNERS: Final = ("node", "bun", "deno", "env", "python", "uv", "npx")
 _SHELLS: Final = ("sh", "bash")
 _MAX_WORDS: Final = 8
+# `interlock shim ... -- CMD` has the pane's terminal itself; the program has one of its own, inside.
+_SHIM: Final = "shim"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,9 @@ def version_in(text: str, cli: str, profiles: Sequence[Profile]) -> str | None:
 
 
 def _by_argv(profiles: Sequence[Profile], argv: Sequence[str]) -> Identified | None:
-    """The program may stand behind a runner and its options, as in `node --flag .../bin/codex.js`."""
+    """The program may stand behind our shim, or a runner and its options, as in `node --flag .../bin/codex.js`."""
+    if "--" in argv and _SHIM in argv[: (end := argv.index("--"))]:
+        argv = argv[end + 1 :]
     takes_options = False
     for number, word in enumerate(argv[:_MAX_WORDS]):
         if takes_options and word.startswith("-"):

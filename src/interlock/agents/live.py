@@ -1,17 +1,20 @@
-"""One live pane, tracked: what tmux pushes goes to the tracker, and the tracker's deadlines are kept."""
+"""Live panes, tracked: what tmux pushes goes to the session of its pane, and the sessions' deadlines are kept."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from types import TracebackType
+from typing import Self, TypeAlias, assert_never
 
+from interlock.agents.tmux.pacing import PacingPolicy
 from interlock.agents.tmux.panes import Pane
 from interlock.agents.tmux.watcher import (
     ChannelDown,
     ChannelLost,
+    ChannelUp,
     PaneDied,
     PaneGone,
     PaneMoved,
@@ -24,8 +27,9 @@ from interlock.monitor.tracker import TuiTrackerSession, Verdict
 
 @dataclass(frozen=True, slots=True)
 class LiveVerdict:
-    """A verdict, and what of the pane it rests on; None where it was the clock or the inbox."""
+    """A verdict, and what of the pane it rests on; None where it was the clock, or something that was told."""
 
+    pane_id: str
     verdict: Verdict
     cause: WatchEvent | None
 
@@ -34,63 +38,113 @@ Told: TypeAlias = Callable[[TuiTrackerSession, float], Verdict]
 """Something that a pane does not show, as the call that takes it in: a submit, a claim, a channel that opened."""
 
 
-class Inbox:
-    """What others tell the session of a pane while it is tracked. Its verdict comes in the same stream, in order.
+class PaneTracker:
+    """Panes of one server, tracked under one budget of captures. Iterate over it inside `async with`.
 
-    Nobody else calls the session meanwhile: a deadline that such a call set would not be kept.
+    It ends when no pane is left. Times are those of the event loop's clock. Nobody else calls a session meanwhile: a
+    deadline that such a call set would not be kept. A deadline does not overtake a capture that is on its way.
     """
 
-    def __init__(self) -> None:
-        self._told: deque[Told] = deque()
+    def __init__(self, policy: PacingPolicy | None = None) -> None:
+        self._watch = PaneWatch(policy)
+        self._sessions: dict[str, TuiTrackerSession] = {}
+        self._deadlines: dict[str, float] = {}
+        self._told: deque[tuple[str, Told]] = deque()
+        self._verdicts: deque[LiveVerdict] = deque()
         self._wait: asyncio.Timeout | None = None
 
-    def put(self, told: Told) -> None:
-        """Hand something over. It is taken in as soon as the loop runs, before anything the pane shows later."""
-        self._told.append(told)
+    async def __aenter__(self) -> Self:
+        await self._watch.__aenter__()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        await self._watch.__aexit__(kind, error, trace)
+
+    def add(self, pane: Pane, session: TuiTrackerSession) -> None:
+        """Track a pane; its first verdict follows at once."""
+        self._watch.add(pane.client, pane.pane_id)
+        self._sessions[pane.pane_id] = session
+
+    def tell(self, pane_id: str, told: Told) -> None:
+        """Tell a pane's session something. It is taken in before anything that the pane shows later."""
+        self._told.append((pane_id, told))
         if self._wait is not None and not self._wait.expired():
             self._wait.reschedule(asyncio.get_running_loop().time())
 
-    async def next(self, watch: PaneWatch, pane_id: str, deadline: float | None) -> WatchEvent | Told | None:
-        """What was told, else the pane's next event, else None at the deadline.
+    def __aiter__(self) -> Self:
+        return self
 
-        A deadline does not overtake a capture that is on its way.
-        """
-        if self._told:
-            return self._told.popleft()
-        try:
-            async with asyncio.timeout_at(deadline) as self._wait:
-                return await anext(watch)
-        except TimeoutError:
+    async def __anext__(self) -> LiveVerdict:
+        while not self._verdicts:
             if self._told:
-                return self._told.popleft()
-        finally:
-            self._wait = None
-        return await anext(watch) if watch.is_pending(pane_id) else None
+                self._take_in(*self._told.popleft())
+                continue
+            if self._watch.is_over:
+                raise StopAsyncIteration
+            try:
+                async with asyncio.timeout_at(min(self._due_times(), default=None)) as self._wait:
+                    self._see(await anext(self._watch))
+            except TimeoutError:
+                self._fire()
+            finally:
+                self._wait = None
+        return self._verdicts.popleft()
 
+    def _due_times(self) -> Iterator[float]:
+        return (at for pane_id, at in self._deadlines.items() if not self._watch.is_pending(pane_id))
 
-async def track_pane(
-    pane: Pane, session: TuiTrackerSession, inbox: Inbox | None = None
-) -> AsyncGenerator[LiveVerdict, None]:
-    """Every verdict on a pane, from its first capture until the pane is gone or its server is.
+    def _fire(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for pane_id in [pane_id for pane_id, at in self._deadlines.items() if at <= now]:
+            if not self._watch.is_pending(pane_id):
+                self._keep(LiveVerdict(pane_id, self._sessions[pane_id].on_timer(now), None))
 
-    Times are those of the event loop's clock. Close it (`aclosing`) to stop watching.
-    """
-    inbox = inbox or Inbox()
-    async with PaneWatch() as watch:
-        watch.add(pane.client, pane.pane_id)
-        while not watch.is_over:
-            cause = await inbox.next(watch, pane.pane_id, session.deadline)
+    def _take_in(self, pane_id: str, told: Told) -> None:
+        if pane_id in self._sessions:
             now = asyncio.get_running_loop().time()
-            if callable(cause):
-                yield LiveVerdict(cause(session, now), None)
-            elif (verdict := _judge(session, cause, now)) is not None:
-                yield LiveVerdict(verdict, cause)
+            self._keep(LiveVerdict(pane_id, told(self._sessions[pane_id], now), None))
+
+    def _see(self, event: WatchEvent) -> None:
+        now = asyncio.get_running_loop().time()
+        for pane_id in _panes_of(event):
+            verdict = _judge(self._sessions[pane_id], event, now)
+            if verdict is not None:
+                self._keep(LiveVerdict(pane_id, verdict, event))
+
+    def _keep(self, live: LiveVerdict) -> None:
+        deadline = self._sessions[live.pane_id].deadline
+        if deadline is None:
+            self._deadlines.pop(live.pane_id, None)
+        else:
+            self._deadlines[live.pane_id] = deadline
+        self._verdicts.append(live)
 
 
-def _judge(session: TuiTrackerSession, cause: WatchEvent | None, now: float) -> Verdict | None:
-    match cause:
-        case None:
-            return session.on_timer(now)
+async def track_pane(pane: Pane, session: TuiTrackerSession) -> AsyncGenerator[LiveVerdict, None]:
+    """Every verdict on one pane, from its first capture until the pane is gone or its server is.
+
+    Close it (`aclosing`) to stop watching.
+    """
+    async with PaneTracker() as tracker:
+        tracker.add(pane, session)
+        async for live in tracker:
+            yield live
+
+
+def _panes_of(event: WatchEvent) -> tuple[str, ...]:
+    match event:
+        case PaneSeen(capture):
+            return (capture.pane_id,)
+        case PaneDied(pane_id) | PaneGone(pane_id) | PaneMoved(pane_id):
+            return (pane_id,)
+        case ChannelDown(pane_ids) | ChannelUp(pane_ids) | ChannelLost(pane_ids):
+            return pane_ids
+        case _:
+            assert_never(event)
+
+
+def _judge(session: TuiTrackerSession, event: WatchEvent, now: float) -> Verdict | None:
+    match event:
         case PaneSeen(capture) if capture.snapshot.is_dead:
             return None  # `PaneDied` follows, and knows how it ended
         case PaneSeen(capture, arrival):

@@ -72,8 +72,8 @@ def score(
     json: JsonFlag = False,
 ) -> int:
     """Track every recording in a folder and compare with its truth, CLI by CLI. Exit code 1: a reading was unsafe."""
-    rough = hz is not None or jitter or drop or duplicate
-    cadence = Cadence(hz or 5.0, jitter, drop, duplicate, seed) if rough else None
+    rough = hz is not None or any((jitter, drop, duplicate))
+    cadence = Cadence(5.0 if hz is None else hz, jitter, drop, duplicate, seed) if rough else None
     scores, counts = score_files(recordings_under(folder), cadence)
     rows = [summary(cli, counts[cli], scores[cli]) for cli in sorted(scores)]
     if json:

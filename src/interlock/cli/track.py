@@ -17,7 +17,9 @@ from interlock.monitor.reducer import StreamStateReducer
 from interlock.monitor.tracker import Verdict
 from interlock.screen.selection import select_reader
 
-RecordingArgument: TypeAlias = Annotated[str, Parameter(help="A recording (*.ndjson, *.ndjson.gz), or - for stdin.")]
+RecordingArgument: TypeAlias = Annotated[
+    str, Parameter(allow_leading_hyphen=True, help="A recording (*.ndjson, *.ndjson.gz), or - for stdin.")
+]
 CliOption: TypeAlias = Annotated[
     str | None, Parameter(name="--cli", help="Read it as this CLI, whatever the recording says.")
 ]

@@ -9,6 +9,7 @@ from random import Random
 from msgspec import structs
 
 from interlock.monitor.recording import Frame, Header, Record
+from interlock.vocabulary.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,11 @@ class Cadence:
     drop: float = 0.0
     duplicate: float = 0.0
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("hz", 0.01, 1000), ("jitter_seconds", 0, 600), ("drop", 0, 1), ("duplicate", 0, 1)):
+            if not least <= getattr(self, name) <= most:
+                raise UsageError(f"{name} is {getattr(self, name):g}; give a number from {least:g} to {most:g}")
 
 
 # What a tracker must be safe under, beyond the recording as it is.

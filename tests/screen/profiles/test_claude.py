@@ -473,3 +473,40 @@ def test_a_shell_that_runs_in_the_background_is_told_by_the_footer_alone() -> No
 )
 def test_the_pane_is_recognised(rows: list[str], title: str, cli: str | None) -> None:
     assert detect_cli(builtin_profiles(), screen(rows, title, WIDTH)) == cli
+
+
+def test_an_answer_that_begins_like_the_spinner_is_over_with_its_turn() -> None:
+    rows = ["❯ show me", "", "● ✻ Churning… (3s · esc to interrupt)", "  ✶ Puttering… (12s · ↓ 38 tokens)", ""]
+    assert rule_of(surface(*rows, ENDED, *composer())) == "composer.ended"
+    assert rule_of(surface(*rows, STOPPED, *composer())) == "composer.stopped"
+
+
+def test_a_spinner_that_tells_how_long_it_thought_is_not_the_mark_of_an_end() -> None:
+    said = surface("❯ do it", "", "✻ Churning… (6s · ↓ 38 tokens · thought for 3s)", *composer())
+    assert (said.business_state, said.turn_end) == (WORKING, None)
+
+
+def test_a_command_of_the_user_below_the_mark_is_not_an_ended_turn() -> None:
+    said = surface("● So.", "", ENDED, "", "! sleep 60", *composer())
+    assert (said.is_weak, said.turn_end) == (True, None)
+
+
+def test_what_the_tool_says_of_a_mode_is_no_message() -> None:
+    notice = ["● Auto mode lets Claude handle permission prompts automatically — Claude checks", "  each tool call."]
+    assert rule_of(surface(*HEAD, *notice, *composer())) == "transcript.fresh"
+    assert surface(*HEAD, "● Auto-answer.", *composer()).is_weak
+
+
+def test_a_model_that_is_not_there_fails_the_turn() -> None:
+    said = surface(
+        "❯ go", "", "● There's an issue with the selected model (x). It may not exist", "", ENDED, *composer()
+    )
+    assert (said.business_state, said.turn_end) == (IDLE, TurnEnd.FAILED)
+
+
+@pytest.mark.parametrize("verb", ["Enter", "Exit"])
+def test_a_plan_mode_without_a_plan_asks_too(verb: str) -> None:
+    rows = ["❯ go", "", RULE, f" {verb} plan mode?", "", "  Claude wants to", "", "  ❯ 1. Yes", "    2. No", ""]
+    said = surface(*rows)
+    assert said.block is not None
+    assert (said.block.kind, options_of(said)) == (BlockKind.PLAN, ["Yes", "No"])

@@ -362,7 +362,7 @@ def test_help_and_lists_take_the_keys_from_the_composer() -> None:
 def test_an_answer_that_stands_still_is_not_idle_where_the_title_is_silent(title: str) -> None:
     streaming = codex(*HEADER, *PROMPT, *ANSWER, *COMPOSER, *FOOTER, title=title).assessment
     later = codex(*PROMPT, *ANSWER, *ENDED, *PROMPT, *ANSWER, *COMPOSER, *FOOTER, title=title).assessment
-    assert rule_of(streaming) == rule_of(later) == "turn.unmarked"
+    assert (rule_of(streaming), rule_of(later)) == ("turn.unmarked", "turn.unmarked_later")
     assert streaming.business_state is later.business_state is BusinessState.UNKNOWN
 
 
@@ -421,3 +421,64 @@ def _thinned(records: list[Record], step: int, *, is_told: bool) -> Iterator[Rec
                 yield record if is_told else msgspec.structs.replace(record, title="host")
         else:
             yield record
+
+
+def test_a_title_that_spins_before_anything_was_asked_is_no_turn() -> None:
+    spinning = "⠼ app"
+    assert rule_of(codex(*HEADER, *COMPOSER, *FOOTER, title=spinning).assessment) == "title.starting"
+    assert codex(*HEADER, *COMPOSER, *FOOTER, title=spinning).assessment.business_state is BusinessState.UNKNOWN
+    status = "\x1b[1m◦ \x1b[0mWorking (0s • esc to interrupt)"
+    for shown in (PROMPT, ("", status, "")):
+        assert codex(*HEADER, *shown, *COMPOSER, *FOOTER, title=spinning).assessment.business_state is WORKING
+
+
+# Seen while a model said what the tool itself would say.
+
+
+def test_an_answer_with_the_words_of_an_end_does_not_end_its_turn() -> None:
+    quoted = ("• It looks like this:", "", "  Worked for 17s • 18:03", "")
+    streaming = codex(*HEADER, *PROMPT, *quoted, *COMPOSER, *FOOTER, title="app").assessment
+    assert rule_of(streaming) == "turn.unmarked"
+    old = codex(*OLD_HEADER, *PROMPT, *quoted, *COMPOSER, *FOOTER, version="0.150.0").assessment
+    assert (rule_of(old), old.is_weak, old.turn_end) == ("composer.ready", True, None)
+
+
+def test_an_answer_that_looks_like_the_status_row_is_over_with_its_turn() -> None:
+    quoted = ("• ◦ Working (3s • esc to interrupt)", "  • Working (12s • esc to interrupt)", "")
+    assert rule_of(codex(*HEADER, *PROMPT, *quoted, *ENDED, *COMPOSER, *FOOTER, title="app").assessment) == (
+        "composer.ended"
+    )
+
+
+def test_a_command_that_is_refused_while_a_turn_runs_does_not_end_it() -> None:
+    refused = ("■ '/theme' is disabled while a task is in progress.", "")
+    surface = codex(*HEADER, *PROMPT, *ANSWER, *refused, *COMPOSER, *FOOTER, title="app").assessment
+    assert (rule_of(surface), surface.turn_end) == ("turn.unmarked", None)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ("  Configure Terminal Title", "", "› [x] activity   Spinner while working", "  [ ] app-name", "",
+         "  Press space to toggle; ←/→ to move; enter to confirm and close; esc to close"),
+        ("▌ Rename thread", "▌ Scripted session", "", "Press enter to confirm or esc to go back"),
+    ],
+)  # fmt: skip
+def test_pickers_of_older_versions_take_the_keys(rows: tuple[str, ...]) -> None:
+    surface = codex(*OLD_HEADER, *PROMPT, *ANSWER, *rows, version="0.150.0").assessment
+    assert (surface.business_state, surface.input_mode) == (BLOCKED, InputMode.MODAL)
+
+
+@pytest.mark.parametrize(
+    ("rows", "mode"),
+    [
+        (("› /mod", "", "  /model  choose what model and reasoning effort to use"), InputMode.MODAL),
+        (("› @", "", "  no matches"), InputMode.MODAL),
+        (("› @", "", "  Skill Creator   Skill", "  enter insert · esc close · ←/→ switch"), InputMode.MODAL),
+        (("› ", "", "  / for commands      ! for shell commands", "  @ for file paths"), InputMode.MODAL),
+        (("› ", "", "  esc again to edit previous message"), InputMode.FREEFORM),
+    ],
+)  # fmt: skip
+def test_what_older_versions_show_under_the_composer_is_a_weak_idle(rows: tuple[str, ...], mode: InputMode) -> None:
+    surface = codex(*OLD_HEADER, *PROMPT, *ANSWER, *rows, version="0.150.0").assessment
+    assert (surface.business_state, surface.input_mode, surface.is_weak) == (IDLE, mode, True)

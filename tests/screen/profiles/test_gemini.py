@@ -312,7 +312,10 @@ def test_a_terminal_without_true_colour_is_read() -> None:
     assert read("gemini", screen(rows, READY, WIDTH)).draft == ""
     rows[5] = " > two lines of a draft, with"
     rows[6:6] = ["", "   one that is empty between them"]
-    assert read("gemini", screen(rows, READY, WIDTH)).draft == "two lines of a draft, with\n\none that is empty between them"
+    assert (
+        read("gemini", screen(rows, READY, WIDTH)).draft
+        == "two lines of a draft, with\n\none that is empty between them"
+    )
     assert surface(["", " > go", "", *APPROVAL]).business_state is BusinessState.AWAITING_OPERATOR
 
 
@@ -327,7 +330,9 @@ def test_the_cursor_tells_the_composer_above_the_wreck_of_a_resize() -> None:
     rows = ["✦ Over.", "", *live(), "", "ndbox        /model", " /home/me/proj      no"]
     at_home = screen(rows, READY, WIDTH, cursor=(3, rows.index(live()[5])))
     assert rule_of(read("gemini", at_home).assessment) == "aimed.ready"
-    assert read("gemini", replace(at_home, cursor=(0, len(rows) - 1))).assessment.business_state is BusinessState.UNKNOWN
+    assert (
+        read("gemini", replace(at_home, cursor=(0, len(rows) - 1))).assessment.business_state is BusinessState.UNKNOWN
+    )
 
 
 def test_the_session_browser_asks() -> None:

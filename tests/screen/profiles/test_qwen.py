@@ -264,3 +264,33 @@ def test_a_crop_of_a_screen_that_asks_is_never_idle() -> None:
 
 def test_qwen_is_recognised() -> None:
     assert detect_cli(builtin_profiles(), snapshot_at("qwen", "full", 15.0)) == "qwen"
+
+
+def test_a_command_of_the_user_that_runs_is_work() -> None:
+    running = ["  $ make", "  ⊷ Shell Command make", *live()]
+    seen = surface([row.replace("> ", "! ") if row.startswith("> ") else row for row in running])
+    assert (seen.business_state, rule_of(seen)) == (BusinessState.WORKING, "item.running")
+    assert surface(running).business_state is BusinessState.WORKING
+    over = ["  $ make", "  ✓ Shell Command make", "    ⊷ made by a tool", *live()]
+    assert surface(over).business_state is BusinessState.IDLE
+
+
+READER = ["User:  go", "Model:  Done.", "➜ proj · stub-model", "⏸ Ask permissions", RULE, ">    Type your message"]
+
+
+def test_the_view_for_screen_readers_is_read() -> None:
+    seen = surface(READER)
+    assert (seen.business_state, seen.is_weak) == (BusinessState.IDLE, True)
+    quoting = ["Model:  Look:", *APPROVAL, *READER[2:]]
+    assert surface(quoting).business_state is BusinessState.IDLE
+    busy = [*READER[:4], "responding Thinking... (2s · esc to cancel)", *READER[4:]]
+    assert surface(busy).business_state is BusinessState.WORKING
+    asked = [
+        *READER[:4],
+        "Confirming: Shell touch a ←",
+        "1. Yes, allow once",
+        "loading Waiting for user confirmation...",
+    ]
+    assert surface(asked, ASKING).business_state is BusinessState.AWAITING_OPERATOR
+    assert surface(asked).business_state is not BusinessState.IDLE
+    assert surface(READER, ASKING).business_state is BusinessState.AWAITING_OPERATOR

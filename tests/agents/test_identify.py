@@ -1,0 +1,34 @@
+"""Which CLI a command line starts, whatever stands before its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.agents import identify
+from interlock.agents.profiles import builtin_profiles
+from interlock.screen.snapshot import read_snapshot
+
+BLANK = read_snapshot("", columns=80, height=1)
+
+
+@pytest.mark.parametrize(
+    ("line", "argv"),
+    [
+        ("/opt/bin/codex --no-daemon", "/opt/bin/codex"),
+        ("node --flag /opt/bin/codex.js --no-daemon", "node --flag /opt/bin/codex.js"),
+        ("interlock shim -- codex", "codex"),
+        ("/v/bin/python -m interlock.cli shim --status-file /tmp/s -- /opt/bin/codex --x", "/opt/bin/codex"),
+        ("python3 /v/bin/interlock shim -- node /opt/bin/codex.js", "node /opt/bin/codex.js"),
+    ],
+)
+def test_a_program_is_found_behind_what_runs_it(line: str, argv: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identify, "foreground_argv", lambda pid: tuple(line.split()))
+    assert identify.identify(builtin_profiles(), 1, BLANK) == identify.Identified("codex", tuple(argv.split()))
+
+
+@pytest.mark.parametrize("line", ["vim codex", "sh -c codex", "shim codex", "git commit -- codex", "interlock shim --"])
+def test_a_name_among_the_arguments_of_another_program_is_not_taken_for_it(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identify, "foreground_argv", lambda pid: tuple(line.split()))
+    assert identify.identify(builtin_profiles(), 1, BLANK) is None

@@ -1,0 +1,121 @@
+"""Panes of a real tmux, tracked: whose verdict it is, what is told beside the screen, deadlines, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from interlock.agents.live import LiveVerdict, PaneTracker
+from interlock.agents.profiles import builtin_profiles
+from interlock.agents.tmux.typing import type_prompt
+from interlock.monitor.arbitration_claims import Claim
+from interlock.monitor.policy import MonitorPolicy
+from interlock.monitor.tracker import TrackerEvent, TuiTrackerSession, Verdict
+from interlock.screen.selection import GENERIC, select_reader
+from interlock.vocabulary.evidence import EvidenceSource
+from interlock.vocabulary.states import Activity
+from tests.agents.tmux.harness import stage
+from tests.contract.harness import run
+
+AGENT: Final = (sys.executable, "-m", "interlock.testing.scripted_agent")
+SCRIPTED: Final = select_reader(builtin_profiles(), "scripted")
+HASTY: Final = MonitorPolicy(watched_gap_seconds=0.2)
+
+
+async def until(tracker: PaneTracker, holds: Callable[[LiveVerdict], bool]) -> LiveVerdict:
+    async with asyncio.timeout(20):
+        async for live in tracker:
+            if holds(live):
+                return live
+    raise AssertionError("no pane is left")
+
+
+def hook(at: float) -> Claim:
+    return Claim(rung=EvidenceSource.HOOK, at_seconds=at, rule="hook.UserPromptSubmit", activity=Activity.WORKING)
+
+
+def test_each_pane_has_a_session_and_verdicts_of_its_own() -> None:
+    async def main() -> None:
+        async with stage(*AGENT) as on, PaneTracker() as tracker:
+            panes = [on.pane, await on.start(*AGENT)]
+            for pane in panes:
+                tracker.add(pane, TuiTrackerSession(SCRIPTED))
+            for _ in panes:
+                await until(tracker, lambda live: TrackerEvent.READY in live.verdict.events)
+            for pane, prompt in zip(panes, ("think 600", "ask Shall I?"), strict=True):
+                await type_prompt(pane, prompt, SCRIPTED.parse_snapshot)
+            asked = await until(tracker, lambda live: TrackerEvent.BLOCKED in live.verdict.events)
+            assert asked.pane_id == panes[1].pane_id
+            at_work = await until(tracker, lambda live: live.pane_id == panes[0].pane_id)
+            assert at_work.verdict.activity == "working"
+
+    run(main())
+
+
+def test_what_is_told_is_taken_in_although_the_pane_shows_nothing() -> None:
+    async def main() -> None:
+        async with stage() as on, PaneTracker() as tracker:
+            tracker.add(on.pane, TuiTrackerSession(select_reader(builtin_profiles(), GENERIC)))
+            # The first times tmux may still report on the new pane. Later on nothing else ends the wait.
+            for _ in range(8):
+                waiting = asyncio.create_task(until(tracker, lambda live: live.cause is None))
+                await on.client.command("display-message", "-p", "")
+                tracker.tell(on.pane.pane_id, lambda session, now: session.on_claims([hook(now)], now))
+                assert (await waiting).verdict.activity == "working"
+
+    run(main())
+
+
+def test_a_deadline_of_what_was_told_is_kept() -> None:
+    async def main() -> None:
+        async with stage() as on, PaneTracker() as tracker:
+            tracker.add(on.pane, TuiTrackerSession(select_reader(builtin_profiles(), GENERIC), HASTY))
+            await until(tracker, lambda live: live.cause is not None)
+            tracker.tell(on.pane.pane_id, lambda session, now: session.on_claims([hook(now)], now))
+            told = await until(tracker, lambda live: live.verdict.activity == "working")
+            # A hook that nothing else supports is not believed for ever, and nothing but the clock can end it.
+            over = await until(tracker, lambda live: live.verdict.activity != "working")
+            assert over.cause is None
+            assert over.verdict.at_seconds >= told.verdict.at_seconds + HASTY.watched_gap_seconds
+
+    run(main())
+
+
+def test_what_is_told_comes_before_what_the_pane_shows_later() -> None:
+    async def main() -> None:
+        async with stage(*AGENT) as on, PaneTracker() as tracker:
+            tracker.add(on.pane, TuiTrackerSession(SCRIPTED))
+            await until(tracker, lambda live: live.verdict.standing.is_ready)
+
+            def submitted(session: TuiTrackerSession, now: float) -> Verdict:
+                return session.on_submit(now, "say Yes.")
+
+            typing = asyncio.create_task(
+                type_prompt(
+                    on.pane,
+                    "say Yes.",
+                    SCRIPTED.parse_snapshot,
+                    on_enter=lambda: tracker.tell(on.pane.pane_id, submitted),
+                )
+            )
+            opened = await until(tracker, lambda live: live.verdict.turn is not None)
+            assert (opened.cause, opened.verdict.turn and opened.verdict.turn.source) == (None, "submitted")
+            await until(tracker, lambda live: TrackerEvent.COMPLETED in live.verdict.events)
+            assert (await typing).accepted
+
+    run(main())
+
+
+def test_tracking_ends_with_the_last_pane() -> None:
+    async def main() -> list[TrackerEvent]:
+        async with stage() as on, PaneTracker() as tracker:
+            pane = await on.start("sh", "-c", "exec sleep 600")
+            tracker.add(pane, TuiTrackerSession(SCRIPTED))
+            await until(tracker, lambda live: live.cause is not None)
+            await pane.kill()
+            async with asyncio.timeout(20):
+                return [event async for live in tracker for event in live.verdict.events]
+
+    assert run(main()) == [TrackerEvent.GONE]
