@@ -150,6 +150,7 @@ def test_the_macro_recall_is_the_mean_of_classes_with_enough_frames() -> None:
     assert score.macro_recall == pytest.approx(0.75)
     score.frames["blocked", "unknown"] += 1
     assert score.macro_recall == pytest.approx(0.5)
+    assert MIN_FRAMES == 30
     assert Score().macro_recall is None
     assert Score().recall("idle") is None
 

@@ -88,6 +88,8 @@ def test_an_ending_that_is_new_or_below_a_new_prompt_counts(tiny: ScreenReader) 
     baseline = tiny.parse_snapshot(composer("> old", "# Done")).projection
     same_words = composer("> old", "# Done", "> new", "# Done")
     assert tiny.parse_snapshot(same_words, baseline).assessment.turn_end is TurnEnd.COMPLETED
+    scrolled_away = composer("> new", "# Done")
+    assert tiny.parse_snapshot(scrolled_away, baseline).assessment.turn_end is TurnEnd.COMPLETED
     same_prompt = composer("> old", "# Done", "> old", "# Done")
     assert tiny.parse_snapshot(same_prompt, baseline).assessment.turn_end is TurnEnd.COMPLETED
     other_mark = composer("> old", "# Interrupted")

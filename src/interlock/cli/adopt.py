@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
@@ -61,20 +62,21 @@ def adopt(
 
 async def _adopt(pane: str, socket: str | None, cli: str | None, *, follow: bool, json: bool) -> int:
     async with known_pane(pane, socket, cli) as known:
-        session = TuiTrackerSession(known.reader)
+        session = TuiTrackerSession(known.reader, saw_start=False)
         shown: tuple[str, ...] = ()
         last: Verdict | None = None
-        async for live in track_pane(known.adopted.pane, session):
-            if last is None:
-                _introduce(known, live.verdict, json=json)
-            if json and last is not None:
-                output.print_json(tracked(live.verdict))
-            elif not json:
-                shown = print_change(live.verdict, shown)
-            output.flush()
-            last = live.verdict
-            if not follow:
-                break
+        async with aclosing(track_pane(known.adopted.pane, session)) as verdicts:
+            async for live in verdicts:
+                if last is None:
+                    _introduce(known, live.verdict, json=json)
+                if json and last is not None:
+                    output.print_json(tracked(live.verdict))
+                elif not json:
+                    shown = print_change(live.verdict, shown)
+                output.flush()
+                last = live.verdict
+                if not follow:
+                    break
     return ExitCode.UNREACHABLE if last is None else _CODES[last.business_state]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from cyclopts import Parameter
 from msgspec import Struct
@@ -16,6 +16,7 @@ from interlock.cli.home import JsonFlag
 from interlock.cli.output import note, print_json, print_text
 from interlock.cli.panes import CliOption, PaneArgument, SocketOption, known_pane
 from interlock.monitor.recording import FORMAT, Header
+from interlock.vocabulary.errors import UsageError
 
 OutputOption: TypeAlias = Annotated[
     Path, Parameter(name=("--output", "-o"), help="The file to write, new; *.ndjson.gz is compressed.")
@@ -25,6 +26,8 @@ SecondsOption: TypeAlias = Annotated[float | None, Parameter(help="Stop after so
 StatusFileOption: TypeAlias = Annotated[
     Path | None, Parameter(help="Take in what `interlock shim --status-file` writes meanwhile.")
 ]
+
+_MAX_HZ: Final = 50
 
 
 class Recorded(Struct, frozen=True):
@@ -52,6 +55,10 @@ def record(
 
     The file holds everything that the pane showed, secrets too; only you can read it (0600).
     """
+    if not 0 < hz <= _MAX_HZ:
+        raise UsageError(f"--hz {hz:g}: a recording has more than 0 and at most {_MAX_HZ} frames a second")
+    if status_file is not None and not status_file.is_file():
+        raise UsageError(f"{status_file}: there is no such file", remedy="start `interlock shim --status-file` first")
     return asyncio.run(_record(pane, output, socket, cli, hz, seconds, status_file, json=json))
 
 

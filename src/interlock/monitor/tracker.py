@@ -97,8 +97,10 @@ class Verdict:
 class TuiTrackerSession:
     """One watched terminal, from its first snapshot to its end. Times are seconds of one monotonic clock."""
 
-    def __init__(self, reader: ScreenReader, policy: MonitorPolicy = DEFAULT_POLICY) -> None:
+    def __init__(self, reader: ScreenReader, policy: MonitorPolicy = DEFAULT_POLICY, *, saw_start: bool = True) -> None:
+        """`saw_start`: the program began under our eyes. Of one that was adopted nobody can say that it is starting."""
         self._reader = reader
+        self._saw_start = saw_start
         self._policy = policy
         self._steady = steady.Steady()
         self._ready = readiness.ReadinessState(policy)
@@ -148,7 +150,9 @@ class TuiTrackerSession:
         if not self._is_running:
             self._is_running = True
             self._ready = readiness.ReadinessState(self._policy)
-            self._arbitrate(ProcessSpawned(), now)
+            if self._saw_start:
+                self._arbitrate(ProcessSpawned(), now)
+            self._saw_start = True  # whatever comes after this one's end begins under our eyes
         for rung in _CAPTURES:
             if (rung in self._ladder.channels) is self._is_polled:
                 self._arbitrate(ChannelClosed(rung) if self._is_polled else ChannelOpened(rung), now)

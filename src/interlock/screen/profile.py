@@ -101,7 +101,11 @@ class Versions:
     before: tuple[int, ...] | None = None
 
     def hold(self, version: tuple[int, ...]) -> bool:
-        return (self.start is None or self.start <= version) and (self.before is None or version < self.before)
+        """Whether a version lies between. Numbers that are not written are 0: 2.1 is 2.1.0."""
+        width = max(len(numbers) for numbers in (version, self.start or (), self.before or ()))
+        padded = (numbers and numbers + (0,) * (width - len(numbers)) for numbers in (self.start, version, self.before))
+        start, asked, before = (numbers or () for numbers in padded)
+        return start <= asked and (self.before is None or asked < before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -335,6 +335,19 @@ def test_the_cursor_tells_the_composer_above_the_wreck_of_a_resize() -> None:
     )
 
 
+def test_half_blocks_stood_the_other_way_up_in_older_versions() -> None:
+    turned = {"▄" * WIDTH: "▀" * WIDTH, "▀" * WIDTH: "▄" * WIDTH}
+    rows = [turned.get(row, row) for row in [*prompt("go"), "✦ Done.", *live("a draft")]]
+    seen = read("gemini", screen(rows, READY, WIDTH))
+    assert (rule_of(seen.assessment), seen.draft) == ("composer.ready", "a draft")
+
+
+def test_a_dialog_above_a_footer_that_stayed_is_not_part_of_a_composer() -> None:
+    footer = ["", "─" * WIDTH, " shift+tab to accept edits", " /home/me/proj    no sandbox (see /docs)   /model Auto"]
+    seen = surface(["", " > go", *APPROVAL, *footer], ASKING)
+    assert seen.business_state is BusinessState.AWAITING_OPERATOR
+
+
 def test_the_session_browser_asks() -> None:
     page = [
         *prompt("/resume"), " Chat Sessions (1 total)", " Navigate: ↑/↓   Resume: Enter   Search: /   Quit: q",
