@@ -108,7 +108,7 @@ def test_a_whole_turn_is_ready_then_completed_then_ready() -> None:
 
 
 def test_after_a_submit_silence_is_work_for_the_grace_and_then_no_turn_at_all() -> None:
-    shell = polled((0, TYPED), (1, "do it"), *every(0.5, 1.5, 12, TYPED))
+    shell = polled((0, TYPED), (1, "do it"), *every(0.5, 1.5, 12, IDLE))
     at = {verdict.at_seconds: verdict for verdict in shell.verdicts}
     assert {at[second].business_state for second in (1.5, 5.0, 8.5)} == {"working"}
     assert at[9.5].business_state == "idle"
@@ -118,7 +118,7 @@ def test_after_a_submit_silence_is_work_for_the_grace_and_then_no_turn_at_all() 
 
 
 def test_a_submit_after_which_nothing_is_pushed_is_looked_at_again_after_its_grace() -> None:
-    shell = pushed((0, TYPED), (1, "do it"), until=20)
+    shell = pushed((0, TYPED), (1, "do it"), until=40)
     assert shell.last.business_state == "idle"
     assert shell.last.turn is None
     assert "completed" not in names(shell)
@@ -127,7 +127,19 @@ def test_a_submit_after_which_nothing_is_pushed_is_looked_at_again_after_its_gra
 def test_a_turn_too_fast_to_be_seen_at_work_completes_by_its_answer() -> None:
     shell = polled((0, IDLE), (1, "do it"), *every(0.5, 1.5, 14, DONE))
     assert names(shell) == ["ready", "completed", "ready"]
-    assert shell.events[1][0] >= 9  # not before the grace: the mark alone may be of something older
+    assert shell.events[1][0] < 9  # its prompt and a mark below it are proof; there is nothing to wait for
+
+
+def test_a_mark_without_the_prompt_of_the_turn_proves_nothing_of_it() -> None:
+    other = composer("hello", "> something else", "answer", "# Done")
+    shell = polled((0, IDLE), (1, "do it"), *every(0.5, 1.5, 14, other))
+    assert all(at >= 9 for at, event in shell.events if event == "completed")
+
+
+def test_a_screen_that_did_not_move_since_the_submit_is_not_idle_yet() -> None:
+    shell = polled((0, TYPED), (1, "do it"), *every(0.5, 1.5, 20, TYPED))
+    assert shell.last.business_state == "working"
+    assert polled((0, TYPED), (1, "do it"), *every(0.5, 1.5, 40, TYPED)).last.business_state == "idle"
 
 
 def test_the_echo_of_the_prompt_is_no_turn() -> None:

@@ -10,6 +10,9 @@ Laws:
    screen is blank; then it is unknown. It never keeps idle.
 5. A submit opens a turn and is work that is due. Work, or a dialog that only work brings, opens a turn by itself. A
    submit that is answered by a picker opened no turn. Weak work, such as a prompt in a queue, is due and not shown.
+6. A turn may be over before anybody looked: its prompt in the transcript and a mark below it prove that it ran.
+   A screen that did not move at all since the submit was not painted yet: it has `FROZEN_SECONDS`.
+7. A picker that came while no turn was open leaves none behind: after it, idle needs only the grace of an answer.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
 from interlock.screen.assessment import BlockKind, BusinessState, SurfaceAssessment
 from interlock.screen.profile import Pace
 
+FROZEN_SECONDS: Final = 30.0
 _OF_A_TURN: Final = (BlockKind.APPROVAL, BlockKind.QUESTION, BlockKind.PLAN)
 
 
@@ -55,6 +59,7 @@ class Steady:
     idle_key: str | None = None
     silent_since: float | None = None
     due: float | None = None
+    is_own_menu: bool = False
 
 
 def submit(now: float, pace: Pace) -> Steady:
@@ -77,17 +82,26 @@ def see(
     policy: MonitorPolicy = DEFAULT_POLICY,
     *,
     is_blank: bool = False,
+    is_echoed: bool = False,
+    is_frozen: bool = False,
 ) -> Steady:
-    """Take in one frame."""
+    """Take in one frame. `is_echoed`: the prompt of this turn stands in the transcript, so a mark below is its own.
+
+    `is_frozen`: the text is still the one at the submit.
+    """
     if surface.is_gone:
         return Steady()
     match BusinessState.UNKNOWN if surface.unknown_for_stall else surface.business_state:
         case BusinessState.WORKING:
             return Steady(BusinessState.WORKING, _at_work(state.turn, surface, now))
         case BusinessState.AWAITING_OPERATOR:
-            return Steady(BusinessState.AWAITING_OPERATOR, _asked(state.turn, surface, now))
+            turn = _asked(state.turn, surface, now)
+            was_idle = state.believed is BusinessState.IDLE or state.is_own_menu or state.turn is not None
+            return Steady(BusinessState.AWAITING_OPERATOR, turn, is_own_menu=turn is None and was_idle)
         case BusinessState.IDLE:
-            return _see_idle(state, surface, key, now, pace)
+            if is_frozen:
+                pace = replace(pace, submit_grace_seconds=max(pace.submit_grace_seconds, FROZEN_SECONDS))
+            return _see_idle(_echoed(state, surface) if is_echoed else state, surface, key, now, pace)
         case _:
             return _see_nothing(state, now, policy, is_blank=is_blank)
 
@@ -108,19 +122,29 @@ def _asked(turn: OpenTurn | None, surface: SurfaceAssessment, now: float) -> Ope
     return None if is_command else turn
 
 
+def _echoed(state: Steady, surface: SurfaceAssessment) -> Steady:
+    if state.turn is None or surface.turn_end is None or state.turn.shows_work:
+        return state
+    return replace(state, turn=replace(state.turn, shows_work=True))
+
+
 def _see_idle(state: Steady, surface: SurfaceAssessment, key: str, now: float, pace: Pace) -> Steady:
     if state.turn is None and (not surface.is_weak or state.believed is BusinessState.IDLE):
         return Steady(BusinessState.IDLE)
     is_same = state.idle_since is not None and (not _is_weak(state.turn, surface) or state.idle_key == key)
     since = state.idle_since if is_same and state.idle_since is not None else now
-    due = since + _hold(state.turn, surface, since, pace)
+    due = since + _hold(state, surface, since, pace)
     if now >= due:
         return Steady(BusinessState.IDLE, state.turn, since, key)
     was_asked = state.believed is BusinessState.AWAITING_OPERATOR
-    return Steady(BusinessState.UNKNOWN if was_asked else state.believed, state.turn, since, key, due=due)
+    believed = BusinessState.UNKNOWN if was_asked else state.believed
+    return Steady(believed, state.turn, since, key, due=due, is_own_menu=state.is_own_menu)
 
 
-def _hold(turn: OpenTurn | None, surface: SurfaceAssessment, since: float, pace: Pace) -> float:
+def _hold(state: Steady, surface: SurfaceAssessment, since: float, pace: Pace) -> float:
+    turn = state.turn
+    if turn is None and state.is_own_menu:
+        return max(pace.idle_hold_seconds, pace.answer_grace_seconds)
     hold = pace.weak_idle_hold_seconds if _is_weak(turn, surface) else pace.idle_hold_seconds
     if turn is None or turn.shows_work or (turn.was_answered and surface.turn_end is not None):
         return hold

@@ -115,6 +115,7 @@ class TuiTrackerSession:
         self._ladder = Arbitration(policy)
         self._dialog = SurfaceAssessment()
         self._is_running = False
+        self._has_title_spun = False
 
     @property
     def deadline(self) -> float | None:
@@ -142,7 +143,7 @@ class TuiTrackerSession:
     def on_snapshot(self, snapshot: Snapshot, now: float, arrival: Arrival = Arrival.POLLED) -> Verdict:
         """A snapshot was taken."""
         baseline = self._turn.turn.baseline if self._turn and self._turn.turn else None
-        reading = self._reader.parse_snapshot(snapshot, baseline)
+        reading = self._firm(self._reader.parse_snapshot(snapshot, baseline), snapshot.title)
         self._reading = reading
         self._is_polled = arrival is Arrival.POLLED
         if snapshot.is_dead:
@@ -163,7 +164,18 @@ class TuiTrackerSession:
 
     def _see(self, reading: ScreenReading, arrival: Arrival, now: float) -> None:
         surface, key, pace = reading.assessment, reading.projection.key, self._reader.profile.pace
-        self._steady = steady.see(self._steady, surface, key, now, pace, self._policy, is_blank=self._is_blank)
+        turn = self._turn.turn if self._turn else None
+        self._steady = steady.see(
+            self._steady,
+            surface,
+            key,
+            now,
+            pace,
+            self._policy,
+            is_blank=self._is_blank,
+            is_echoed=turn is not None and self._is_echoed(turn, reading.projection),
+            is_frozen=turn is not None and key == turn.baseline.key,
+        )
         seen = ShadowObservation(self._believed(reading), reading.projection, arrival)
         if self._steady.turn is None and self._turn is not None:
             _, said = completion.step(self._confirmed(self._turn, seen, now), seen, now)
@@ -182,6 +194,22 @@ class TuiTrackerSession:
             self._dialog = surface = surface if surface.operator_blocked else self._dialog
         claim = claim_of_screen(surface, at_seconds=now, verdict=believed, is_stalled=status == "stalled")
         self._arbitrate(claim, now)
+
+    def _firm(self, reading: ScreenReading, title: str) -> ScreenReading:
+        """A title that spun before in this session, and is calm now, makes a weak idle a strong one."""
+        marks, surface = self._reader.profile.titles, reading.assessment
+        if marks.working is None or marks.calm is None:
+            return reading
+        self._has_title_spun |= marks.working.search(title) is not None
+        is_firm = self._has_title_spun and surface.business_state is BusinessState.IDLE and marks.calm.search(title)
+        return replace(reading, assessment=replace(surface, is_weak=False)) if is_firm else reading
+
+    def _is_echoed(self, turn: Submit, projection: DialogProjection) -> bool:
+        """Whether the latest message of the user is the prompt of this turn, and was not there at its submit."""
+        if not self._prompt:
+            return False
+        latest, before = _latest_prompt(projection), _latest_prompt(turn.baseline)
+        return latest is not None and latest != before and latest.endswith(self._prompt.split("\n", 1)[0].rstrip())
 
     def on_claims(self, claims: Iterable[Claim], now: float) -> Verdict:
         """Another source spoke: a hook, a status file, a record of the status protocol. The ladder ranks it."""
@@ -315,6 +343,10 @@ class TuiTrackerSession:
 
 
 _NOTHING: Final = DialogProjection("", "", "", "", "", "", ())
+
+
+def _latest_prompt(projection: DialogProjection) -> str | None:
+    return projection.rows[max(projection.prompt_rows)] if projection.prompt_rows else None
 
 
 def _has_ended(said: Iterable[Output]) -> bool:

@@ -110,10 +110,14 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class TitleMarks:
-    """What a title begins with while a turn runs, and while a person is asked. None where it does not tell."""
+    """What a title begins with while a turn runs, and while a person is asked. None where it does not tell.
+
+    `calm`: what it is while nothing runs. That proves something only in a session whose title has spun before.
+    """
 
     working: re.Pattern[str] | None = None
     asking: re.Pattern[str] | None = None
+    calm: re.Pattern[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,6 +137,7 @@ class VersionsTable(_Table, frozen=True):
 class TitlesTable(_Table, frozen=True):
     working: str | None = None
     asking: str | None = None
+    calm: str | None = None
 
 
 class DetectTable(_Table, frozen=True):
@@ -221,7 +222,11 @@ def _compiled(file: ProfileTable) -> Profile:
         volatile=_patterns(file.volatile, ".volatile"),
         chrome=_patterns(file.chrome, ".chrome"),
         pace=Pace(**{name: getattr(file.pace, name) for name in PaceTable.__struct_fields__}),
-        titles=TitleMarks(_maybe(file.titles.working, ".titles"), _maybe(file.titles.asking, ".titles")),
+        titles=TitleMarks(
+            _maybe(file.titles.working, ".titles"),
+            _maybe(file.titles.asking, ".titles"),
+            _maybe(file.titles.calm, ".titles"),
+        ),
         executables=file.executables,
         version_pattern=_pattern(file.version_pattern, ".version_pattern"),
         detect=tuple(
