@@ -42,7 +42,9 @@ title told of work). It is mended; since then they are a gate, and no longer uns
 ## Recordings made to break it
 
 Other sizes, versions, modes, and answers that imitate dialogs and composers. What they broke was mended, so these are a
-gate now as well.
+gate now as well. They are a selection, from 280 that were made on a loaded machine; on all of those nothing was unsafe,
+and the macro recall was lower: Claude Code 99.5 %, Gemini CLI 98.5 %, Qwen Code 97.0 %, Codex 96.4 % (where its title
+and animations are switched off, a streaming answer is `unknown`).
 """,
 }
 _TABLE: Final = """\
