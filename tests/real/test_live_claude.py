@@ -8,80 +8,28 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Final
 
 import pytest
 
 from interlock.agents.tmux.typing import Refusal, Verified
 from interlock.monitor.tracker import TrackerEvent
-from interlock.testing.scripted_model import Error, Gate, Kind, ScriptedModel, Shell, Text, Think, ToolCall
+from interlock.testing.scripted_model import Error, Gate, Kind, ScriptedModel, Shell, Text, Think
 from interlock.vocabulary.evidence import EvidenceSource
 from tests.contract.harness import run
-from tests.real.harness import HELD_COMMAND
 from tests.real.live import ENDS, blocked, event, interlock, live_agent, options, ready, reported, working
 from tests.real.live_sources import HOOKED, sources_of
 from tests.real.recipes import CLAUDE
+from tests.real.stories import FOLLOWED, LIMIT_SECONDS, LINES, LONG, QUESTION, follow_turns
 
 pytestmark = pytest.mark.real
 
-LIMIT_SECONDS: Final = 150.0
-LONG: Final = "SCN:short " + " ".join(f"word{number}" for number in range(2300))
-# An emoji with a skin tone would leave rows of an older screen behind: tmux 3.3 and Claude count its width differently.
-LINES: Final = "SCN:short Grüße 你好 👋\n\n  zweite Zeile: naïve café\nund Schluss ✓"
-QUESTION: Final = ToolCall(
-    "AskUserQuestion",
-    {
-        "questions": [
-            {
-                "question": "Which colour shall it be?",
-                "header": "Colour",
-                "multiSelect": False,
-                "options": [
-                    {"label": "Red", "description": "a warm one"},
-                    {"label": "Blue", "description": "a cold one"},
-                ],
-            }
-        ]
-    },
-)
-
 
 def test_turns_are_followed_from_the_prompt_to_their_end(claude_executable: Path, tmp_path: Path) -> None:
-    turn = (Think("Let me see."), Gate("thinking"), Text("One.\n\n", "Two"), Gate("streaming"), Text(" three."))
-    tool = (Shell(HELD_COMMAND), Gate("after"), Text("The tool ran."))
-
     async def story(model: ScriptedModel) -> None:
         async with live_agent(CLAUDE, claude_executable, model, tmp_path) as agent:
-            await agent.ready()
-            await agent.submit("SCN:turn go on")
-            await model.reached("thinking")
-            await agent.until(working, "working")
-            await agent.stays(working, "working while it thinks")
-            assert (await agent.type("too early")).refusal is Refusal.WORKING
-            model.release("thinking")
-            await model.reached("streaming")
-            await agent.stays(working, "working while it streams")
-            assert agent.ends == []
-            model.release("streaming")
-            await agent.until(event(TrackerEvent.COMPLETED), "completed")
-            await agent.ready()
+            await follow_turns(agent, model, yes="Yes")
 
-            await agent.submit("SCN:tool")
-            asked = await agent.until(blocked, "blocked")
-            assert (asked.attention, asked.events) == ("approval", (TrackerEvent.BLOCKED,))
-            assert (await agent.type("not into a dialog")).refusal is Refusal.DIALOG
-            assert not (agent.place.project / "made.txt").exists()
-            await agent.choose("Yes")
-            await agent.until(working, "working after the answer")
-            await agent.stays(working, "working while the tool runs")
-            (agent.place.project / "go").touch()
-            await model.reached("after")
-            await agent.stays(working, "working after the tool")
-            model.release("after")
-            await agent.until(event(TrackerEvent.COMPLETED), "completed")
-            assert agent.ends == ["completed", "completed"]
-
-    with ScriptedModel({"turn": turn, "tool": tool}) as model:
+    with ScriptedModel(FOLLOWED) as model:
         run(story(model), LIMIT_SECONDS)
         assert model.faults == ()
 

@@ -24,25 +24,9 @@ from interlock.testing.scripted_model import (
 from tests.real.harness import AFTERMATH_SECONDS, DIALOG_SECONDS, HELD_COMMAND, HOLD_SECONDS, Harness
 from tests.real.recording import Frame
 from tests.real.sessions import Session
+from tests.real.stories import QUESTION, TOOL, TURN, Look, allow_and_run_a_tool, think_stream_and_end
 
 pytestmark = pytest.mark.real
-
-QUESTION: Final = ToolCall(
-    "AskUserQuestion",
-    {
-        "questions": [
-            {
-                "question": "Which colour shall it be?",
-                "header": "Colour",
-                "multiSelect": False,
-                "options": [
-                    {"label": "Red", "description": "a warm one"},
-                    {"label": "Blue", "description": "a cold one"},
-                ],
-            }
-        ]
-    },
-)
 
 
 def start_up(agent: Harness) -> None:
@@ -74,39 +58,17 @@ def approve(agent: Harness) -> None:
     agent.keys("Enter")
 
 
+LOOK: Final = Look(start_up, approve, see_complete, is_working)
+
+
 def test_a_turn_thinks_streams_and_ends(claude: Session) -> None:
-    script = (Think("Let me see."), Gate("thinking"), Text("One.\n\n", "Two"), Gate("streaming"), Text(" three."))
-    with claude({"turn": script}) as agent:
-        start_up(agent)
-        agent.submit("SCN:turn go on")
-        agent.model.wait_reached("thinking")
-        agent.truth("working", "thinking")
-        agent.wait_for(is_working, "work")
-        assert all(is_working(frame) for frame in agent.watch(HOLD_SECONDS))
-        agent.model.release("thinking")
-        agent.model.wait_reached("streaming")
-        agent.truth("working", "streaming")
-        agent.wait_for_text("● One.")
-        assert all(is_working(frame) for frame in agent.watch(HOLD_SECONDS))
-        agent.model.release("streaming")
-        see_complete(agent)
+    with claude({"turn": TURN}) as agent:
+        think_stream_and_end(agent, LOOK, work=lambda running: running.wait_for(is_working, "work"), words="● One.")
 
 
 def test_an_approval_blocks_and_a_tool_runs(claude: Session) -> None:
-    with claude({"tool": (Shell(HELD_COMMAND), Gate("after"), Text("The tool ran."))}) as agent:
-        start_up(agent)
-        agent.submit("SCN:tool")
-        approve(agent)
-        agent.wait_for(is_working, "the tool at work")
-        agent.truth("working", "tool_running")
-        assert all(is_working(frame) for frame in agent.watch(HOLD_SECONDS))
-        assert (agent.place.project / "made.txt").exists()
-        agent.let_tool_end()
-        agent.model.wait_reached("after")
-        agent.truth("working", "thinking")
-        agent.watch(HOLD_SECONDS)
-        agent.model.release("after")
-        see_complete(agent)
+    with claude({"tool": TOOL}) as agent:
+        allow_and_run_a_tool(agent, LOOK)
 
 
 def test_a_refused_approval_ends_the_turn(claude: Session) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from interlock.screen.regions import SCREEN, Located, RegionSpec, matching
+from interlock.screen.conditions import RowMatches, rows_matching
+from interlock.screen.regions import SCREEN, Located, RegionSpec
 from interlock.screen.snapshot import read_snapshot
 
 BOX = RegionSpec("box", start=re.compile("^>"), top=re.compile("^-+$"), bottom=re.compile("^-+$"))
@@ -98,4 +99,5 @@ def test_each_region_is_looked_for_once() -> None:
 
 def test_matching_names_rows_by_their_number_on_the_screen() -> None:
     rows = located("a b a").rows
-    assert matching(rows, range(1, 3), lambda row: row.text == "a") == (2,)
+    lower = Located(rows, {"lower": RegionSpec("lower", last=2)})
+    assert rows_matching(RowMatches("lower", re.compile("^a$")), lower) == (2,)

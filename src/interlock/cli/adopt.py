@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from cyclopts import Parameter
 from msgspec import Struct
@@ -21,7 +21,7 @@ from interlock.screen.assessment import BusinessState
 FollowFlag: TypeAlias = Annotated[
     bool, Parameter(name=("--follow", "-f"), negative="", help="Go on, with a line for each change, until Ctrl-C.")
 ]
-_CODES = {
+_CODES: Final = {
     BusinessState.IDLE: ExitCode.COMPLETED,
     BusinessState.WORKING: ExitCode.COMPLETED,
     BusinessState.AWAITING_OPERATOR: ExitCode.BLOCKED,

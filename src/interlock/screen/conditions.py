@@ -120,15 +120,18 @@ def _held(holds: bool) -> Rows | None:
 
 
 def _check_rows(asked: RowMatches, scene: Scene) -> Rows | None:
-    region = scene.located[asked.region]
-    rows = scene.located.rows
-    found = () if region is None else tuple(number for number in region if matches(asked, rows[number]))
+    found = rows_matching(asked, scene.located)
     if asked.is_absent:
         return _held(not found)
     return found or None
 
 
-def matches(asked: RowMatches, row: Row) -> bool:
+def rows_matching(asked: RowMatches, located: Located) -> Rows:
+    """The numbers of the rows of its region that match; none where the region is missing."""
+    return tuple([number for number in located[asked.region] or () if _matches(asked, located.rows[number])])
+
+
+def _matches(asked: RowMatches, row: Row) -> bool:
     found = asked.pattern.search(row.text)
     if found is None:
         return False

@@ -18,7 +18,7 @@ from interlock.screen.assessment import (
     SurfaceEvidence,
     TurnEnd,
 )
-from interlock.screen.conditions import Condition, Scene, check, matches
+from interlock.screen.conditions import Condition, Scene, check, rows_matching
 from interlock.screen.drafts import read_draft
 from interlock.screen.options import read_options, unselected
 from interlock.screen.profile import Profile, Proof, Rule
@@ -150,18 +150,10 @@ def _project(scene: Scene, profile: Profile) -> DialogProjection:
         "\n".join(kept).strip("\n"),
         volatile=profile.volatile,
         composer_rows=composer or (),
-        prompt_rows=_prompt_rows(scene, profile),
+        prompt_rows=rows_matching(profile.prompts, scene.located) if profile.prompts else (),
     )
 
 
 @lru_cache(maxsize=64)
 def _chrome_test(chrome: tuple[re.Pattern[str], ...]) -> Callable[[str], bool]:
     return lru_cache(maxsize=2048)(lambda text: any(pattern.search(text) for pattern in chrome))
-
-
-def _prompt_rows(scene: Scene, profile: Profile) -> tuple[int, ...]:
-    asked = profile.prompts
-    region = scene.located[asked.region] if asked else None
-    if asked is None or region is None:
-        return ()
-    return tuple(number for number in region if matches(asked, scene.located.rows[number]))

@@ -13,7 +13,7 @@ Where its chrome is not there, or the region it hangs on, a region is missing, w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -140,8 +140,3 @@ def _nearest(rows: Rows, within: range, count: int, *, upward: bool) -> range:
             return range(number + 1, within.stop) if upward else range(within.start, number)
         left -= 1
     return within
-
-
-def matching(rows: Rows, region: range, is_match: Callable[[Row], bool]) -> tuple[int, ...]:
-    """The numbers of the rows of a region for which `is_match` holds."""
-    return tuple(number for number in region if is_match(rows[number]))
