@@ -39,7 +39,7 @@ test: $(STAMP) ## the quick suite: no network, no agent CLI
 	@$(PYTEST) --numprocesses $(JOBS)
 
 test-deep: $(STAMP) ## crash, chaos, long simulation, thorough properties
-	@HYPOTHESIS_PROFILE=thorough $(PYTEST) -m 'deep or properties' --timeout 1200 --numprocesses $(JOBS)
+	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-thorough} $(PYTEST) -m 'deep or properties' --timeout 1200 --numprocesses $(JOBS)
 
 test-real: $(STAMP) ## tests against real agent CLIs, which are installed with npm when first needed
 	@$(PYTEST) -m real --timeout 900

@@ -225,3 +225,18 @@ def test_deadlines_lie_ahead_and_firing_them_in_time_changes_nothing_but_the_tel
         late, outputs = step(late, given_now, now)
         late_said += outputs
     assert (timely, timely_said) == (late, late_said)
+
+
+def test_a_voice_that_was_fresh_only_between_two_inputs_of_an_instant_decides_nothing() -> None:
+    """Found by a search: the file told of the dialog, and the hook then made the file stale, or came before it."""
+    on_screen = says(R.SCREEN, None, Attention.APPROVAL)
+    state = told(told(Arbitration(), ProcessSpawned()), on_screen)
+    looked_away, hook, file = (
+        says(R.SCREEN, None),
+        says(R.HOOK, Activity.WORKING),
+        says(R.NATIVE_FILE, None, Attention.APPROVAL),
+    )
+    one = told(state, looked_away, file, hook, after=0.0)
+    other = told(state, hook, looked_away, file, after=0.0)
+    assert verdict(one.standing) == verdict(other.standing)
+    assert one.standing.attention_basis.rung is R.SCREEN

@@ -102,8 +102,8 @@ class Arbitration(Struct, frozen=True):
 
     `children` holds the open ones by the rung that told of them, `ledgers` the rungs that tell of children at all.
     `activity_before` and `block_before` stood at the end of the instant before this one: the verdict is drawn from
-    them, so that the order of inputs at one instant does not matter. `remarks` are the surprises that were recorded in
-    this life of the process.
+    them, so that the order of inputs at one instant does not matter. `block_sighted` was on the screen at this instant.
+    `remarks` are the surprises that were recorded in this life of the process.
     """
 
     policy: MonitorPolicy = DEFAULT_POLICY
@@ -122,5 +122,6 @@ class Arbitration(Struct, frozen=True):
     remarks: frozenset[str] = frozenset()
     activity_before: Activity = Activity.UNKNOWN
     block_before: Block | None = None
+    block_sighted: Block | None = None
     standing: Standing = Standing()
     deadline: float | None = None

@@ -28,7 +28,8 @@ def at_instant(state: Arbitration, now: float) -> Arbitration:
     """The state, with its clock brought up to now."""
     if now <= state.at_seconds:
         return state
-    return structs.replace(state, at_seconds=now, activity_before=state.standing.activity, block_before=state.block)
+    before = state.standing.activity
+    return structs.replace(state, at_seconds=now, activity_before=before, block_before=state.block, block_sighted=None)
 
 
 def judge(state: Arbitration, now: float) -> tuple[Arbitration, tuple[Output, ...]]:
@@ -44,11 +45,11 @@ def judge(state: Arbitration, now: float) -> tuple[Arbitration, tuple[Output, ..
         state = _end_overruled_hooks(state, now)
         state, anomalies = _note_disputes(state, now)
         fresh = _fresh(state, now)
-    block = _block_after(state, fresh.attention, now)
+    block, sighted = _block_after(state, fresh.attention, now)
     attention, attention_basis = _attention(block, fresh.attention)
     activity, activity_basis = _activity(state, block, fresh.activity)
     after = _stand(before, activity, attention, activity_basis, attention_basis, now)
-    state, changed = _conclude(structs.replace(state, block=block), before, after)
+    state, changed = _conclude(structs.replace(state, block=block, block_sighted=sighted), before, after)
     return state, (*anomalies, *changed)
 
 
@@ -125,20 +126,26 @@ def told(claim: Claim) -> dict[str, Json]:
     }
 
 
-def _block_after(state: Arbitration, voices: tuple[Voice, ...], now: float) -> Block | None:
-    """Laws 4 and 5."""
+def _block_after(state: Arbitration, voices: tuple[Voice, ...], now: float) -> tuple[Block | None, Block | None]:
+    """Laws 4 and 5: the block now, and the one that was on the screen at this very instant.
+
+    Both follow from the end of the instant before and from what is fresh now, never from a voice that was fresh only
+    between two inputs of this instant.
+    """
     # One that was on the screen at this very instant has been seen, whatever frame came next.
-    block = state.block if state.block is not None and state.block.was_on_screen else state.block_before
+    sighted = state.block_sighted
+    block = sighted or state.block_before
     on_screen = next((voice for voice in voices if voice.rung is _R.SCREEN and voice.claim.is_dialog), None)
     shown = on_screen or (voices[0] if voices and voices[0].claim.is_dialog else None)
     if shown is not None:
         seen_at = now if shown.is_renewed else shown.at_seconds
-        if block is None:
-            return Block(shown.claim, seen_at, state.activity_before, on_screen is not None)
-        return Block(shown.claim, seen_at, block.activity, block.was_on_screen or on_screen is not None)
+        activity = state.activity_before if block is None else block.activity
+        was_on_screen = on_screen is not None or (block is not None and block.was_on_screen)
+        block = Block(shown.claim, seen_at, activity, was_on_screen)
+        return block, block if on_screen is not None else sighted
     if block is None or any(_says_gone(voice, block, now) for voice in voices):
-        return None
-    return block._replace(is_fresh=False)
+        return None, sighted
+    return block._replace(is_fresh=False), sighted
 
 
 def _says_gone(voice: Voice, block: Block, now: float) -> bool:
