@@ -101,9 +101,10 @@ class Arbitration(Struct, frozen=True):
     """All that is known of one agent. `standing` is the verdict at `at_seconds`; it holds until `deadline`.
 
     `children` holds the open ones by the rung that told of them, `ledgers` the rungs that tell of children at all.
-    `activity_before` and `block_before` stood at the end of the instant before this one: the verdict is drawn from
-    them, so that the order of inputs at one instant does not matter. `block_sighted` was on the screen at this instant.
-    `remarks` are the surprises that were recorded in this life of the process.
+    `activity_before`, `block_before` and `disputes_before` stood at the end of the instant before this one, `settled`
+    are the ladders as they will be when this one is over: the verdict is drawn from these, so that the order of inputs
+    at one instant does not matter. `block_sighted` was on the screen at this instant. `remarks` are the surprises that
+    were recorded in this life of the process.
     """
 
     policy: MonitorPolicy = DEFAULT_POLICY
@@ -115,6 +116,7 @@ class Arbitration(Struct, frozen=True):
     exited: Basis | None = None
     channels: frozenset[EvidenceSource] = frozenset()
     ladders: Ladders = Ladders()
+    settled: Ladders = Ladders()
     children: frozenset[tuple[EvidenceSource, str]] = frozenset()
     ledgers: frozenset[EvidenceSource] = frozenset()
     block: Block | None = None
@@ -123,5 +125,6 @@ class Arbitration(Struct, frozen=True):
     activity_before: Activity = Activity.UNKNOWN
     block_before: Block | None = None
     block_sighted: Block | None = None
+    disputes_before: tuple[Dispute, ...] = ()
     standing: Standing = Standing()
     deadline: float | None = None

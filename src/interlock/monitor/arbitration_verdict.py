@@ -25,11 +25,18 @@ _TELL_OF_DIALOGS: Final = frozenset({_R.NATIVE_STATUS, _R.NATIVE_FILE, _R.HOOK, 
 
 
 def at_instant(state: Arbitration, now: float) -> Arbitration:
-    """The state, with its clock brought up to now."""
+    """The state, with its clock brought up to now: what stood at the end of the last instant is settled."""
     if now <= state.at_seconds:
         return state
-    before = state.standing.activity
-    return structs.replace(state, at_seconds=now, activity_before=before, block_before=state.block, block_sighted=None)
+    return structs.replace(
+        state,
+        at_seconds=now,
+        ladders=state.settled,
+        activity_before=state.standing.activity,
+        block_before=state.block,
+        block_sighted=None,
+        disputes_before=state.disputes,
+    )
 
 
 def judge(state: Arbitration, now: float) -> tuple[Arbitration, tuple[Output, ...]]:
@@ -39,12 +46,8 @@ def judge(state: Arbitration, now: float) -> tuple[Arbitration, tuple[Output, ..
     if state.exited is not None:
         gone = _stand(before, Activity.GONE, Attention.NONE, state.exited, NO_BASIS, now)
         return _conclude(state, before, gone)
-    fresh = _fresh(state, now)
-    anomalies: tuple[Anomaly, ...] = ()
-    if state.disputes or any(ladder.contradictions(fresh)):
-        state = _end_overruled_hooks(state, now)
-        state, anomalies = _note_disputes(state, now)
-        fresh = _fresh(state, now)
+    state, anomalies = _settle(state, now)
+    fresh = _fresh(state, state.settled, now)
     block, sighted = _block_after(state, fresh.attention, now)
     attention, attention_basis = _attention(block, fresh.attention)
     activity, activity_basis = _activity(state, block, fresh.activity)
@@ -67,39 +70,42 @@ def _stand(
 
 
 def _deadline(state: Arbitration) -> float | None:
-    due = [at for at in ladder.expiries(state.ladders, state.policy.watched_gap_seconds) if at < math.inf]
+    due = [at for at in ladder.expiries(state.settled, state.policy.watched_gap_seconds) if at < math.inf]
     due += [dispute.since_seconds + LASTING_SECONDS for dispute in state.disputes if not dispute.is_recorded]
     return min((at for at in due if at > state.at_seconds), default=None)
 
 
-def _fresh(state: Arbitration, now: float) -> Ladders:
-    return ladder.fresh_voices(state.ladders, state.edge_at_seconds, now, state.policy.watched_gap_seconds)
+def _fresh(state: Arbitration, ladders: Ladders, now: float) -> Ladders:
+    return ladder.fresh_voices(ladders, state.edge_at_seconds, now, state.policy.watched_gap_seconds)
 
 
-def _end_overruled_hooks(state: Arbitration, now: float) -> Arbitration:
-    """Law 3, by a better rung. It must have spoken at the hook's time or later: else the hook is the newer word."""
-    for pair in ladder.contradictions(_fresh(state, now)):
+def _settle(state: Arbitration, now: float) -> tuple[Arbitration, tuple[Anomaly, ...]]:
+    """Laws 3 and 9. What is ended is off the settled ladders; it is gone for good when the instant is over.
+
+    Until then another input of the same instant may still show that whoever ended it was stale.
+    """
+    fresh = _fresh(state, state.ladders, now)
+    if not state.disputes_before and not any(ladder.contradictions(fresh)):
+        return structs.replace(state, settled=state.ladders, disputes=()), ()
+    settled = state.ladders
+    for pair in ladder.contradictions(fresh):
+        # A better rung ends a hook if it spoke at the hook's time or later: else the hook is the newer word.
         if pair.lower.rung is _R.HOOK and pair.higher.at_seconds >= pair.lower.at_seconds:
-            state = structs.replace(state, ladders=ladder.drop_voice(state.ladders, pair.axis, _R.HOOK))
-    return state
-
-
-def _note_disputes(state: Arbitration, now: float) -> tuple[Arbitration, tuple[Anomaly, ...]]:
-    """Law 9, and law 3 by the screen: a contradiction that lasts is recorded, and ends a hook."""
-    known = {dispute[:3]: dispute for dispute in state.disputes}
+            settled = ladder.drop_voice(settled, pair.axis, _R.HOOK)
+    known = {dispute[:3]: dispute for dispute in state.disputes_before}
+    recorded = {dispute[:4] for dispute in state.disputes if dispute.is_recorded}
     anomalies: list[Anomaly] = []
     disputes: list[Dispute] = []
-    ladders = state.ladders
-    for pair in ladder.contradictions(_fresh(state, now)):
+    for pair in ladder.contradictions(_fresh(state, settled, now)):
         key = (pair.axis, pair.higher.rung, pair.lower.rung)
         dispute = known.get(key) or Dispute(*key, since_seconds=now)
-        if not dispute.is_recorded and now >= dispute.since_seconds + LASTING_SECONDS:
+        is_lasting = dispute.is_recorded or now >= dispute.since_seconds + LASTING_SECONDS
+        if is_lasting and dispute[:4] not in recorded and not dispute.is_recorded:
             anomalies.append(_disagreement(pair, dispute.since_seconds))
-            dispute = dispute._replace(is_recorded=True)
-            if pair.higher.rung is _R.HOOK and pair.lower.rung is _R.SCREEN:
-                ladders = ladder.drop_voice(ladders, pair.axis, _R.HOOK)
-        disputes.append(dispute)
-    return structs.replace(state, disputes=tuple(disputes), ladders=ladders), tuple(anomalies)
+        if is_lasting and pair.higher.rung is _R.HOOK and pair.lower.rung is _R.SCREEN:
+            settled = ladder.drop_voice(settled, pair.axis, _R.HOOK)
+        disputes.append(dispute._replace(is_recorded=is_lasting))
+    return structs.replace(state, settled=settled, disputes=tuple(disputes)), tuple(anomalies)
 
 
 def _disagreement(pair: Pair, since: float) -> Anomaly:
