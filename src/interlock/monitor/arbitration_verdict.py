@@ -148,7 +148,9 @@ def _block_after(state: Arbitration, voices: tuple[Voice, ...], now: float) -> t
         activity = state.activity_before if block is None else block.activity
         was_on_screen = on_screen is not None or (block is not None and block.was_on_screen)
         block = Block(shown.claim, seen_at, activity, was_on_screen)
-        return block, block if on_screen is not None else sighted
+        # A capture that its channel merely renews may still be replaced by the next frame of this instant.
+        is_sighting = on_screen is not None and on_screen.at_seconds == now
+        return block, block if is_sighting else sighted
     if block is None or any(_says_gone(voice, block, now) for voice in voices):
         return None, sighted
     return block._replace(is_fresh=False), sighted
