@@ -55,7 +55,7 @@ def test_the_readme_shows_what_the_demo_prints() -> None:
 
 def test_the_readme_counts_right() -> None:
     assert f"{len(DECLARATIONS)} event types" in README
-    named = re.search(r"Nine pure machines \(([^)]*)\)", README)
+    named = re.search(r"Eleven pure machines \(([^)]*)\)", README)
     assert named is not None
     assert set(named[1].split(", ")) == set(MACHINES)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from interlock.lifecycle import process, run, subagent, task, toolcall, turn, workflow
+from interlock.lifecycle import dialogs, process, queue, run, subagent, task, toolcall, turn, workflow
 from interlock.lifecycle.table import Machine
 from interlock.monitor import completion, readiness
 
@@ -19,6 +19,8 @@ MACHINES: Final[Mapping[str, tuple[Machine[Any, Any], ...]]] = MappingProxyType(
         "subagent": (subagent.MACHINE,),
         "workflow": workflow.MACHINES,
         "task": (task.MACHINE,),
+        "prompt": (queue.MACHINE,),
+        "dialog": (dialogs.MACHINE,),
         "readiness": (readiness.MACHINE,),
         "completion": (completion.MACHINE,),
     }

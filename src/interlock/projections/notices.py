@@ -10,13 +10,20 @@ from interlock.projections.display import Channel, Item, Show, ShowTool, ToolKin
 from interlock.projections.sentences import sentence
 from interlock.projections.tool_outcomes import workflow_outcome
 from interlock.vocabulary.audit import (
+    AgentSession,
     Anomaly,
     DeliveryReceipt,
+    DialogAnswered,
+    DialogClosed,
+    DialogOpened,
     PermissionDecision,
     ProcessEvent,
+    ProcessEventKind,
     ProviderUsage,
     QueueEvent,
+    QueueGate,
     SessionFork,
+    SessionOpened,
     StreamCheckpoint,
     SurfaceEvent,
     ToolCallDecided,
@@ -38,6 +45,7 @@ from interlock.vocabulary.states import Attention, ExitReason, StepState, Subage
 
 SILENT: Final[frozenset[PayloadClass]] = frozenset(
     {
+        AgentSession,
         BranchSummary,
         DeliveryReceipt,
         PermissionDecision,
@@ -71,6 +79,7 @@ _STEP: Final[Mapping[StepState, ToolStatus]] = {
     StepState.NEEDS_ORCHESTRATOR: ToolStatus.WAITING,
 }
 _BAD_EXITS: Final = frozenset({ExitReason.CRASHED, ExitReason.OOM, ExitReason.UNCLEAN})
+_BAD_NEWS: Final = frozenset({ProcessEventKind.SPAWN_FAILED, ProcessEventKind.RESTARTS_EXHAUSTED})
 
 
 def notice(event: Event) -> tuple[Item, ...]:
@@ -82,8 +91,11 @@ def notice(event: Event) -> tuple[Item, ...]:
             return (_workflow(event, fact),)
         case Status() | Plan() | ContextPressure() | SurfaceEvent() | HistoryCompaction() | SessionFork():
             return (_show(event, Channel.STATUS, _status(event)),)
-        case ProcessEvent(exit_reason=exit_reason):
-            channel = Channel.DIAGNOSTIC if exit_reason in _BAD_EXITS else Channel.STATUS
+        case DialogOpened() | DialogAnswered() | DialogClosed() | QueueGate() | SessionOpened():
+            return (_show(event, Channel.STATUS, sentence(event)),)
+        case ProcessEvent(kind=kind, exit_reason=exit_reason):
+            is_bad = exit_reason in _BAD_EXITS or kind in _BAD_NEWS
+            channel = Channel.DIAGNOSTIC if is_bad else Channel.STATUS
             return (_show(event, channel, sentence(event)),)
         case Anomaly(kind=kind, message=message):
             return (diagnostic(event, f"{kind}: {message}"),)

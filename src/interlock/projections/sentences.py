@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from interlock.vocabulary.audit import (
+    AgentSession,
+    DialogAnswered,
+    DialogClosed,
+    DialogOpened,
     ProcessEvent,
+    QueueGate,
     RunState,
+    SessionOpened,
     StreamCheckpoint,
     SurfaceEvent,
     TurnFailed,
@@ -48,13 +54,31 @@ def sentence(event: Event) -> str:
 
 def _watched(event: Event) -> str:
     match event.data:
-        case ProcessEvent(kind=kind, exit_reason=exit_reason):
-            return f"the process {kind.value}" + (f": {exit_reason.value}" if exit_reason else "")
+        case ProcessEvent() as told:
+            return _process(told)
         case SurfaceEvent(activity=activity, attention=attention):
             needs = "" if attention is Attention.NONE else f", needs {attention.value}"
             return f"the terminal looked {activity.value}{needs}"
+        case DialogOpened(attention=attention, question=question):
+            return f"the agent asks ({attention.value}): {excerpt(question)}"
+        case DialogAnswered(option=option, text=text):
+            return f"it was answered: {excerpt(option or text)}"
+        case DialogClosed(outcome=outcome):
+            return f"the question went away: {outcome.value}"
+        case QueueGate(is_open=is_open, reason=reason):
+            return "the queue goes on" if is_open else f"the queue is held: {excerpt(reason)}"
+        case SessionOpened(agent=agent, driver=driver):
+            return f"the session was opened for {agent}, driven by {driver}"
+        case AgentSession(native_session_id=name):
+            return f"the agent calls its session {excerpt(name)}" if name else "the agent's own session id is of no use"
         case _:
             return f"a {event.type} was recorded"
+
+
+def _process(told: ProcessEvent) -> str:
+    how = told.exit_reason.value if told.exit_reason is not None else told.message
+    ended = f", and {len(told.ended)} processes were ended" if told.ended else ""
+    return f"the process {told.kind.value}{f': {how}' if how else ''}{ended}"
 
 
 def _message(message: AssistantMessage) -> str:

@@ -226,6 +226,31 @@ class SessionFork(Payload, frozen=True, kw_only=True):
     limitations: tuple[str, ...] = ()
 
 
+@declare("session_opened", Audience.AUDIT)
+class SessionOpened(Payload, frozen=True, kw_only=True):
+    """What runs in this session. The values of environment variables are never kept, only which were set."""
+
+    agent: Name
+    driver: Name
+    kind: DriverKind
+    argv: tuple[str, ...] = ()
+    cwd: str = ""
+    model: str = ""
+    environment: tuple[str, ...] = ()
+    title: str = ""
+
+
+@declare("agent_session", Audience.AUDIT)
+class AgentSession(Payload, frozen=True, kw_only=True):
+    """The agent named its own session: the id with which a later spawn can take it up. Blank: that id is of no use."""
+
+    native_session_id: str
+    model: str = ""
+    version: str = ""
+    transcript_path: str = ""
+    reason: str = ""
+
+
 class ProcessEventKind(StrEnum):
     """What happened to a process."""
 
@@ -233,11 +258,28 @@ class ProcessEventKind(StrEnum):
     ADOPTED = "adopted"
     EXITED = "exited"
     STOP_REQUESTED = "stop_requested"
+    SPAWN_FAILED = "spawn_failed"
+    RELEASED = "released"
+    RESTART_DUE = "restart_due"
+    RESTARTS_EXHAUSTED = "restarts_exhausted"
+    CENSUS = "census"
+
+
+class EndedProcess(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One process that a stop ended, and how it was found to be ours."""
+
+    pid: Count
+    command: str = ""
+    found_by: str = ""
+    signal: str = ""
 
 
 @declare("process_event", Audience.AUDIT)
 class ProcessEvent(Payload, frozen=True, kw_only=True):
-    """The start or the end of a spawn. An exit carries its reason."""
+    """The start or the end of a spawn. An exit carries its reason; `ended` is the census of a stop.
+
+    `where` is where a process that outlives us is found again, such as its pane.
+    """
 
     kind: ProcessEventKind
     pid: Count | None = None
@@ -248,6 +290,11 @@ class ProcessEvent(Payload, frozen=True, kw_only=True):
     signal: Count | None = None
     stderr_tail: str = ""
     duration_seconds: Amount | None = None
+    message: str = ""
+    where: Json = None
+    attempt: Count | None = None
+    delay_seconds: Amount | None = None
+    ended: tuple[EndedProcess, ...] = ()
 
     def __post_init__(self) -> None:
         if (self.kind is ProcessEventKind.EXITED) != (self.exit_reason is not None):
@@ -271,13 +318,64 @@ class SurfaceEvent(Payload, frozen=True, kw_only=True):
             raise ContractError(f"{size} bytes of rows; a surface_event keeps at most {SURFACE_ROWS_MAX_BYTES}")
 
 
+class DialogOption(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One of the answers that a dialog offers. It is chosen by its text, never by its number."""
+
+    label: Name
+    id: str = ""
+    kind: str = ""
+
+
+@declare("dialog_opened", Audience.AUDIT)
+class DialogOpened(Payload, frozen=True, kw_only=True):
+    """The agent asks for something that is not one of its tool calls, as far as anybody can see."""
+
+    dialog_id: Name
+    attention: Attention
+    question: str = ""
+    options: tuple[DialogOption, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    deadline_at: Moment | None = None
+
+
+@declare("dialog_answered", Audience.AUDIT)
+class DialogAnswered(Payload, frozen=True, kw_only=True):
+    """Somebody answered, persisted before anything is done about it: one of the options by its label, or a text."""
+
+    dialog_id: Name
+    option: str = ""
+    text: str = ""
+    decision_id: str = ""
+    decided_by: str = ""
+
+
+class DialogOutcome(StrEnum):
+    """How a dialog went away."""
+
+    ANSWERED = "answered"
+    WITHDRAWN = "withdrawn"
+    EXPIRED = "expired"
+    TURN_ENDED = "turn_ended"
+
+
+@declare("dialog_closed", Audience.AUDIT)
+class DialogClosed(Payload, frozen=True, kw_only=True):
+    """Evidence that a dialog is gone."""
+
+    dialog_id: Name
+    outcome: DialogOutcome
+    evidence: tuple[Evidence, ...] = ()
+
+
 class DeliveryStage(StrEnum):
-    """How far a prompt got."""
+    """How far a prompt got. `unknown`: it was being written when the writer died. `not_delivered`: provably not."""
 
     QUEUED = "queued"
     TYPED = "typed"
     ACCEPTED = "accepted"
     STARTED = "started"
+    UNKNOWN = "unknown"
+    NOT_DELIVERED = "not_delivered"
 
 
 @declare("delivery_receipt", Audience.AUDIT)
@@ -304,6 +402,15 @@ class QueueEvent(Payload, frozen=True, kw_only=True):
     kind: QueueEventKind
     prompt_id: PromptId
     text: str = ""
+
+
+@declare("queue_gate", Audience.AUDIT)
+class QueueGate(Payload, frozen=True, kw_only=True):
+    """Whether queued prompts may be dispatched. A budget that is used up closes it; somebody opens it again."""
+
+    is_open: bool
+    reason: str = ""
+    decided_by: str = ""
 
 
 @declare("anomaly", Audience.AUDIT)

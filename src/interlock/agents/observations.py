@@ -1,0 +1,325 @@
+"""What an agent says or shows, in the words common to every driver.
+
+A driver translates and does not judge: what it cannot read is `Traced`, what surprises it is `Warned`. Observations of
+one agent come in the order in which the agent made them. `sub_agent` names the child whose output is relayed; such an
+observation is a sign of life of the parent and nothing more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, TypeAlias, assert_never
+
+from interlock.lifecycle.process import AgentEvent, AgentEventType
+from interlock.monitor.standing import Standing
+from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.conversation import ToolError
+from interlock.vocabulary.registry import Json
+from interlock.vocabulary.states import Attention
+
+TRACE_MAX_CHARACTERS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionNamed:
+    """The agent named its own session. Told once a spawn, and again only if the name changes."""
+
+    native_session_id: str
+    model: str = ""
+    version: str = ""
+    transcript_path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BecameReady:
+    """The agent takes a prompt now. A driver without such a sign says it once it is started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptReached:
+    """How far the prompt that was submitted last is known to have got."""
+
+    stage: DeliveryStage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextArrived:
+    """More text of the message that is being written."""
+
+    text: str
+    message_id: str = ""
+    sub_agent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextVoided:
+    """The attempt that wrote the current message is dead, and the agent tries again: none of its text counts."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageEnded:
+    """A message is whole. `text` is all of it, also where it came in pieces before."""
+
+    text: str
+    message_id: str = ""
+    model: str = ""
+    sub_agent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThoughtArrived:
+    """More reasoning text."""
+
+    text: str
+    sub_agent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasoningKept:
+    """An opaque reasoning item that the same model wants to see again."""
+
+    item: Json
+    model: str
+    dialect: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCalled:
+    """The agent asked for a tool, or is running one. The same id again while it is open is a repeat."""
+
+    call_id: str
+    name: str
+    args: Json = None
+    sub_agent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolReturned:
+    """A tool call has its result."""
+
+    call_id: str
+    output: Json = None
+    error: ToolError | None = None
+    sub_agent: str = ""
+
+
+class OptionKind(StrEnum):
+    """What choosing an option means, where the agent says so."""
+
+    ALLOW_ONCE = "allow_once"
+    ALLOW_ALWAYS = "allow_always"
+    REJECT_ONCE = "reject_once"
+    REJECT_ALWAYS = "reject_always"
+    CHOICE = "choice"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalOption:
+    """One of the answers that an agent offers. `id` is the agent's own word for it, `label` what a person reads."""
+
+    label: str
+    id: str = ""
+    kind: OptionKind = OptionKind.CHOICE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalAsked:
+    """The agent waits for a decision. `call_id` names the tool call it is about; blank: it is about none that is known.
+
+    `request_id` is the driver's own, unique within the spawn; `decide` answers by it.
+    """
+
+    request_id: str
+    call_id: str = ""
+    name: str = ""
+    args: Json = None
+    attention: Attention = Attention.APPROVAL
+    question: str = ""
+    options: tuple[ApprovalOption, ...] = ()
+    response_schema: Json = None
+    sub_agent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalGone:
+    """The question is not open any more. `is_answered`: the agent acted on an answer; else it took the question back."""
+
+    request_id: str
+    is_answered: bool = True
+
+
+class UsageScope(StrEnum):
+    """What a usage report counts: one model call (added up), or the whole turn (replaces what was added up)."""
+
+    CALL = "call"
+    TURN = "turn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageReported:
+    """What was used. A figure that was not reported is None, never zero."""
+
+    scope: UsageScope
+    model: str = ""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextFilled:
+    """How full the model's context is."""
+
+    used_tokens: int | None = None
+    window_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryBegun:
+    """The agent tries a model call again. The turn goes on; text of the dead attempt is voided by `TextVoided`."""
+
+    message: str
+    attempt: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildrenChanged:
+    """The background work that is open now (agents, shells), by the agent's own names. All of it, each time."""
+
+    open: frozenset[str]
+
+
+class TurnEnding(StrEnum):
+    """How the agent itself says that a turn ended. `silent`: it stopped without a word (the stream just ended)."""
+
+    NATURAL = "natural"
+    ERROR = "error"
+    INTERRUPTED = "interrupted"
+    STOPPED = "stopped"
+    SILENT = "silent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnded:
+    """The agent is done with the prompt. `text`: the whole answer, where the agent repeats it; None where it does not.
+
+    `stop_code` belongs to `stopped`: which limit it was (`max_rounds`, `token_budget`, ...).
+    """
+
+    ending: TurnEnding
+    text: str | None = None
+    error_kind: str = ""
+    error_message: str = ""
+    stop_code: str = ""
+    details: Json = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingSeen:
+    """What a watched terminal amounts to, on an edge of either axis. `rows` are those that decided, at most 2 KB."""
+
+    standing: Standing
+    rows: str = ""
+    frame_sha256: str = ""
+    profile: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned:
+    """Something surprising, which does not end the turn. It becomes an anomaly in the log."""
+
+    kind: str
+    message: str = ""
+    details: Json = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """A line that the driver does not know, cut to `TRACE_MAX_CHARACTERS`. It is a sign of life."""
+
+    raw: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelLost:
+    """We cannot see the agent any more, and do not know whether it lives. Nothing is claimed about it from here on."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exited:
+    """The process ended: always the last observation of a handle. `code` None and `signal` None: nobody saw how."""
+
+    code: int | None = None
+    signal: int | None = None
+    stderr_tail: str = ""
+    is_oom: bool = False
+    is_stale_resume: bool = False
+
+
+Observation: TypeAlias = (
+    SessionNamed
+    | BecameReady
+    | PromptReached
+    | TextArrived
+    | TextVoided
+    | MessageEnded
+    | ThoughtArrived
+    | ReasoningKept
+    | ToolCalled
+    | ToolReturned
+    | ApprovalAsked
+    | ApprovalGone
+    | UsageReported
+    | ContextFilled
+    | RetryBegun
+    | ChildrenChanged
+    | TurnEnded
+    | StandingSeen
+    | Warned
+    | Traced
+    | ChannelLost
+    | Exited
+)
+
+
+def traced(raw: str | bytes) -> Traced:
+    """Keep the beginning of what could not be read."""
+    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
+    return Traced(raw=text[:TRACE_MAX_CHARACTERS])
+
+
+def agent_event(seen: Observation) -> AgentEvent | None:
+    """The observation in the words of the process machine; None for what is no output of the agent."""
+    kind = AgentEventType
+    match seen:
+        case SessionNamed(native_session_id=name):
+            return AgentEvent(kind.SESSION_START, session_id=name)
+        case ThoughtArrived(text=text, sub_agent=child):
+            return AgentEvent(kind.THINKING, text=text, sub_agent=child)
+        case TextArrived(text=text, sub_agent=child) | MessageEnded(text=text, sub_agent=child):
+            return AgentEvent(kind.TEXT_DELTA, text=text, sub_agent=child)
+        case ToolCalled(call_id=call_id, name=name, sub_agent=child):
+            return AgentEvent(kind.TOOL_USE, tool_name=name, tool_use_id=call_id, sub_agent=child)
+        case ToolReturned(call_id=call_id, error=error, sub_agent=child):
+            return AgentEvent(kind.TOOL_RESULT, tool_use_id=call_id, is_error=error is not None, sub_agent=child)
+        case TurnEnded(ending=ending, error_message=message):
+            is_good = ending in (TurnEnding.NATURAL, TurnEnding.INTERRUPTED)
+            return AgentEvent(kind.DONE) if is_good else AgentEvent(kind.ERROR, error_msg=message)
+        case Warned(message=message) | RetryBegun(message=message):
+            return AgentEvent(kind.WARNING, text=message)
+        case Traced(raw=raw):
+            return AgentEvent(kind.TRACE, raw=raw)
+        case TextVoided() | ReasoningKept() | UsageReported() | ContextFilled() | ChildrenChanged():
+            return AgentEvent(kind.UNKNOWN)
+        case ApprovalAsked() | ApprovalGone() | PromptReached() | BecameReady():
+            return AgentEvent(kind.UNKNOWN)
+        case StandingSeen() | ChannelLost() | Exited():
+            return None
+        case _:
+            assert_never(seen)

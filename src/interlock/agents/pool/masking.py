@@ -1,0 +1,114 @@
+"""Secrets kept out of records: in an argument list, and in text that a program printed.
+
+Laws:
+1. What looks like a secret is replaced by `MASK`; everything around it stays, so that a record can still be read.
+2. Masking what is masked changes nothing.
+3. Names decide first (`--api-key`, `TOKEN=`, `"password":`), then well-known shapes (`sk-`, `ghp_`, `Bearer`), and last
+   long words that mix cases and digits at random. Session ids (UUIDs), hashes, paths and numbers are left alone.
+
+It is a net and no proof: a short password in the middle of a sentence is not seen.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+MASK: Final = "***"
+_RANDOM_BITS: Final = 4.2
+
+_SECRET_NAME: Final = re.compile(
+    r"token|secret|passw(?:or)?d|passphrase|credential|api_?-?key|(?:^|[_.-])key(?:$|[_.\d-])|[a-z]Key$|authorization",
+    re.IGNORECASE,
+)
+# `--max-tokens`, `--token-budget` and `--password-file` tell a number or a place, not the secret itself.
+_SECRET_FLAG: Final = re.compile(
+    r"^--?(?:[\w.-]*[._-])?(?:token|secret|passw(?:or)?d|passphrase|credentials?|apikey|key|authorization)$",
+    re.IGNORECASE,
+)
+_PLAIN_VALUE: Final = re.compile(r"^(?:\d{1,9}|true|false|null|none|\*{3})$", re.IGNORECASE)
+_ASSIGNED: Final = re.compile(r"(?<![\w.])([A-Za-z][\w.-]{0,80})=(\"[^\"]*\"|'[^']*'|[^\s&;,\"']+)")
+_JSON_FIELD: Final = re.compile(r"(\"[\w.-]{1,80}\"\s*:\s*)\"((?:[^\"\\]|\\.)*)\"")
+_HEADER: Final = re.compile(r"(?im)^(\s*[A-Za-z][\w-]{0,80}:[ \t]+)(\S.*)$")
+_URL_PASSWORD: Final = re.compile(r"(://[^\s/:@]{0,200}:)[^\s/@]{1,500}(?=@)")
+_PRIVATE_KEY: Final = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END|\Z)", re.DOTALL)
+_SCHEME: Final = re.compile(r"\b(Bearer|Basic)\s+[^\s\"',;]{8,}", re.IGNORECASE)
+_WELL_KNOWN: Final = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"(?:sk|pk|rk)[-_][A-Za-z0-9_-]{8,}"
+    r"|gh[opusr]_[A-Za-z0-9]{8,}|github_pat_[A-Za-z0-9_]{8,}|glpat-[A-Za-z0-9_-]{8,}"
+    r"|xox[a-z]-[A-Za-z0-9-]{8,}|hf_[A-Za-z0-9]{16,}|npm_[A-Za-z0-9]{16,}|pypi-[A-Za-z0-9_-]{16,}"
+    r"|A[KS]IA[0-9A-Z]{12,}|AIza[A-Za-z0-9_-]{20,}"
+    r"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.?[A-Za-z0-9_-]*"
+    r")"
+)
+_LONG_WORD: Final = re.compile(r"[A-Za-z0-9+_=-]{32,}")
+
+
+def masked_argv(argv: Sequence[str]) -> tuple[str, ...]:
+    """The same arguments with secrets masked: the value after a telling flag, and whatever shows by itself."""
+    masked: list[str] = []
+    before = ""
+    for argument in argv:
+        is_value = bool(_SECRET_FLAG.match(before)) and not argument.startswith("--")
+        masked.append(_mask_value(argument) if is_value else _mask_argument(argument))
+        before = argument
+    return tuple(masked)
+
+
+def masked_text(text: str) -> str:
+    """The same text with secrets masked."""
+    text = _PRIVATE_KEY.sub(rf"\1{MASK}\2", text)
+    text = _URL_PASSWORD.sub(rf"\1{MASK}", text)
+    text = _SCHEME.sub(rf"\1 {MASK}", text)
+    text = _HEADER.sub(_mask_header, text)
+    text = _JSON_FIELD.sub(_mask_field, text)
+    text = _ASSIGNED.sub(_mask_assigned, text)
+    text = _WELL_KNOWN.sub(MASK, text)
+    return _LONG_WORD.sub(_mask_random, text)
+
+
+def _mask_argument(argument: str) -> str:
+    flag, equals, value = argument.partition("=")
+    if equals and _SECRET_FLAG.match(flag):
+        return f"{flag}={_mask_value(value)}"
+    return masked_text(argument)
+
+
+def _mask_value(value: str) -> str:
+    return value if not value or _PLAIN_VALUE.match(value) else MASK
+
+
+def _mask_assigned(found: re.Match[str]) -> str:
+    name, value = found[1], found[2]
+    if not _SECRET_NAME.search(name):
+        return found[0]
+    quote = value[0] if value[0] in "\"'" else ""
+    return f"{name}={quote}{_mask_value(value.strip(quote or None))}{quote}"
+
+
+def _mask_field(found: re.Match[str]) -> str:
+    return f'{found[1]}"{_mask_value(found[2])}"' if _is_secret_label(found[1]) else found[0]
+
+
+def _mask_header(found: re.Match[str]) -> str:
+    is_masked_already = MASK in found[2]
+    return f"{found[1]}{_mask_value(found[2])}" if _is_secret_label(found[1]) and not is_masked_already else found[0]
+
+
+def _is_secret_label(label: str) -> bool:
+    return bool(_SECRET_NAME.search(label.strip().rstrip(":").strip().strip('"')))
+
+
+def _mask_random(found: re.Match[str]) -> str:
+    word = found[0]
+    is_mixed = any(c.isupper() for c in word) and any(c.islower() for c in word) and sum(c.isdigit() for c in word) > 1
+    return MASK if is_mixed and _bits_a_character(word) >= _RANDOM_BITS else word
+
+
+def _bits_a_character(word: str) -> float:
+    shares = (count / len(word) for count in Counter(word).values())
+    return -sum(share * math.log2(share) for share in shares)

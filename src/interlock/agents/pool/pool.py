@@ -1,0 +1,123 @@
+"""How many agents may run at once, and who is next.
+
+Laws:
+1. Never more than the caps: one for all together, one for each agent. None is no cap.
+2. A slot is counted once, from the moment it is granted until it is released, whatever the process does meanwhile.
+3. First come, first served among those whose agent has room. Whoever waits for a full agent holds up nobody else.
+4. Nobody waits while there is room for them: every change grants what it made possible.
+5. A key has one slot, or one place in the queue. Asking again changes nothing; releasing what is not held is harmless.
+6. Lower caps end nothing: they are reached by releases. Preemption is off unless switched on, and never takes one that
+   works: the caller says who idles.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from interlock.vocabulary.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolLimits:
+    """`each` holds for an agent that `per_agent` does not name."""
+
+    total: int | None = None
+    each: int | None = None
+    per_agent: Mapping[str, int | None] = field(default_factory=dict)
+    preempts: bool = False
+
+    def __post_init__(self) -> None:
+        caps = (self.total, self.each, *self.per_agent.values())
+        if any(cap is not None and cap < 1 for cap in caps):
+            raise UsageError("a cap below one lets no agent run", remedy="leave it out for no cap")
+
+    def of(self, agent: str) -> int | None:
+        return self.per_agent.get(agent, self.each)
+
+
+class Asked(StrEnum):
+    """The answer to an ask."""
+
+    GRANTED = "granted"
+    QUEUED = "queued"
+
+
+class Pool:
+    """Slots and the queue for them, without any waiting: `Slots` waits."""
+
+    def __init__(self, limits: PoolLimits | None = None) -> None:
+        self._limits = limits or PoolLimits()
+        self._held: dict[str, str] = {}
+        self._waiting: dict[str, str] = {}  # in the order of asking
+
+    @property
+    def limits(self) -> PoolLimits:
+        return self._limits
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """Who has a slot, and for which agent."""
+        return dict(self._held)
+
+    @property
+    def waiting(self) -> Mapping[str, str]:
+        """Who waits, the first first."""
+        return dict(self._waiting)
+
+    def ask(self, key: str, agent: str) -> Asked:
+        """Ask for a slot. The one that is told `QUEUED` is named by a later `release` or `set_limits`."""
+        if key in self._held:
+            return Asked.GRANTED
+        if key in self._waiting:
+            return Asked.QUEUED
+        # Whoever waits has no room (law 4): the room there is cannot be theirs.
+        if self._has_room(agent, Counter(self._held.values())):
+            self._held[key] = agent
+            return Asked.GRANTED
+        self._waiting[key] = agent
+        return Asked.QUEUED
+
+    def release(self, key: str) -> tuple[str, ...]:
+        """Give a slot back, and say who has it now."""
+        return () if self._held.pop(key, None) is None else self._grant()
+
+    def withdraw(self, key: str) -> bool:
+        """Leave the queue. False if the key does not wait: it may have been granted, and then is to be released."""
+        return self._waiting.pop(key, None) is not None
+
+    def set_limits(self, limits: PoolLimits) -> tuple[str, ...]:
+        """Change the caps, and say who has a slot thereby."""
+        self._limits = limits
+        return self._grant()
+
+    def victim(self, idle_since_seconds: Mapping[str, float]) -> str | None:
+        """Whom to end so that somebody who waits can run: the longest idle of those whose slot would do. None: nobody.
+
+        `idle_since_seconds` names only those that do nothing, each with the time since when.
+        """
+        if not self._limits.preempts:
+            return None
+        candidates = [key for key in idle_since_seconds if key in self._held and self._would_help(key)]
+        return min(candidates, key=lambda key: (idle_since_seconds[key], key), default=None)
+
+    def _would_help(self, key: str) -> bool:
+        held = Counter(agent for other, agent in self._held.items() if other != key)
+        return any(self._has_room(agent, held) for agent in set(self._waiting.values()))
+
+    def _grant(self) -> tuple[str, ...]:
+        held = Counter(self._held.values())
+        granted: list[str] = []
+        for key, agent in list(self._waiting.items()):
+            if self._has_room(agent, held):
+                del self._waiting[key]
+                self._held[key] = agent
+                held[agent] += 1
+                granted.append(key)
+        return tuple(granted)
+
+    def _has_room(self, agent: str, held: Counter[str]) -> bool:
+        total, own = self._limits.total, self._limits.of(agent)
+        return (total is None or held.total() < total) and (own is None or held[agent] < own)

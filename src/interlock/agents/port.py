@@ -1,0 +1,189 @@
+"""The driver port: one way to start an agent, to hear it and to tell it things, whatever kind of agent it is.
+
+Laws:
+1. `spawn` either gives a handle of a living process, or raises and leaves nothing behind.
+2. Every process that a driver starts carries `INTERLOCK_SPAWN_ID` in its environment and leads a process group.
+3. Observations come in order, and `Exited` is the last one. Nothing that an agent prints ends the stream before it.
+4. A command that was not carried out says so: `NotDelivered` where that is certain, `DeliveryUnknown` where it is not.
+5. What a driver cannot do is in its capabilities; nothing downstream guesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from interlock.agents.observations import Observation
+from interlock.vocabulary.audit import DeliveryStage, EndedProcess
+from interlock.vocabulary.errors import PeerFault
+from interlock.vocabulary.ids import PromptId, SpawnId, TurnId
+from interlock.vocabulary.registry import Json
+from interlock.vocabulary.states import DriverKind
+
+SPAWN_ID_VARIABLE: Final = "INTERLOCK_SPAWN_ID"
+
+
+class NotDelivered(PeerFault):
+    """A command did not reach the agent, and it is certain that it had no effect. It may be given again."""
+
+
+class DeliveryUnknown(PeerFault):
+    """A command may have reached the agent, or not. It must not be given again in silence."""
+
+
+class StaleResume(PeerFault):
+    """The agent knows no session by the id that it was to resume. Without that id a spawn may succeed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a driver can do.
+
+    `owns_text`: the whole answer reaches us, so that a missing one is a failure. `needs_history`: the agent remembers
+    nothing itself, and each prompt brings the conversation so far. `outlives_runtime`: the process goes on when we die,
+    and can be adopted. `is_one_shot`: the process takes one prompt and ends. `takes_prompt_while_working`: it queues or
+    steers by itself; the runtime does not use that, and waits.
+    """
+
+    reports_approvals: bool = False
+    streams_text: bool = False
+    reports_usage: bool = False
+    reports_thoughts: bool = False
+    owns_text: bool = True
+    can_interrupt: bool = True
+    can_resume: bool = False
+    needs_history: bool = False
+    outlives_runtime: bool = False
+    is_one_shot: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSpec:
+    """What to start. `argv` is the program with the user's own arguments; the driver adds what its mode needs.
+
+    `environment` is added to (and overrides) what the driver lets through of ours. `resume` is the agent's own session
+    id. `options` are the driver's own, each documented by it; a driver refuses one that it does not know.
+    """
+
+    agent: str
+    driver: str
+    argv: tuple[str, ...] = ()
+    cwd: str = "."
+    environment: Mapping[str, str] = field(default_factory=dict)
+    model: str = ""
+    resume: str = ""
+    options: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """A process and no other: numbers are used again, a pid with its start time is not."""
+
+    pid: int
+    start_time: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What to submit. `history` is the conversation before it, for drivers that need it."""
+
+    prompt_id: PromptId
+    turn_id: TurnId
+    text: str
+    history: Sequence[Json] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The answer to an `ApprovalAsked`. `option_id` or `option_label` where one of its options was chosen; `text` is
+    what a person wrote (an answer, or why not); `data` is whatever else the question's schema asks for."""
+
+    request_id: str
+    is_allowed: bool
+    option_id: str = ""
+    option_label: str = ""
+    text: str = ""
+    data: Json = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopReport:
+    """What a stop ended, and what it could not end."""
+
+    ended: tuple[EndedProcess, ...] = ()
+    survivors: tuple[EndedProcess, ...] = ()
+
+
+class AgentHandle(Protocol):
+    """One living agent. Commands may be given from any task; one task reads the observations."""
+
+    @property
+    def spawn_id(self) -> SpawnId: ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """What was really started, whole: the log masks it."""
+        ...
+
+    @property
+    def process(self) -> ProcessIdentity | None:
+        """The agent's own process; None where there is none (a model API)."""
+        ...
+
+    @property
+    def where(self) -> Json:
+        """How to find the agent again after our death; None where it does not outlive us."""
+        ...
+
+    def observations(self) -> AsyncIterator[Observation]:
+        """Everything from the start of the process, to be read by one task, once."""
+        ...
+
+    async def submit(self, prompt: Prompt) -> DeliveryStage:
+        """Give the agent a prompt, and return how far it is known to have got (further news: `PromptReached`)."""
+        ...
+
+    async def interrupt(self) -> None:
+        """Ask the agent to end its turn and stay. That it did shows as `TurnEnded`, or does not show."""
+        ...
+
+    async def decide(self, decision: Decision) -> None:
+        """Answer a question. That the agent took it shows as `ApprovalGone`, or by what it does next."""
+        ...
+
+    async def stop(self) -> StopReport:
+        """End the agent and everything that it started: the stop ladder, then the census. Safe to call twice."""
+        ...
+
+    async def release(self) -> None:
+        """Let go of an agent that outlives us, and leave it running. For any other kind this is `stop`."""
+        ...
+
+
+class Driver(Protocol):
+    """One way to run one kind of agent."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> DriverKind: ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    async def spawn(self, spec: AgentSpec, spawn_id: SpawnId) -> AgentHandle:
+        """Start an agent. `UsageError` for a spec that cannot work, `PeerFault` for a program that did not start."""
+        ...
+
+
+class Adopter(Protocol):
+    """A driver whose agents outlive us, and who finds them again."""
+
+    async def adopt(self, spec: AgentSpec, spawn_id: SpawnId, where: Json) -> AgentHandle:
+        """Take up a living agent. `Absent` (a `PeerFault`) if that very process is gone."""
+        ...

@@ -1,0 +1,187 @@
+"""A child process with three pipes: it leads a group of its own, and is tagged so that a census finds what it starts.
+
+Laws:
+1. The child leads a session and a process group, and carries the spawn id in its environment.
+2. What it prints is read as fast as it comes up to a bound; then the child waits, and nothing is dropped.
+3. Its end is told once, after everything that it printed. A grandchild that keeps a pipe open does not hold it back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Final
+
+from interlock.agents.observations import Exited
+from interlock.agents.port import SPAWN_ID_VARIABLE, DeliveryUnknown, NotDelivered, ProcessIdentity, StopReport
+from interlock.agents.processes.identity import identity_of
+from interlock.agents.processes.lines import Line, LineSplitter
+from interlock.agents.processes.oom import MemoryAccount
+from interlock.agents.processes.pipes import PipeReader, WaitingLines
+from interlock.agents.processes.stopping import StopPolicy, stop_tree
+from interlock.agents.processes.table import now_ticks
+from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
+from interlock.vocabulary.ids import SpawnId
+
+STDERR_TAIL_BYTES: Final = 4096
+_BUFFER_BYTES: Final = 1 << 16
+_WRITE_SECONDS: Final = 30.0
+# How long a child that was stopped may take to be waited for, and its last lines to be taken.
+_LET_GO_SECONDS: Final = 2.0
+
+
+class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
+    """Tells the end of the process itself: `Process.wait` also waits for whoever holds its pipes open."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(_BUFFER_BYTES, loop)
+        self.ended: asyncio.Future[None] = loop.create_future()
+
+    def process_exited(self) -> None:
+        super().process_exited()
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+
+class Child:
+    """One running child. Build it with `start`; read `lines` in one task; always `stop` it in the end."""
+
+    def __init__(self, transport: asyncio.SubprocessTransport, protocol: _Pipes, spawn_id: SpawnId) -> None:
+        process = asyncio.subprocess.Process(transport, protocol, asyncio.get_running_loop())
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._transport = transport
+        self._process = process
+        self._spawn_id = spawn_id
+        self.identity: ProcessIdentity = _identity_or_number(process.pid)
+        self._memory = MemoryAccount.of(process.pid)
+        self._waiting = WaitingLines()
+        self._stderr = bytearray()
+        self._writing = asyncio.Lock()
+        self._ended_ticks: int | None = None
+        pipes = PipeReader(process.stdout), PipeReader(process.stderr)
+        self._ended = asyncio.create_task(self._wait(protocol.ended, pipes))
+        self._tasks = (
+            asyncio.create_task(self._read_stdout(pipes[0])),
+            asyncio.create_task(self._read_stderr(pipes[1])),
+        )
+
+    @classmethod
+    async def start(cls, argv: Sequence[str], *, cwd: str, environment: Mapping[str, str], spawn_id: SpawnId) -> Child:
+        """Start a program, without a shell. `environment` is all that it gets, apart from the spawn id."""
+        if not argv:
+            raise UsageError("there is no program to start", remedy="give its name and arguments as a list")
+        loop = asyncio.get_running_loop()
+        try:
+            transport, protocol = await loop.subprocess_exec(
+                lambda: _Pipes(loop),
+                *argv,
+                cwd=cwd,
+                env={**environment, SPAWN_ID_VARIABLE: spawn_id},
+                start_new_session=True,
+            )
+        except FileNotFoundError as error:
+            missing = cwd if error.filename == cwd else argv[0]
+            raise UsageError(f"there is no {missing!r}", remedy="check the program and its folder") from error
+        except ValueError as error:
+            raise UsageError(f"{argv[0]!r} cannot be started so: {error}", remedy="leave out NUL characters") from error
+        except OSError as error:
+            raise PeerFault(f"{argv[0]!r} did not start: {error.strerror or error}") from error
+        return cls(transport, protocol, spawn_id)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.returncode is None
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last of what it printed on standard error."""
+        return bytes(self._stderr).decode("utf-8", "replace")
+
+    async def lines(self) -> AsyncIterator[Line]:
+        """Each line of standard output, until the child has ended and all of it was read."""
+        while (line := await self._waiting.take()) is not None:
+            yield line
+
+    async def write(self, data: bytes) -> None:
+        """Write to the child. `NotDelivered` if it is over; `DeliveryUnknown` if it ended or hung meanwhile."""
+        pipe = self._process.stdin
+        async with self._writing:
+            if pipe is None or pipe.is_closing() or not self.is_alive:
+                raise NotDelivered(f"process {self.identity.pid} takes no input any more")
+            pipe.write(data)
+            try:
+                async with asyncio.timeout(_WRITE_SECONDS):
+                    await pipe.drain()
+            except (OSError, TimeoutError) as error:
+                raise DeliveryUnknown(f"process {self.identity.pid} may not have read it all: {error!r}") from error
+
+    def end_input(self) -> None:
+        """Close standard input: many programs then finish by themselves."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+    async def exited(self) -> Exited:
+        """Wait for the end, and say how it went, with the last that it printed on standard error."""
+        code = await asyncio.shield(self._ended)
+        await asyncio.wait(self._tasks[1:])
+        is_signal = code < 0
+        ended_code, signal = (None, -code) if is_signal else (code, None)
+        is_oom = self._memory.explains(ended_code, signal)
+        return Exited(code=ended_code, signal=signal, stderr_tail=self.stderr_tail, is_oom=is_oom)
+
+    async def stop(self, policy: StopPolicy | None = None) -> StopReport:
+        """End the child and everything that it started, and let go of the pipes. Safe to call twice.
+
+        What it printed before its end can still be read from `lines`.
+        """
+        self.end_input()
+        try:
+            report = await stop_tree(self.identity, self._spawn_id, policy, leader_seen_ticks=self._ended_ticks)
+            await asyncio.wait((self._ended, *self._tasks), timeout=_LET_GO_SECONDS)
+            return report
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            self._transport.close()
+
+    async def _wait(self, ended: asyncio.Future[None], pipes: Iterable[PipeReader]) -> int:
+        await ended
+        code = self._process.returncode
+        assert code is not None
+        self._ended_ticks = now_ticks()
+        for pipe in pipes:
+            pipe.child_is_over()
+        return code
+
+    async def _read_stdout(self, pipe: PipeReader) -> None:
+        splitter = LineSplitter()
+        try:
+            while data := await pipe.read():
+                for line in splitter.feed(data):
+                    await self._waiting.put(line)
+            rest = splitter.end()
+            if rest is not None:
+                await self._waiting.put(rest)
+        finally:
+            self._waiting.close()
+
+    async def _read_stderr(self, pipe: PipeReader) -> None:
+        while data := await pipe.read():
+            self._stderr += data
+            del self._stderr[:-STDERR_TAIL_BYTES]
+
+
+def _identity_or_number(pid: int) -> ProcessIdentity:
+    """Who the child is; one that is over already has no start time, and is then no process at all."""
+    try:
+        return identity_of(pid) or ProcessIdentity(pid, "")
+    except Unreachable:
+        return ProcessIdentity(pid, "")
+
+
+def inherited_environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """Our own environment with the additions of a spec. What concerns our own state and terminal is not passed on."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("INTERLOCK_", "TMUX"))}
+    return {**own, **extra}

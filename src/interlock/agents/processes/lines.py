@@ -1,0 +1,57 @@
+"""Bytes to lines, whatever the cuts between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line without its end. `is_cut`: it was longer than the limit, and this is its beginning.
+
+    `is_whole` is False for what stood before the end of the stream without a line end: the writer died in mid-line.
+    """
+
+    data: bytes
+    is_whole: bool = True
+    is_cut: bool = False
+
+
+class LineSplitter:
+    """Feed it bytes as they come. A line of megabytes is kept whole; one over the limit is cut, its rest skipped."""
+
+    def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+        self._limit = max_line_bytes
+        self._held = bytearray()
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[Line]:
+        """The lines that are whole now. Blank ones are left out."""
+        *ended, rest = data.split(b"\n")
+        lines = []
+        for piece in ended:
+            self._keep(piece)
+            line = self._take(is_whole=True)
+            if line is not None:
+                lines.append(line)
+        self._keep(rest)
+        return lines
+
+    def end(self) -> Line | None:
+        """What is left when no more will come; None where the last line had its end."""
+        return self._take(is_whole=False)
+
+    def _keep(self, piece: bytes) -> None:
+        if piece:
+            room = self._limit - self._size
+            self._size += len(piece)
+            if room > 0:
+                self._held += piece[:room]
+
+    def _take(self, *, is_whole: bool) -> Line | None:
+        data, is_cut = bytes(self._held).removesuffix(b"\r"), self._size > self._limit
+        self._held, self._size = bytearray(), 0
+        return Line(data, is_whole, is_cut) if data.strip() else None

@@ -1,0 +1,154 @@
+"""The send queue of one session: prompts that were accepted and not yet given to the agent.
+
+Laws:
+1. The queue is a fold over `queue_event`, `queue_gate` and `delivery_receipt`: what is not in the log is not queued.
+2. Prompts leave in the order in which they came. An id that was ever used is never queued again: a repeat is the same
+   prompt, and the same id with other words is refused.
+3. A prompt is edited or removed only while it is queued. What is dispatched is never queued again: whoever wants it
+   sent twice sends another one.
+4. A receipt never goes back, except that `unknown` gives way to whatever is known. `not_delivered` is an end.
+5. While the gate is closed nothing is dispatched; prompts are still accepted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from interlock.lifecycle.table import Edge, Machine
+from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage, QueueEvent, QueueEventKind, QueueGate
+from interlock.vocabulary.errors import ContractError, UsageError
+from interlock.vocabulary.ids import PromptId
+from interlock.vocabulary.registry import Payload
+
+
+class PromptState(StrEnum):
+    """Where one prompt stands."""
+
+    QUEUED = "queued"
+    DISPATCHED = "dispatched"
+    REMOVED = "removed"
+
+
+TRANSITIONS: Final[tuple[Edge[PromptState, None], ...]] = (
+    Edge(PromptState.QUEUED, QueueEventKind.EDITED, PromptState.QUEUED),
+    Edge(PromptState.QUEUED, QueueEventKind.REMOVED, PromptState.REMOVED),
+    Edge(PromptState.QUEUED, QueueEventKind.DISPATCHED, PromptState.DISPATCHED),
+)
+
+MACHINE: Final = Machine(
+    name="prompt",
+    title="Prompt: from its acceptance to the agent, once",
+    states=PromptState,
+    initial=PromptState.QUEUED,
+    edges=TRANSITIONS,
+    laws=__doc__,
+    commands=frozenset({QueueEventKind.EDITED, QueueEventKind.REMOVED, QueueEventKind.DISPATCHED}),
+    terminal=frozenset({PromptState.DISPATCHED, PromptState.REMOVED}),
+)
+
+_PROGRESS: Final = (DeliveryStage.QUEUED, DeliveryStage.TYPED, DeliveryStage.ACCEPTED, DeliveryStage.STARTED)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedPrompt:
+    """One prompt. `stage` is how far it is known to have got."""
+
+    prompt_id: PromptId
+    text: str
+    state: PromptState = PromptState.QUEUED
+    stage: DeliveryStage = DeliveryStage.QUEUED
+
+
+class SendQueue:
+    """Every prompt of a session, oldest first. Commands give the event to append, and change nothing themselves."""
+
+    def __init__(self) -> None:
+        self.prompts: dict[PromptId, QueuedPrompt] = {}
+        self.is_open = True
+        self.gate_reason = ""
+
+    def add(self, data: Payload) -> None:
+        """Fold one event. Total: what does not fit changes nothing."""
+        match data:
+            case QueueEvent(kind=QueueEventKind.QUEUED, prompt_id=prompt_id, text=text):
+                self.prompts.setdefault(prompt_id, QueuedPrompt(prompt_id, text))
+            case QueueEvent(kind=kind, prompt_id=prompt_id, text=text) if prompt_id in self.prompts:
+                self._move(self.prompts[prompt_id], kind, text)
+            case DeliveryReceipt(prompt_id=prompt_id, stage=stage) if prompt_id in self.prompts:
+                prompt = self.prompts[prompt_id]
+                if is_progress(prompt.stage, stage):
+                    self.prompts[prompt_id] = replace(prompt, stage=stage)
+            case QueueGate(is_open=is_open, reason=reason):
+                self.is_open, self.gate_reason = is_open, "" if is_open else reason
+            case _:
+                pass
+
+    def _move(self, prompt: QueuedPrompt, kind: QueueEventKind, text: str) -> None:
+        if prompt.state is PromptState.QUEUED:
+            state = MACHINE.next_state(prompt.state, kind, None)
+            kept = text if kind is QueueEventKind.EDITED else prompt.text
+            self.prompts[prompt.prompt_id] = replace(prompt, state=state, text=kept)
+
+    @property
+    def waiting(self) -> tuple[QueuedPrompt, ...]:
+        """What is to be sent, in order."""
+        return tuple(prompt for prompt in self.prompts.values() if prompt.state is PromptState.QUEUED)
+
+    @property
+    def head(self) -> QueuedPrompt | None:
+        """What is to be sent next, whether or not the gate is open."""
+        return next((prompt for prompt in self.prompts.values() if prompt.state is PromptState.QUEUED), None)
+
+    def accept(self, prompt_id: PromptId, text: str) -> QueueEvent | None:
+        """Queue a prompt; None if it was accepted before, word for word."""
+        known = self.prompts.get(prompt_id)
+        if known is None:
+            if not text.strip():
+                raise UsageError("a prompt must not be blank", remedy="write something for the agent to do")
+            return QueueEvent(kind=QueueEventKind.QUEUED, prompt_id=prompt_id, text=text)
+        if known.text != text:
+            raise UsageError(
+                f"prompt {prompt_id} was accepted before with other words", remedy="give every prompt an id of its own"
+            )
+        return None
+
+    def edit(self, prompt_id: PromptId, text: str) -> QueueEvent:
+        """Change a prompt that was not sent yet."""
+        self._refuse_unless_queued(prompt_id, "edited")
+        if not text.strip():
+            raise UsageError("a prompt must not be blank", remedy="remove it from the queue instead")
+        return QueueEvent(kind=QueueEventKind.EDITED, prompt_id=prompt_id, text=text)
+
+    def remove(self, prompt_id: PromptId) -> QueueEvent:
+        """Take back a prompt that was not sent yet."""
+        self._refuse_unless_queued(prompt_id, "removed")
+        return QueueEvent(kind=QueueEventKind.REMOVED, prompt_id=prompt_id)
+
+    def dispatch(self, prompt_id: PromptId) -> QueueEvent:
+        """Our own command: the prompt goes out. Only the head, and only through an open gate."""
+        if not self.is_open or self.head is None or self.head.prompt_id != prompt_id:
+            raise ContractError(f"prompt {prompt_id} cannot be dispatched: it is not the head of an open queue")
+        return QueueEvent(kind=QueueEventKind.DISPATCHED, prompt_id=prompt_id)
+
+    def _refuse_unless_queued(self, prompt_id: PromptId, done: str) -> None:
+        known = self.prompts.get(prompt_id)
+        if known is None:
+            raise UsageError(f"there is no prompt {prompt_id} in this queue", remedy="list the queue")
+        if known.state is not PromptState.QUEUED:
+            raise UsageError(
+                f"prompt {prompt_id} is {known.state.value} and cannot be {done}",
+                remedy="send another, or cancel the turn",
+            )
+
+
+def is_progress(before: DeliveryStage, now: DeliveryStage) -> bool:
+    """Whether a receipt tells more than the one before it."""
+    if before is DeliveryStage.NOT_DELIVERED or before is now:
+        return False
+    if before is DeliveryStage.UNKNOWN:
+        return now is not DeliveryStage.QUEUED
+    if now in (DeliveryStage.UNKNOWN, DeliveryStage.NOT_DELIVERED):
+        return before is not DeliveryStage.STARTED
+    return _PROGRESS.index(now) > _PROGRESS.index(before)

@@ -1,0 +1,128 @@
+"""What the log says of one session, as far as whoever runs it must know. A fold: `add` every event, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from interlock.lifecycle.decisions import ToolCalls, evolve
+from interlock.lifecycle.dialogs import Dialogs
+from interlock.lifecycle.queue import SendQueue
+from interlock.lifecycle.turn import TurnFacts
+from interlock.lifecycle.turns import TurnFold
+from interlock.vocabulary.audit import (
+    AgentSession,
+    ProcessEvent,
+    ProcessEventKind,
+    ProviderUsage,
+    SessionOpened,
+    TurnStarted,
+)
+from interlock.vocabulary.conversation import UserMessage
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.evidence import Moment
+from interlock.vocabulary.ids import PromptId, SessionId, SpawnId, TurnId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LivingSpawn:
+    """A spawn whose end is not in the log."""
+
+    spawn_id: SpawnId
+    event: ProcessEvent
+    began_at: Moment
+
+
+class SessionBook:
+    """One session: its turns, its queue, its questions, its process, what it has used."""
+
+    def __init__(self, session_id: SessionId) -> None:
+        self.session_id = session_id
+        self.version = 0
+        self.turns = TurnFold()
+        self.queue = SendQueue()
+        self.dialogs = Dialogs()
+        self.opened: SessionOpened | None = None
+        self.native: AgentSession | None = None
+        self.spawn: LivingSpawn | None = None
+        self.turn_id: TurnId | None = None
+        self.calls: ToolCalls | None = None
+        self.prompt_id: PromptId | None = None
+        self.budget_seconds: float | None = None
+        self.turn_began_at: Moment | None = None
+        self.usage: list[ProviderUsage] = []
+        self.turn_of: dict[PromptId, TurnId] = {}
+
+    @classmethod
+    def of(cls, session_id: SessionId, events: Iterable[Event]) -> SessionBook:
+        book = cls(session_id)
+        for event in events:
+            book.add(event)
+        return book
+
+    @property
+    def turn(self) -> TurnFacts | None:
+        """The open turn; None between turns."""
+        if self.turn_id is None:
+            return None
+        facts = self.turns.turns.get((self.session_id, self.turn_id))
+        return None if facts is None or facts.is_terminal else facts
+
+    @property
+    def last_turn(self) -> TurnFacts | None:
+        """The newest turn, open or not."""
+        return None if self.turn_id is None else self.turns.turns.get((self.session_id, self.turn_id))
+
+    def add(self, event: Event) -> None:
+        """Fold one event that is in the log."""
+        self.version = event.seq or self.version + 1
+        data = event.data
+        self.turns.add(event)
+        self.queue.add(data)
+        self.dialogs.add(data)
+        match data:
+            case UserMessage(prompt_id=prompt_id) if event.turn_id is not None:
+                self._open(event.turn_id, event.ts)
+                self.prompt_id = prompt_id
+                if prompt_id is not None:
+                    self.turn_of[prompt_id] = event.turn_id
+            case TurnStarted(budget_seconds=budget) if event.turn_id is not None:
+                if event.turn_id != self.turn_id:  # a turn that nobody prompted
+                    self._open(event.turn_id, event.ts)
+                self.budget_seconds = budget
+            case SessionOpened():
+                self.opened = data
+            case AgentSession():
+                self.native = data
+            case ProviderUsage():
+                self.usage.append(data)
+            case ProcessEvent():
+                self._absorb_process(event, data)
+            case _:
+                if self.calls is not None and event.turn_id == self.turn_id:
+                    self.calls = evolve(self.calls, data)
+
+    def _open(self, turn_id: TurnId, at: Moment) -> None:
+        self.turn_id, self.calls, self.turn_began_at = turn_id, ToolCalls(turn_id), at
+        self.prompt_id = self.budget_seconds = None
+
+    def _absorb_process(self, event: Event, data: ProcessEvent) -> None:
+        if event.spawn_id is None:
+            return
+        if data.kind in (ProcessEventKind.SPAWNED, ProcessEventKind.ADOPTED):
+            began = event.ts if self.spawn is None or self.spawn.spawn_id != event.spawn_id else self.spawn.began_at
+            self.spawn = LivingSpawn(spawn_id=event.spawn_id, event=data, began_at=began)
+        elif data.kind is ProcessEventKind.EXITED and self.spawn is not None and self.spawn.spawn_id == event.spawn_id:
+            self.spawn = None
+
+    @property
+    def used_tokens(self) -> int | None:
+        """All tokens that were reported; None where no figure ever was."""
+        figures = [count for one in self.usage for count in (one.input_tokens, one.output_tokens) if count is not None]
+        return sum(figures) if figures else None
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What was reported to have been paid; None where no figure ever was."""
+        figures = [one.cost_usd for one in self.usage if one.cost_usd is not None]
+        return sum(figures) if figures else None

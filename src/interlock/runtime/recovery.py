@@ -1,0 +1,187 @@
+"""Recovery: what a runtime does at its start about sessions that another one left.
+
+Laws:
+1. Nothing is assumed: a process lives only if that very process (number and start time) is found.
+2. An agent that outlived its runtime is adopted, with its turn still open. Any other is ended, with all it started.
+3. What is provably over gets its end: an open turn its closing batch, with the text of the last checkpoint; an open
+   call its result; an open dialog its close.
+4. A prompt that was on its way when the runtime died is not sent again: nobody knows whether it arrived, and the record
+   says so.
+5. What was accepted and not dispatched is still in the queue, and goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeGuard
+
+from interlock.agents.port import Adopter, AgentHandle, AgentSpec, Driver, ProcessIdentity, StopReport
+from interlock.agents.processes.stopping import stop_tree
+from interlock.lifecycle.closing import abandoned_ending, closing_batch
+from interlock.log.port import Log
+from interlock.runtime.book import LivingSpawn, SessionBook
+from interlock.runtime.policy import RunPolicy
+from interlock.runtime.supervisor import Services, Supervisor
+from interlock.vocabulary.actions import NextAction, NextActionKind
+from interlock.vocabulary.audit import (
+    DeliveryReceipt,
+    DeliveryStage,
+    DialogClosed,
+    DialogOutcome,
+    ProcessEvent,
+    ProcessEventKind,
+    SessionOpened,
+)
+from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
+from interlock.vocabulary.events import new_event
+from interlock.vocabulary.ids import EventId, RunId, SessionId, SpawnId, TurnId
+from interlock.vocabulary.registry import Payload
+from interlock.vocabulary.states import ExitReason, TurnState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """What was done about one session."""
+
+    session_id: SessionId
+    stopped: StopReport
+    adopted: SpawnId | None = None
+    ended_spawn: SpawnId | None = None
+    settled_turn: TurnId | None = None
+    settled_as: TurnState | None = None
+    is_delivery_unknown: bool = False
+    queued_prompts: int = 0
+    problem: str = ""
+
+
+class _Specs(Protocol):
+    def __call__(self, session_id: SessionId, opened: SessionOpened, /) -> AgentSpec | None: ...
+
+
+async def recover(
+    session_id: SessionId,
+    log: Log,
+    drivers: Mapping[str, Driver],
+    specs: _Specs,
+    policy: RunPolicy,
+    services: Services,
+) -> tuple[Recovered | None, Supervisor | None]:
+    """Bring one session to a state that is true, and supervise it if it can be run. None: there was nothing to do."""
+    found = await log.read(session_id)
+    book = SessionBook.of(session_id, found.events)
+    book.version = found.version
+    if book.opened is None:
+        return None, None
+    spec = specs(session_id, book.opened)
+    driver = None if spec is None else drivers.get(spec.driver)
+    problem = "" if driver is not None else f"there is no driver {book.opened.driver!r} to run it with"
+    handle, why = await _adopt(book, spec, driver)
+    report = StopReport()
+    ended = settled = settled_as = None
+    is_unknown = False
+    if handle is None:
+        spawn, turn = book.spawn, book.turn
+        if spawn is not None:
+            ended = spawn.spawn_id
+            report = await stop_tree(_identity(spawn), spawn.spawn_id)
+        if spawn is not None or turn is not None or book.dialogs.open:
+            is_unknown = await _settle(book, log, services, why, report)
+        if turn is not None:
+            settled = turn.turn_id
+            settled_as = book.turns.turns[(session_id, turn.turn_id)].state
+    supervisor = None
+    if spec is not None and driver is not None:
+        supervisor = Supervisor(book, spec, driver, policy, services)
+        if handle is not None:
+            await supervisor.tell(supervisor.hold(handle))
+    queued = len(book.queue.waiting)
+    recovered = Recovered(
+        session_id=session_id,
+        adopted=None if handle is None else handle.spawn_id,
+        ended_spawn=ended,
+        stopped=report,
+        settled_turn=settled,
+        settled_as=settled_as,
+        is_delivery_unknown=is_unknown,
+        queued_prompts=queued,
+        problem=problem,
+    )
+    is_news = handle is not None or ended is not None or settled is not None or queued or problem
+    return recovered if is_news else None, supervisor
+
+
+async def _adopt(book: SessionBook, spec: AgentSpec | None, driver: Driver | None) -> tuple[AgentHandle | None, str]:
+    """The living agent of a session; else why there is none."""
+    spawn = book.spawn
+    if spawn is None:
+        return None, "the runtime ended, and no agent was running"
+    if spec is None or driver is None or not driver.capabilities.outlives_runtime or not _can_adopt(driver):
+        return None, "the runtime ended, and this kind of agent ends with it"
+    try:
+        return await driver.adopt(spec, spawn.spawn_id, spawn.event.where), ""
+    except (PeerFault, Unreachable, UsageError, OSError) as error:
+        return None, f"the agent was not found again: {error}"
+
+
+def _can_adopt(driver: object) -> TypeGuard[Adopter]:
+    return hasattr(driver, "adopt")
+
+
+def _identity(spawn: LivingSpawn) -> ProcessIdentity | None:
+    pid, started = spawn.event.pid, spawn.event.start_time
+    return ProcessIdentity(pid, started) if pid is not None and started else None
+
+
+async def _settle(book: SessionBook, log: Log, services: Services, why: str, report: StopReport) -> bool:
+    """Write the ends that are missing, in one append. Whether a prompt's delivery is unknown."""
+    spawn, turn = book.spawn, book.turn
+    payloads: list[Payload] = [
+        DialogClosed(dialog_id=dialog_id, outcome=DialogOutcome.TURN_ENDED) for dialog_id in book.dialogs.open
+    ]
+    is_unknown = False
+    if turn is not None:
+        prompt = None if book.prompt_id is None else book.queue.prompts.get(book.prompt_id)
+        is_unknown = prompt is not None and prompt.stage in (DeliveryStage.QUEUED, DeliveryStage.TYPED)
+        if prompt is not None and is_unknown:
+            payloads.append(DeliveryReceipt(prompt_id=prompt.prompt_id, stage=DeliveryStage.UNKNOWN))
+        run_id = turn.run_id or RunId(services.new_id("run"))
+        ending = abandoned_ending(turn, run_id, why)
+        if is_unknown:
+            message = f"{why}; nobody knows whether the prompt reached the agent"
+            advice = (NextAction(NextActionKind.ASK_OPERATOR), NextAction(NextActionKind.SEND_AGAIN))
+            ending = replace(ending, error_kind="delivery_unknown", error_message=message, next_actions=advice)
+        payloads += closing_batch(turn, ending)
+    if spawn is not None:
+        now = services.clock().at
+        payloads.append(
+            ProcessEvent(
+                kind=ProcessEventKind.EXITED,
+                exit_reason=ExitReason.UNCLEAN,
+                message=why,
+                duration_seconds=max(0.0, (now - spawn.began_at).total_seconds()),
+                ended=report.ended,
+            )
+        )
+    await _append(book, log, services, payloads)
+    return is_unknown
+
+
+async def _append(book: SessionBook, log: Log, services: Services, payloads: list[Payload]) -> None:
+    turn, spawn = book.turn, book.spawn
+    now = services.clock().at
+    events = [
+        new_event(
+            data,
+            id=EventId(services.new_id("evt")),
+            session_id=book.session_id,
+            ts=now,
+            turn_id=None if turn is None else turn.turn_id,
+            spawn_id=None if spawn is None else spawn.spawn_id,
+        )
+        for data in payloads
+    ]
+    version = await log.append(book.session_id, events, expected_version=book.version)
+    for event in events:
+        book.add(event)
+    book.version = version

@@ -1,0 +1,310 @@
+"""The runtime: every session of one log, supervised, from recovery at the start to a clean end.
+
+async with Runtime(log, drivers=[...]) as runtime:
+    session_id = await runtime.open_session(AgentSpec(agent="claude", driver="claude-stream", ...))
+    prompt_id = await runtime.send(session_id, "make the test pass")
+    record = await runtime.wait_turn(session_id, prompt_id)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+from interlock.agents.pool.masking import masked_argv
+from interlock.agents.pool.pool import PoolLimits
+from interlock.agents.pool.slots import Slots
+from interlock.agents.port import AgentSpec, Driver
+from interlock.lifecycle.queue import QueuedPrompt
+from interlock.lifecycle.turns import TurnRecord, record_of
+from interlock.log.port import Log
+from interlock.runtime.acts import Answer, Cancel, EditPrompt, RemovePrompt, Send, SetGate, Start
+from interlock.runtime.book import SessionBook
+from interlock.runtime.conductor import Conductor
+from interlock.runtime.policy import Instant, RunPolicy
+from interlock.runtime.recovery import Recovered, recover
+from interlock.runtime.supervisor import Services, Supervisor
+from interlock.vocabulary.audit import SessionOpened
+from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events import Event, new_event
+from interlock.vocabulary.ids import EventId, PromptId, SessionId, TurnId, is_valid_id, sortable_id
+from interlock.vocabulary.presenter import Status
+from interlock.vocabulary.states import ExitReason
+
+MAX_UNREAD = 10_000
+
+SpecSource = Callable[[SessionId, SessionOpened], AgentSpec | None]
+"""How to run a session of the log again: the log keeps no secrets, so whoever has them is asked."""
+
+
+def new_id(prefix: str) -> str:
+    return sortable_id(prefix, time.time_ns() // 1_000_000, os.urandom(10))
+
+
+def wall_clock() -> Instant:
+    return Instant(datetime.now(UTC), time.monotonic())
+
+
+def spec_from_log(_: SessionId, opened: SessionOpened) -> AgentSpec:
+    """As the log has it, with our own environment."""
+    return AgentSpec(
+        agent=opened.agent, driver=opened.driver, argv=opened.argv, cwd=opened.cwd or ".", model=opened.model
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShutdownReport:
+    """What was left when the runtime ended."""
+
+    left_running: tuple[SessionId, ...] = ()
+    stopped: tuple[SessionId, ...] = ()
+
+
+class Watcher:
+    """Published events, for one reader. One that falls behind is told so, and goes on from the log."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[Event] = asyncio.Queue(MAX_UNREAD)
+        self.has_missed = False
+
+    def put(self, event: Event) -> None:
+        try:
+            self._queue.put_nowait(event)
+        except asyncio.QueueFull:
+            self.has_missed = True
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self.has_missed and self._queue.empty():
+            raise StopAsyncIteration
+        return await self._queue.get()
+
+
+class Runtime:
+    """Use it as a context manager. Commands are durable when they return."""
+
+    def __init__(
+        self,
+        log: Log,
+        drivers: Iterable[Driver],
+        *,
+        policy: RunPolicy | None = None,
+        limits: PoolLimits | None = None,
+        specs: SpecSource = spec_from_log,
+        clock: Callable[[], Instant] = wall_clock,
+        ids: Callable[[str], str] = new_id,
+    ) -> None:
+        self._log = log
+        self._drivers: Mapping[str, Driver] = {driver.name: driver for driver in drivers}
+        self._policy = policy or RunPolicy()
+        self._specs = specs
+        self._clock = clock
+        self._ids = ids
+        self._slots = Slots(limits)
+        self._supervisors: dict[SessionId, Supervisor] = {}
+        self._runs: dict[SessionId, asyncio.Task[None]] = {}
+        self._watchers: set[Watcher] = set()
+        self.recovered: tuple[Recovered, ...] = ()
+
+    async def __aenter__(self) -> Self:
+        self.recovered = await self._recover()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.shutdown()
+
+    # Sessions
+
+    async def open_session(
+        self,
+        spec: AgentSpec,
+        *,
+        title: str = "",
+        policy: RunPolicy | None = None,
+        session_id: SessionId | None = None,
+    ) -> SessionId:
+        """Begin a session. Its agent is started when there is something to do, or by `start`."""
+        driver = self._driver(spec.driver)
+        session_id = session_id or SessionId(self._ids("ses"))
+        if session_id in self._supervisors:
+            raise UsageError(f"session {session_id} is open already", remedy="choose another id")
+        opened = SessionOpened(
+            agent=spec.agent,
+            driver=spec.driver,
+            kind=driver.kind,
+            argv=masked_argv(spec.argv),
+            cwd=spec.cwd,
+            model=spec.model,
+            environment=tuple(sorted(spec.environment)),
+            title=title,
+        )
+        now = self._clock()
+        event = new_event(opened, id=EventId(self._ids("evt")), session_id=session_id, ts=now.at)
+        await self._log.append(session_id, [event], expected_version=0)
+        book = SessionBook.of(session_id, [event])
+        self._supervise(Supervisor(book, spec, driver, policy or self._policy, self._services()))
+        return session_id
+
+    async def start(self, session_id: SessionId) -> None:
+        """Have the agent of a session running."""
+        await self._of(session_id).order(Start())
+
+    async def stop(self, session_id: SessionId, reason: ExitReason = ExitReason.STOPPED) -> None:
+        """Stop the agent of a session with everything that it started, and wait for it. An open turn is interrupted."""
+        await self._of(session_id).stop_agent(reason)
+
+    # Prompts
+
+    async def send(self, session_id: SessionId, text: str, *, prompt_id: PromptId | None = None) -> PromptId:
+        """Accept a prompt. It is in the log when this returns; the same id with the same words is the same prompt."""
+        prompt_id = prompt_id or PromptId(self._ids("prm"))
+        if not is_valid_id(prompt_id):
+            raise UsageError(f"{prompt_id!r} cannot name a prompt", remedy="use letters, digits and . _ : -")
+        await self._of(session_id).order(Send(prompt_id=prompt_id, text=text))
+        return prompt_id
+
+    async def edit(self, session_id: SessionId, prompt_id: PromptId, text: str) -> None:
+        """Change a prompt that was not dispatched yet."""
+        await self._of(session_id).order(EditPrompt(prompt_id=prompt_id, text=text))
+
+    async def remove(self, session_id: SessionId, prompt_id: PromptId) -> None:
+        """Take back a prompt that was not dispatched yet."""
+        await self._of(session_id).order(RemovePrompt(prompt_id=prompt_id))
+
+    async def set_gate(self, session_id: SessionId, *, is_open: bool, reason: str = "", decided_by: str = "") -> None:
+        """Hold back queued prompts, or let them go."""
+        await self._of(session_id).order(SetGate(is_open=is_open, reason=reason, decided_by=decided_by))
+
+    def queue(self, session_id: SessionId) -> tuple[QueuedPrompt, ...]:
+        """The prompts that wait."""
+        return self._of(session_id).book.queue.waiting
+
+    # Turns
+
+    async def cancel(self, session_id: SessionId, turn_id: TurnId | None = None, *, decided_by: str = "") -> None:
+        """Ask for the open turn to end. That it did is for `wait_turn` to say."""
+        await self._of(session_id).order(Cancel(turn_id=turn_id, decided_by=decided_by))
+
+    async def decide(self, session_id: SessionId, answer: Answer) -> None:
+        """Answer a question of the agent. The answer is persisted when this returns, and then given."""
+        await self._of(session_id).order(answer)
+
+    async def wait_turn(self, session_id: SessionId, prompt_id: PromptId) -> TurnRecord:
+        """Wait until the turn of a prompt is terminal, and say how it ended."""
+        return await self.until(session_id, lambda conductor: ended_turn(conductor.book, prompt_id))
+
+    async def until(self, session_id: SessionId, look: Callable[[Conductor], TurnRecord | None]) -> TurnRecord:
+        return await self._of(session_id).until(look)
+
+    # Looking
+
+    def supervisor(self, session_id: SessionId) -> Supervisor:
+        return self._of(session_id)
+
+    @property
+    def sessions(self) -> tuple[SessionId, ...]:
+        return tuple(self._supervisors)
+
+    def status(self, session_id: SessionId) -> Status:
+        """What a person should see of a session now."""
+        return self._of(session_id).status
+
+    @asynccontextmanager
+    async def watch(self) -> AsyncIterator[Watcher]:
+        """Everything that is published from now on: events of the log with their `seq`, and live ones without."""
+        watcher = Watcher()
+        self._watchers.add(watcher)
+        try:
+            yield watcher
+        finally:
+            self._watchers.discard(watcher)
+
+    # Ends
+
+    async def shutdown(self, *, stop_agents: bool = False) -> ShutdownReport:
+        """End every supervisor. Agents that outlive us are left running unless told otherwise; others are stopped."""
+        left: list[SessionId] = []
+        stopped: list[SessionId] = []
+        for session_id, supervisor in self._supervisors.items():
+            has_agent = supervisor.conductor.agent is not None
+            if stop_agents:
+                await supervisor.stop_agent()
+            elif await supervisor.release():
+                left.append(session_id)
+                continue
+            if has_agent:
+                stopped.append(session_id)
+        for run in self._runs.values():
+            run.cancel()
+        await asyncio.gather(*self._runs.values(), return_exceptions=True)
+        self._supervisors.clear()
+        self._runs.clear()
+        return ShutdownReport(left_running=tuple(left), stopped=tuple(stopped))
+
+    # Within
+
+    def _publish(self, event: Event) -> None:
+        for watcher in self._watchers:
+            watcher.put(event)
+
+    def _services(self) -> Services:
+        return Services(
+            log=self._log,
+            clock=self._clock,
+            new_id=self._ids,
+            publish=self._publish,
+            admit=self._slots.acquire,
+            dismiss=self._slots.release,
+        )
+
+    def _supervise(self, supervisor: Supervisor) -> None:
+        self._supervisors[supervisor.session_id] = supervisor
+        self._runs[supervisor.session_id] = asyncio.create_task(supervisor.run())
+
+    def _driver(self, name: str) -> Driver:
+        if name not in self._drivers:
+            known = ", ".join(sorted(self._drivers)) or "none"
+            raise UsageError(f"there is no driver {name!r}", remedy=f"the drivers are {known}")
+        return self._drivers[name]
+
+    def _of(self, session_id: SessionId) -> Supervisor:
+        if session_id not in self._supervisors:
+            raise UsageError(f"there is no open session {session_id}", remedy="list the sessions")
+        return self._supervisors[session_id]
+
+    async def _recover(self) -> tuple[Recovered, ...]:
+        done = []
+        after: SessionId | None = None
+        while True:
+            page = await self._log.sessions(after=after)
+            for summary in page.sessions:
+                if summary.is_purged:
+                    continue
+                recovered, supervisor = await recover(
+                    summary.session_id, self._log, self._drivers, self._specs, self._policy, self._services()
+                )
+                if recovered is not None:
+                    done.append(recovered)
+                if supervisor is not None:
+                    self._supervise(supervisor)
+            after = page.next_after
+            if after is None:
+                return tuple(done)
+
+
+def ended_turn(book: SessionBook, prompt_id: PromptId) -> TurnRecord | None:
+    """How the turn of a prompt ended; None while it has not."""
+    turn_id = book.turn_of.get(prompt_id)
+    facts = None if turn_id is None else book.turns.turns.get((book.session_id, turn_id))
+    return record_of(facts) if facts is not None and facts.is_terminal else None

@@ -1,0 +1,437 @@
+"""The supervisor of one session: the hands of its conductor. Observations, commands and the clock go in; appends,
+published events and calls to the agent come out, in the conductor's order.
+
+Laws:
+1. Append durably, then publish, then act. While the log takes nothing, nothing is published, done or confirmed, and
+   the agent is not read from.
+2. One task decides; calls to the agent run beside it, and what came of them is news.
+3. Whatever happens, when it is closed no task and no process of ours is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar, assert_never
+
+from msgspec import structs, to_builtins
+
+from interlock.agents.observations import Exited, Observation, Warned
+from interlock.agents.port import (
+    AgentHandle,
+    AgentSpec,
+    Driver,
+    NotDelivered,
+    Prompt,
+    StaleResume,
+    StopReport,
+)
+from interlock.log.port import Log, LogUnavailable, VersionConflict
+from interlock.projections.replay import provider_items
+from interlock.runtime.acts import (
+    Act,
+    AgentNotStarted,
+    AgentStarted,
+    Append,
+    Command,
+    Confirm,
+    Decided,
+    DecideForAgent,
+    InterruptAgent,
+    Interrupted,
+    News,
+    Observed,
+    Publish,
+    Refuse,
+    SpawnAgent,
+    Stop,
+    StopAgent,
+    Stopped,
+    SubmitPrompt,
+    Submitted,
+    TimerFired,
+)
+from interlock.runtime.book import SessionBook
+from interlock.runtime.conductor import Conductor
+from interlock.runtime.policy import Instant, RunPolicy
+from interlock.vocabulary.audit import DeliveryStage, RunState
+from interlock.vocabulary.errors import InterlockError, UsageError
+from interlock.vocabulary.events import Event, new_event
+from interlock.vocabulary.ids import EventId, PromptId, SessionId, SpawnId
+from interlock.vocabulary.presenter import Status
+from interlock.vocabulary.registry import Json
+from interlock.vocabulary.run import RunStatus
+from interlock.vocabulary.states import Activity, ExitReason
+
+MAX_WAITING: Final = 1024
+_BATCH: Final = 256
+_STOP_SECONDS: Final = 60.0
+_LOG_PATIENCE_SECONDS: Final = 120.0
+
+ResultT = TypeVar("ResultT")
+
+
+class SessionFailed(InterlockError):
+    """The supervisor of a session ended on an error. What it wrote is in the log; nothing is known beyond it."""
+
+
+@dataclass(slots=True)
+class _Item:
+    """Something for the conductor, and who waits for it to be dealt with."""
+
+    what: Command | News
+    done: asyncio.Future[Json] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What a supervisor needs of the world."""
+
+    log: Log
+    clock: Callable[[], Instant]
+    new_id: Callable[[str], str]
+    publish: Callable[[Event], None]
+    admit: Callable[[SessionId, str], Awaitable[None]]
+    dismiss: Callable[[SessionId], None]
+
+
+class Supervisor:
+    """One session in motion. `run` it in a task; give commands with `order`."""
+
+    def __init__(
+        self, book: SessionBook, spec: AgentSpec, driver: Driver, policy: RunPolicy, services: Services
+    ) -> None:
+        self.session_id = book.session_id
+        self.spec = spec
+        self.driver = driver
+        self._services = services
+        self._version = book.version
+        self.status = Status(activity=Activity.UNKNOWN)
+        self._conductor = Conductor(book, spec, driver.kind, services.new_id, policy, services.clock())
+        self._mailbox: asyncio.Queue[_Item] = asyncio.Queue(MAX_WAITING)
+        self._handle: AgentHandle | None = None
+        self._stops: dict[SpawnId, asyncio.Task[StopReport]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._moved = asyncio.Condition()
+        self._failure: BaseException | None = None
+        self._is_over = False
+
+    @property
+    def book(self) -> SessionBook:
+        return self._conductor.book
+
+    @property
+    def conductor(self) -> Conductor:
+        return self._conductor
+
+    # For callers
+
+    async def order(self, command: Command) -> Json:
+        """Give a command; returns once it is durable and begun. `UsageError` where it is refused."""
+        self._raise_if_over()
+        done: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        await self._mailbox.put(_Item(command, done))
+        return await done
+
+    async def until(self, look: Callable[[Conductor], ResultT | None]) -> ResultT:
+        """Wait for something to be so. It is looked at now, and after each step."""
+        async with self._moved:
+            while (found := look(self._conductor)) is None:
+                self._raise_if_over()
+                await self._moved.wait()
+            return found
+
+    def _raise_if_over(self) -> None:
+        if self._failure is not None:
+            raise SessionFailed(f"session {self.session_id} is not supervised any more: {self._failure}")
+        if self._is_over:
+            raise UsageError(f"session {self.session_id} is closed", remedy="open the runtime again")
+
+    def hold(self, handle: AgentHandle) -> AgentStarted:
+        """Take an agent that was adopted. What is returned is to be heard first."""
+        self._handle = handle
+        self._start(self._read(handle))
+        return _started(handle, is_adopted=True)
+
+    async def tell(self, news: News) -> None:
+        """Tell the conductor something."""
+        await self._mailbox.put(_Item(news))
+
+    async def release(self) -> bool:
+        """Let go: an agent that outlives us goes on, any other is stopped. Whether one was left running."""
+        handle = self._handle
+        if handle is not None and handle.capabilities.outlives_runtime and self._conductor.agent is not None:
+            await handle.release()
+            self._handle = None
+            return True
+        await self.stop_agent()
+        return False
+
+    async def stop_agent(self, reason: ExitReason = ExitReason.STOPPED) -> None:
+        """Stop the agent and wait until it is gone."""
+        if self._is_over or self._failure is not None:
+            return
+        await self.order(Stop(reason=reason))
+        async with asyncio.timeout(_STOP_SECONDS):
+            await self.until(lambda conductor: True if conductor.agent is None else None)
+
+    # The loop
+
+    async def run(self) -> None:
+        """Supervise until cancelled. Another end is a failure, which `order` and `until` then raise."""
+        items = [_Item(TimerFired())]  # what an earlier runtime left to do is looked at once
+        try:
+            while True:
+                async with self._moved:  # whoever looks sees only what is durable
+                    await self._perform(items)
+                    self._moved.notify_all()
+                items = await self._next_items()
+        except asyncio.CancelledError:
+            self._is_over = True
+            raise
+        except Exception as error:
+            self._failure = error
+            raise
+        finally:
+            await self._end()
+
+    async def _end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._stops.values(), return_exceptions=True)
+        if self._handle is not None:
+            await self._handle.release()
+            self._handle = None
+        self._services.dismiss(self.session_id)
+        while not self._mailbox.empty():
+            item = self._mailbox.get_nowait()
+            if item.done is not None and not item.done.done():
+                item.done.set_exception(SessionFailed(f"session {self.session_id} is not supervised any more"))
+        async with self._moved:
+            self._moved.notify_all()
+
+    async def _next_items(self) -> list[_Item]:
+        deadline, now = self._conductor.deadline, self._services.clock()
+        try:
+            async with asyncio.timeout(None if deadline is None else max(0.0, deadline - now.seconds)):
+                items = [await self._mailbox.get()]
+        except TimeoutError:
+            return [_Item(TimerFired())]
+        while len(items) < _BATCH and not self._mailbox.empty():
+            items.append(self._mailbox.get_nowait())
+        due = self._conductor.deadline
+        if due is not None and due <= self._services.clock().seconds:
+            items.insert(0, _Item(TimerFired()))  # a due deadline comes before what makes us look
+        return items
+
+    async def _perform(self, items: list[_Item]) -> None:
+        waiting: list[Event] = []
+        for item in items:
+            now = self._services.clock()
+            what, conductor = item.what, self._conductor
+            is_news = isinstance(what, News)
+            acts = conductor.hear(what, now) if isinstance(what, News) else conductor.order(what, now)
+            for act in acts:
+                if isinstance(act, Append):
+                    waiting += act.events
+                    continue
+                if waiting:
+                    await self._write(waiting)
+                    waiting = []
+                self._act(act, item.done)
+            if item.done is not None and is_news:
+                if waiting:
+                    await self._write(waiting)
+                    waiting = []
+                item.done.set_result(None)
+        if waiting:
+            await self._write(waiting)
+
+    async def _write(self, events: list[Event]) -> None:
+        loop = asyncio.get_running_loop()
+        give_up_at, pause = loop.time() + _LOG_PATIENCE_SECONDS, 0.05
+        is_written = False
+        while not is_written:
+            try:
+                self._version = await self._services.log.append(self.session_id, events, expected_version=self._version)
+                is_written = True
+            except VersionConflict as conflict:
+                is_written = await self._rebase(events, conflict.actual)
+            except LogUnavailable:
+                if loop.time() >= give_up_at:
+                    raise
+                await asyncio.sleep(pause)
+                pause = min(5.0, pause * 2)
+        first = self._version - len(events) + 1
+        for offset, event in enumerate(events):
+            self._services.publish(structs.replace(event, seq=first + offset))
+
+    async def _rebase(self, events: list[Event], actual: int) -> bool:
+        """Somebody else appended: a command on the same session, or we, before an answer that was lost. Whether ours
+        are in the log already. An end of our turn that is not ours cannot be rebased on."""
+        found = await self._services.log.read(self.session_id, after=self._version)
+        ids = [event.id for event in found.events]
+        if ids[-len(events) :] == [event.id for event in events]:
+            self._version = found.version
+            return True
+        for event in found.events:
+            is_end = isinstance(event.data, RunState) and event.data.status is RunStatus.DONE
+            if is_end and event.turn_id == self.book.turn_id:
+                raise SessionFailed(f"turn {event.turn_id} was ended by somebody else")
+        self._version = actual
+        return False
+
+    def _act(self, act: Act, done: asyncio.Future[Json] | None) -> None:
+        match act:
+            case Append():
+                raise AssertionError("appends are written before anything else is done")
+            case Publish():
+                self._show(act)
+            case Confirm() | Refuse():
+                _reply(act, done)
+            case SpawnAgent():
+                self._start(self._spawn(act))
+            case SubmitPrompt(prompt):
+                self._start(self._submit(prompt))
+            case InterruptAgent():
+                self._start(self._interrupt())
+            case DecideForAgent(decision):
+                self._start(self._call(decision.request_id, lambda handle: handle.decide(decision)))
+            case StopAgent():
+                self._start(self._stop())
+            case _:
+                assert_never(act)
+
+    def _show(self, act: Publish) -> None:
+        if isinstance(act.data, Status):
+            self.status = act.data
+        event_id, at = EventId(self._services.new_id("evt")), self._services.clock().at
+        self._services.publish(new_event(act.data, id=event_id, session_id=self.session_id, ts=at, turn_id=act.turn_id))
+
+    # Beside the loop
+
+    def _start(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _spawn(self, act: SpawnAgent) -> None:
+        try:
+            await self._services.admit(self.session_id, self.spec.agent)
+            handle = await self.driver.spawn(replace(self.spec, resume=act.resume), act.spawn_id)
+        except StaleResume as error:
+            await self._not_started(act.spawn_id, error, is_stale_resume=True)
+        except UsageError as error:
+            await self._not_started(act.spawn_id, error, is_hopeless=True)
+        except Exception as error:  # a driver is the edge of the world: nothing that it does ends the session
+            await self._not_started(act.spawn_id, error)
+        else:
+            self._handle = handle
+            await self.tell(_started(handle, is_adopted=False))
+            self._start(self._read(handle))
+
+    async def _not_started(
+        self, spawn_id: SpawnId, error: Exception, *, is_hopeless: bool = False, is_stale_resume: bool = False
+    ) -> None:
+        self._services.dismiss(self.session_id)
+        await self.tell(
+            AgentNotStarted(
+                spawn_id=spawn_id, message=str(error), is_hopeless=is_hopeless, is_stale_resume=is_stale_resume
+            )
+        )
+
+    async def _read(self, handle: AgentHandle) -> None:
+        """Everything that the agent says, in order; its end, and what a census then finds."""
+        is_in_step = handle.capabilities.needs_history
+        last: Observation | None = None
+        try:
+            async for last in handle.observations():
+                await self._observe(handle, last, is_in_step=is_in_step)
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"
+            await self._observe(handle, Warned(kind="driver_failed", message=message), is_in_step=False)
+        if not isinstance(last, Exited):
+            await self._observe(handle, Exited(), is_in_step=False)
+        report = await self._stop_once(handle)
+        del self._stops[handle.spawn_id]
+        if self._handle is handle:
+            self._handle = None
+        self._services.dismiss(self.session_id)
+        await self.tell(Stopped(spawn_id=handle.spawn_id, report=report))
+
+    async def _observe(self, handle: AgentHandle, what: Observation, *, is_in_step: bool) -> None:
+        done: asyncio.Future[Json] | None = asyncio.get_running_loop().create_future() if is_in_step else None
+        await self._mailbox.put(_Item(Observed(spawn_id=handle.spawn_id, seen=what), done))
+        if done is not None:
+            await done
+
+    async def _submit(self, prompt: Prompt) -> None:
+        handle = self._handle
+        stage, message = DeliveryStage.NOT_DELIVERED, "the agent is gone"
+        if handle is not None:
+            try:
+                if handle.capabilities.needs_history:
+                    prompt = replace(prompt, history=await self._history(prompt.prompt_id))
+                stage, message = await handle.submit(prompt), ""
+            except (NotDelivered, UsageError) as error:
+                message = str(error)
+            except Exception as error:
+                stage, message = DeliveryStage.UNKNOWN, f"{type(error).__name__}: {error}"
+        await self.tell(Submitted(prompt_id=prompt.prompt_id, stage=stage, message=message))
+
+    async def _history(self, prompt_id: PromptId) -> tuple[Json, ...]:
+        """The conversation before this prompt, as the log has it."""
+        found = await self._services.log.read(self.session_id)
+        before = [event for event in found.events if event.turn_id != self.book.turn_id]
+        return tuple(to_builtins(item) for item in provider_items(before, model=self.spec.model))
+
+    async def _interrupt(self) -> None:
+        problem = await self._attempt(lambda handle: handle.interrupt())
+        await self.tell(Interrupted(problem=problem))
+
+    async def _call(self, request_id: str, call: Callable[[AgentHandle], Awaitable[None]]) -> None:
+        await self.tell(Decided(request_id=request_id, problem=await self._attempt(call)))
+
+    async def _attempt(self, call: Callable[[AgentHandle], Awaitable[None]]) -> str:
+        if self._handle is None:
+            return "the agent is gone"
+        try:
+            await call(self._handle)
+        except Exception as error:
+            return str(error) or type(error).__name__
+        return ""
+
+    async def _stop(self) -> None:
+        """The observations end with `Exited`; the reader then asks for the census."""
+        if self._handle is not None:
+            await self._stop_once(self._handle)
+
+    async def _stop_once(self, handle: AgentHandle) -> StopReport:
+        """One stop an agent, whoever asks: its report is whole."""
+        stop = self._stops.get(handle.spawn_id)
+        if stop is None:
+            stop = self._stops[handle.spawn_id] = asyncio.create_task(handle.stop())
+        return await asyncio.shield(stop)
+
+
+def _started(handle: AgentHandle, *, is_adopted: bool) -> AgentStarted:
+    return AgentStarted(
+        spawn_id=handle.spawn_id,
+        capabilities=handle.capabilities,
+        argv=handle.argv,
+        process=handle.process,
+        where=handle.where,
+        is_adopted=is_adopted,
+    )
+
+
+def _reply(act: Confirm | Refuse, done: asyncio.Future[Json] | None) -> None:
+    if done is None or done.done():
+        return
+    if isinstance(act, Confirm):
+        done.set_result(act.result)
+    else:
+        error = UsageError(act.message)  # the message names the remedy already
+        error.remedy = act.remedy
+        done.set_exception(error)

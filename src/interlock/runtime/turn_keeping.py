@@ -1,0 +1,222 @@
+"""Turns: begun, submitted, waited for and closed. See the laws of `conductor`."""
+
+from __future__ import annotations
+
+from interlock.agents import observations as seen
+from interlock.agents.port import Prompt
+from interlock.lifecycle import approvals
+from interlock.lifecycle.approvals import Persist
+from interlock.lifecycle.closing import Ending, closing_batch
+from interlock.lifecycle.queue import is_progress
+from interlock.lifecycle.toolcall import EndKind
+from interlock.runtime.acts import (
+    SpawnAgent,
+    SubmitPrompt,
+    Submitted,
+)
+from interlock.runtime.agent_side import AgentSide, OpenTurn
+from interlock.runtime.desk import Desk
+from interlock.runtime.endings import ending_by_agent, ending_by_clock, ending_by_failure
+from interlock.runtime.talk import Talk
+from interlock.vocabulary.audit import (
+    DeliveryReceipt,
+    DeliveryStage,
+    RunState,
+    TurnStarted,
+)
+from interlock.vocabulary.conversation import UserMessage
+from interlock.vocabulary.ids import RunId, SpawnId, StreamId, TurnId
+from interlock.vocabulary.run import CANCELLED, SUSPENDED, RunStatus, StopCode
+from interlock.vocabulary.states import TurnState
+
+
+class TurnKeeping(Desk):
+    """What belongs to the open turn, and to how it begins and ends."""
+
+    def _advance(self) -> None:
+        """Send what waits, if everything allows it; start the agent, if that is what is missing."""
+        queue, agent = self.book.queue, self._agent
+        is_due = queue.is_open and queue.head is not None
+        if self._open is None and is_due and not self._asking.open_count:
+            if agent is None and self._respawn_at is None:
+                self._spawn_now()
+            elif agent is not None and agent.can_take_prompt:
+                self._dispatch(agent)
+        status = self.status
+        if status != self._shown:
+            self._shown = status
+            self._publish(status)
+
+    def _spawn_now(self) -> None:
+        if self._agent is not None or self._spawning is not None:
+            return
+        self._respawn_at = None
+        self._spawning = SpawnId(self._new_id("spn"))
+        native = self.book.native
+        self._acts.append(
+            SpawnAgent(spawn_id=self._spawning, resume="" if native is None else native.native_session_id)
+        )
+
+    def _dispatch(self, agent: AgentSide) -> None:
+        head = self.book.queue.head
+        if head is None:
+            return
+        turn_id, run_id = TurnId(self._new_id("trn")), RunId(self._new_id("run"))
+        budget = self.policy.turn_budget_seconds
+        self._append(
+            self.book.queue.dispatch(head.prompt_id),
+            UserMessage(text=head.text, prompt_id=head.prompt_id),
+            self._turn_started(budget),
+            RunState(run_id=run_id, status=RunStatus.RUNNING),
+            turn_id=turn_id,
+        )
+        self._open = self._new_turn(self._now.seconds, budget)
+        agent.is_ready = not agent.capabilities.is_one_shot
+        self._problem = ""
+        self._submit(self._open)
+
+    def _begin_unasked(self) -> None:
+        turn_id, run_id = TurnId(self._new_id("trn")), RunId(self._new_id("run"))
+        budget = self.policy.turn_budget_seconds
+        started = self._turn_started(budget)
+        self._append(started, RunState(run_id=run_id, status=RunStatus.RUNNING), turn_id=turn_id)
+        self._open = self._new_turn(self._now.seconds, budget)
+        self._open.submits, self._open.start_by = 1, None
+
+    def _turn_started(self, budget: float | None) -> TurnStarted:
+        spec = self._spec
+        return TurnStarted(driver=self._kind, agent=spec.agent, model=spec.model, budget_seconds=budget)
+
+    def _new_turn(self, began: float, budget: float | None) -> OpenTurn:
+        now = self._now.seconds
+        return OpenTurn(
+            talk=Talk(lambda: StreamId(self._new_id("str")), now),
+            began_seconds=began,
+            deadline=None if budget is None else began + budget,
+            start_by=now + self.policy.start_seconds,
+            last_sign=now,
+            thoughts=StreamId(self._new_id("str")),
+        )
+
+    def _submit(self, turn: OpenTurn) -> None:
+        prompt_id = self.book.prompt_id
+        prompt = None if prompt_id is None else self.book.queue.prompts.get(prompt_id)
+        if prompt is None or self.book.turn_id is None:
+            return
+        turn.submits, turn.resubmit_at = turn.submits + 1, None
+        self._acts.append(SubmitPrompt(Prompt(prompt_id=prompt.prompt_id, turn_id=self.book.turn_id, text=prompt.text)))
+
+    def _on_submitted(self, news: Submitted) -> None:
+        turn = self._open
+        if turn is None or news.prompt_id != self.book.prompt_id:
+            return
+        if news.stage is not DeliveryStage.NOT_DELIVERED:
+            self._receipt(news.stage)
+            if news.stage is DeliveryStage.UNKNOWN:
+                self._note("delivery_unknown", news.message)
+            return
+        if turn.submits < self.policy.resubmit_attempts and not turn.cancel_asked:
+            turn.resubmit_at = self._now.seconds + self.policy.resubmit_seconds
+            self._note("not_delivered_yet", news.message, {"attempt": turn.submits})
+            return
+        self._receipt(DeliveryStage.NOT_DELIVERED)
+        self._end_turn(ending_by_failure(self._run_id(), "", "not_delivered", news.message))
+
+    def _receipt(self, stage: DeliveryStage) -> None:
+        """Write down how far the open turn's prompt got, if that is news."""
+        if stage is DeliveryStage.STARTED and self._open is not None:
+            self._open.start_by = None
+        prompt_id = self.book.prompt_id
+        known = None if prompt_id is None else self.book.queue.prompts.get(prompt_id)
+        if prompt_id is not None and known is not None and is_progress(known.stage, stage):
+            self._append(DeliveryReceipt(prompt_id=prompt_id, stage=stage))
+
+    def _on_turn_ended(self, agent: AgentSide, said: seen.TurnEnded) -> None:
+        agent.is_ready = not agent.capabilities.is_one_shot
+        if agent.is_winding_down or self._open is None:
+            agent.is_winding_down = False
+            self._push = None
+            return
+        turn = self._open
+        elapsed = self._now.seconds - turn.began_seconds
+        self._end_turn(
+            ending_by_agent(
+                said,
+                self._run_id(),
+                self._kind,
+                turn.talk.text,
+                cancel_asked=turn.cancel_asked,
+                elapsed_seconds=elapsed,
+            ),
+            is_by_agent=True,
+        )
+
+    def _end_turn(self, ending: Ending, *, is_by_agent: bool = False) -> None:
+        """Write the closing batch. An agent that did not end the turn itself is asked to, and not ready until then."""
+        turn, facts = self._open, self.book.turn
+        self._open = None
+        if facts is None or turn is None:
+            return
+        self._asking.end()
+        kind = EndKind.RUN_TIMED_OUT if ending.reason.stop_code == StopCode.TIMEOUT else None
+        if ending.reason == CANCELLED:
+            kind = EndKind.RUN_CANCELLED
+        if kind is not None and self.book.calls is not None:
+            _, outputs = approvals.cancel_open(self.book.calls, kind, "The turn was over before the tool gave a result")
+            for output in outputs:
+                if isinstance(output, Persist):
+                    self._append(output.record)
+        facts = self.book.turn or facts
+        self._append(*closing_batch(facts, ending))
+        agent = self._agent
+        if agent is not None:
+            agent.free_since = self._now.seconds
+        if is_by_agent or agent is None or agent.stopping is not None or turn.submits == 0:
+            self._push = None if agent is None or not agent.is_winding_down else self._push
+            return
+        agent.is_winding_down, agent.is_ready = True, False
+        if self._push is None:
+            self._ask_to_end()
+
+    def _sync_run(self) -> None:
+        """While a decision is open the run waits; once none is, it goes on."""
+        turn = self.book.turn
+        if turn is None or turn.run_id is None or self._open is None:
+            return
+        is_asked = self._asking.open_count > 0
+        if is_asked and turn.state is TurnState.RUNNING:
+            self._append(RunState(run_id=turn.run_id, status=RunStatus.WAITING, reason=SUSPENDED))
+        elif not is_asked and turn.state is TurnState.WAITING:
+            self._append(RunState(run_id=turn.run_id, status=RunStatus.RUNNING))
+
+    def _stall_at(self, turn: OpenTurn) -> float | None:
+        """When silence becomes a stall. A tool that runs, and a question that is open, may take their time."""
+        limit = self.policy.stall_after_seconds
+        is_excused = turn.open_tools or self._asking.open_count or turn.is_stalled or turn.start_by is not None
+        if limit is None or is_excused or (self._agent is not None and self._agent.standing is not None):
+            return None
+        return turn.last_sign + limit
+
+    def _watch_turn(self, turn: OpenTurn, now: float) -> None:
+        stall_at = self._stall_at(turn)
+        if turn.deadline is not None and turn.deadline <= now:
+            budget = turn.deadline - turn.began_seconds
+            elapsed = now - turn.began_seconds
+            text = turn.talk.text
+            self._end_turn(ending_by_clock(self._run_id(), text, budget_seconds=budget, elapsed_seconds=elapsed))
+        elif turn.start_by is not None and turn.start_by <= now:
+            self._receipt(DeliveryStage.UNKNOWN)
+            message = "the prompt was given to the agent, and nothing shows that it began"
+            self._problem = message
+            self._end_turn(ending_by_failure(self._run_id(), turn.talk.text, "delivery_unknown", message))
+        elif turn.resubmit_at is not None and turn.resubmit_at <= now:
+            self._submit(turn)
+        elif stall_at is not None and stall_at <= now:
+            turn.is_stalled = True
+            self._note("stalled_entered", f"no sign of the agent for {now - turn.last_sign:.0f} seconds")
+            if self.policy.stalled_is_terminal:
+                self._fail_stalled()
+
+    def _fail_stalled(self) -> None:
+        text = "" if self._open is None else self._open.talk.text
+        self._end_turn(ending_by_failure(self._run_id(), text, "stalled", "the agent gave no sign for too long"))

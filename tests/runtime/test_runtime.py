@@ -1,0 +1,388 @@
+"""The runtime over a real log and puppets: durable, published and done in that order, through failures and restarts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from interlock.agents.observations import (
+    ApprovalAsked,
+    BecameReady,
+    Exited,
+    MessageEnded,
+    PromptReached,
+    SessionNamed,
+    TextArrived,
+    ToolCalled,
+    ToolReturned,
+    TurnEnded,
+    TurnEnding,
+)
+from interlock.agents.pool.pool import PoolLimits
+from interlock.agents.port import AgentSpec, Capabilities, DeliveryUnknown, NotDelivered
+from interlock.lifecycle.turns import turn_states
+from interlock.log.memory import MemoryLog
+from interlock.log.port import Log, LogUnavailable
+from interlock.log.sqlite import SqliteLog
+from interlock.runtime.acts import Answer
+from interlock.runtime.policy import RunPolicy
+from interlock.runtime.runtime import Runtime
+from interlock.testing.puppet import EVERYTHING, Puppet, PuppetDriver
+from interlock.vocabulary.audit import (
+    DeliveryReceipt,
+    DeliveryStage,
+    ProcessEvent,
+    ProcessEventKind,
+    ToolCallSuspended,
+)
+from interlock.vocabulary.conversation import AssistantMessage
+from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.ids import PromptId, SessionId
+from interlock.vocabulary.presenter import Status, TextDelta
+from interlock.vocabulary.states import Activity, DriverKind, ExitReason, TurnState
+
+SPEC = AgentSpec(agent="puppet", driver="puppet")
+T = TypeVar("T")
+
+
+def run(work: Coroutine[object, object, T]) -> T:
+    async def bounded() -> T:
+        async with asyncio.timeout(30):
+            return await work
+
+    return asyncio.run(bounded())
+
+
+async def soon(look: Callable[[], T | None]) -> T:
+    """Wait for something that is about to be so."""
+    while (found := look()) is None:  # noqa: ASYNC110 - puppets ring no bell
+        await asyncio.sleep(0.001)
+    return found
+
+
+def first_prompt(driver: PuppetDriver, count: int = 1) -> Callable[[], Puppet | None]:
+    return lambda: next((one for one in driver.puppets if len(one.prompts) >= count), None)
+
+
+def done(text: str = "done") -> TurnEnded:
+    return TurnEnded(ending=TurnEnding.NATURAL, text=text)
+
+
+async def events_of(log: Log, session_id: SessionId) -> tuple[Event, ...]:
+    return (await log.read(session_id)).events
+
+
+def test_a_turn_from_prompt_to_record() -> None:
+    async def story() -> None:
+        driver, log = PuppetDriver(), MemoryLog()
+        async with Runtime(log, [driver]) as runtime:
+            session_id = await runtime.open_session(SPEC, title="a test")
+            prompt_id = await runtime.send(session_id, "hello")
+            puppet = await soon(first_prompt(driver))
+            puppet.say(TextArrived(text="hi"), MessageEnded(text="hi there"), TurnEnded(ending=TurnEnding.NATURAL))
+            record = await runtime.wait_turn(session_id, prompt_id)
+            assert record.state is TurnState.COMPLETED
+            assert runtime.status(session_id).activity is Activity.QUIET
+        assert puppet.stops >= 1
+        events = await events_of(log, session_id)
+        assert [one.data.text for one in events if isinstance(one.data, AssistantMessage)] == ["hi there"]
+        assert [turn.state for turn in turn_states(events)] == [TurnState.COMPLETED]
+
+    run(story())
+
+
+def test_what_is_published_is_in_the_log_first_with_its_number() -> None:
+    async def story() -> None:
+        driver, log = PuppetDriver(), MemoryLog()
+        async with Runtime(log, [driver]) as runtime, runtime.watch() as watcher:
+            session_id = await runtime.open_session(SPEC)
+            await runtime.send(session_id, "hello")
+            (await soon(first_prompt(driver))).say(TextArrived(text="hi"), done("hi"))
+            live = 0
+            async for event in watcher:
+                if event.seq is None:
+                    live += isinstance(event.data, TextDelta | Status)
+                else:
+                    version = (await log.read(session_id)).version
+                    assert event.seq <= version
+                if event.type == "run_state" and live and (await log.read(session_id)).version == event.seq:
+                    break
+
+    run(story())
+
+
+class Reluctant(MemoryLog):
+    """A log that is not available for a while."""
+
+    refusals = 0
+
+    async def append(
+        self, session_id: SessionId, events: Sequence[Event], *, expected_version: int | None = None
+    ) -> int:
+        if self.refusals:
+            self.refusals -= 1
+            raise LogUnavailable("the disk is full", next_action="make room")
+        return await super().append(session_id, events, expected_version=expected_version)
+
+
+def test_while_the_log_takes_nothing_nothing_is_confirmed_and_then_everything_goes_on() -> None:
+    async def story() -> None:
+        driver, log = PuppetDriver(), Reluctant()
+        async with Runtime(log, [driver]) as runtime:
+            session_id = await runtime.open_session(SPEC)
+            log.refusals = 3
+            sending = asyncio.create_task(runtime.send(session_id, "hello"))
+            await soon(lambda: True if log.refusals < 3 else None)
+            assert not sending.done()
+            prompt_id = await sending
+            (await soon(first_prompt(driver))).say(done())
+            assert (await runtime.wait_turn(session_id, prompt_id)).state is TurnState.COMPLETED
+
+    run(story())
+
+
+def test_an_approval_is_answered_through_the_runtime() -> None:
+    async def story() -> None:
+        driver, log = PuppetDriver(), MemoryLog()
+        async with Runtime(log, [driver]) as runtime:
+            session_id = await runtime.open_session(SPEC)
+            prompt_id = await runtime.send(session_id, "list")
+            puppet = await soon(first_prompt(driver))
+            puppet.say(ToolCalled(call_id="c1", name="ls"), ApprovalAsked(request_id="r1", call_id="c1", name="ls"))
+            book = runtime.supervisor(session_id).book
+            await soon(lambda: book.calls if book.calls and any(c.ticket for c in book.calls.calls) else None)
+            asked = next(e.data for e in await events_of(log, session_id) if isinstance(e.data, ToolCallSuspended))
+            await runtime.decide(session_id, Answer(approval_id=asked.ticket.suspension.id, is_allowed=True))
+            await soon(lambda: puppet.decisions or None)
+            puppet.say(ToolReturned(call_id="c1", output="files"), done())
+            assert (await runtime.wait_turn(session_id, prompt_id)).state is TurnState.COMPLETED
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("problem", "kind"),
+    [(NotDelivered("a dialog is in the way"), "not_delivered"), (DeliveryUnknown("hm"), "delivery_unknown")],
+)
+def test_a_submit_that_failed_ends_the_turn_as_what_it_is(problem: NotDelivered | DeliveryUnknown, kind: str) -> None:
+    async def story() -> None:
+        driver, log = PuppetDriver(is_ready_at_once=False), MemoryLog()
+        policy = RunPolicy(resubmit_attempts=1, start_seconds=0.05)
+        async with Runtime(log, [driver], policy=policy) as runtime:
+            session_id = await runtime.open_session(SPEC)
+            prompt_id = await runtime.send(session_id, "hello")
+            puppet = await soon(lambda: driver.puppets[0] if driver.puppets else None)
+            puppet.next_submit = problem
+            puppet.say(BecameReady())
+            record = await runtime.wait_turn(session_id, prompt_id)
+            assert (record.state, record.error_kind) == (TurnState.FAILED, kind)
+
+    run(story())
+
+
+def test_a_driver_that_cannot_start_is_told_and_the_prompt_is_kept() -> None:
+    async def story() -> None:
+        driver, log = PuppetDriver(), MemoryLog()
+        driver.next_failure = UsageError("there is no such program", remedy="install it")
+        async with Runtime(log, [driver]) as runtime:
+            session_id = await runtime.open_session(SPEC)
+            await runtime.send(session_id, "hello")
+            await soon(lambda: None if runtime.supervisor(session_id).book.queue.is_open else True)
+            assert [prompt.text for prompt in runtime.queue(session_id)] == ["hello"]
+            await runtime.set_gate(session_id, is_open=True)
+            await soon(first_prompt(driver))
+
+    run(story())
+
+
+def test_a_crash_restarts_the_agent_which_resumes_its_own_session() -> None:
+    async def story() -> None:
+        driver, log = PuppetDriver(), MemoryLog()
+        async with Runtime(log, [driver]) as runtime:
+            session_id = await runtime.open_session(SPEC)
+            prompt_id = await runtime.send(session_id, "hello")
+            puppet = await soon(first_prompt(driver))
+            puppet.say(SessionNamed(native_session_id="native-7"), Exited(signal=11))
+            assert (await runtime.wait_turn(session_id, prompt_id)).error_kind == "process_died"
+            again = await soon(lambda: driver.puppets[1] if len(driver.puppets) > 1 else None)
+            assert again.spec.resume == "native-7"
+
+    run(story())
+
+
+def test_caps_hold_and_nobody_is_forgotten() -> None:
+    async def story() -> None:
+        driver, log = PuppetDriver(), MemoryLog()
+        policy = RunPolicy(idle_ttl_seconds=0.05)
+        async with Runtime(log, [driver], limits=PoolLimits(total=2), policy=policy) as runtime:
+            sessions = [await runtime.open_session(SPEC) for _ in range(5)]
+            prompts = [await runtime.send(session_id, f"number {n}") for n, session_id in enumerate(sessions)]
+
+            async def serve() -> None:
+                answered: set[int] = set()
+                while True:
+                    for puppet in driver.puppets:
+                        if puppet.prompts and id(puppet) not in answered:
+                            answered.add(id(puppet))
+                            assert sum(not one.is_gone for one in driver.puppets) <= 2
+                            puppet.say(done())
+                    await asyncio.sleep(0.001)
+
+            serving = asyncio.create_task(serve())
+            records = await asyncio.gather(
+                *(
+                    runtime.wait_turn(session_id, prompt_id)
+                    for session_id, prompt_id in zip(sessions, prompts, strict=True)
+                )
+            )
+            serving.cancel()
+            assert [record.state for record in records] == [TurnState.COMPLETED] * 5
+
+    run(story())
+
+
+# Restarts of the runtime
+
+
+async def die(runtime: Runtime) -> None:
+    """End a runtime as SIGKILL would: no task goes on, nothing is written, no agent is told."""
+    for task in runtime._runs.values():
+        task.cancel()
+    for supervisor in runtime._supervisors.values():
+        supervisor._handle = None
+        for task in supervisor._tasks:
+            task.cancel()
+    await asyncio.gather(*runtime._runs.values(), return_exceptions=True)
+
+
+def test_what_was_accepted_and_not_sent_is_sent_after_a_restart() -> None:
+    async def story() -> None:
+        driver, log = PuppetDriver(), MemoryLog()
+        first = Runtime(log, [driver])
+        await first.__aenter__()
+        session_id = await first.open_session(SPEC)
+        await first.send(session_id, "one")
+        await soon(first_prompt(driver))
+        second_prompt = await first.send(session_id, "two")
+        await die(first)
+        again = PuppetDriver()
+        async with Runtime(log, [again]) as runtime:
+            (recovered,) = runtime.recovered
+            assert (recovered.settled_as, recovered.queued_prompts) == (TurnState.FAILED, 1)
+            puppet = await soon(first_prompt(again))
+            assert [prompt.text for prompt in puppet.prompts] == ["two"]
+            puppet.say(done())
+            assert (await runtime.wait_turn(session_id, second_prompt)).state is TurnState.COMPLETED
+        states = [turn.state for turn in turn_states(await events_of(log, session_id))]
+        assert states == [TurnState.FAILED, TurnState.COMPLETED]
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "state"),
+    [
+        ((), "delivery_unknown", TurnState.FAILED),
+        ((PromptReached(stage=DeliveryStage.STARTED),), "abandoned", TurnState.FAILED),
+        ((MessageEnded(text="half an answer"),), "abandoned", TurnState.PARTIAL_FAILED),
+    ],
+)
+def test_a_turn_that_died_with_its_runtime_is_settled_by_what_is_known(
+    said: tuple[PromptReached | MessageEnded, ...], kind: str, state: TurnState
+) -> None:
+    async def story() -> None:
+        driver, log = PuppetDriver(), MemoryLog()
+        first = Runtime(log, [driver])
+        await first.__aenter__()
+        session_id = await first.open_session(SPEC)
+        await first.send(session_id, "one")
+        puppet = await soon(first_prompt(driver))
+        puppet.say(*said)
+        await soon(lambda: True if puppet._said.empty() else None)
+        await first.supervisor(session_id).until(lambda conductor: conductor.open_turn)
+        await asyncio.sleep(0)
+        await die(first)
+        async with Runtime(log, [PuppetDriver()]) as runtime:
+            (recovered,) = runtime.recovered
+            assert recovered.is_delivery_unknown == (kind == "delivery_unknown")
+        (turn,) = turn_states(await events_of(log, session_id))
+        assert (turn.state, turn.error_kind) == (state, kind)
+        exits = [e.data for e in await events_of(log, session_id) if isinstance(e.data, ProcessEvent)]
+        assert exits[-1].exit_reason is ExitReason.UNCLEAN
+
+    run(story())
+
+
+TERMINAL = Capabilities(reports_approvals=True, owns_text=False, outlives_runtime=True)
+
+
+def test_an_agent_that_outlived_its_runtime_is_adopted_with_its_turn_still_open() -> None:
+    async def story() -> None:
+        driver, log = PuppetDriver(TERMINAL, kind=DriverKind.TERMINAL), MemoryLog()
+        first = Runtime(log, [driver])
+        await first.__aenter__()
+        session_id = await first.open_session(SPEC)
+        prompt_id = await first.send(session_id, "one")
+        await soon(first_prompt(driver))
+        await die(first)
+        async with Runtime(log, [driver]) as runtime:
+            assert runtime.recovered[0].adopted == driver.latest.spawn_id
+            driver.latest.say(PromptReached(stage=DeliveryStage.STARTED), done("by transcript"))
+            assert (await runtime.wait_turn(session_id, prompt_id)).state is TurnState.COMPLETED
+        kinds = [e.data.kind for e in await events_of(log, session_id) if isinstance(e.data, ProcessEvent)]
+        assert kinds[:2] == [ProcessEventKind.SPAWNED, ProcessEventKind.ADOPTED]
+        assert driver.latest.is_released
+        assert len(driver.latest.prompts) == 1
+
+    run(story())
+
+
+def test_a_clean_end_leaves_terminals_running_and_says_so_unless_told_otherwise() -> None:
+    async def story() -> None:
+        for stop_agents in (False, True):
+            driver, log = PuppetDriver(TERMINAL, kind=DriverKind.TERMINAL), MemoryLog()
+            runtime = Runtime(log, [driver])
+            await runtime.__aenter__()
+            session_id = await runtime.open_session(SPEC)
+            await runtime.send(session_id, "one")
+            await soon(first_prompt(driver))
+            report = await runtime.shutdown(stop_agents=stop_agents)
+            if stop_agents:
+                assert (report.stopped, report.left_running) == ((session_id,), ())
+                assert turn_states(await events_of(log, session_id))[0].state is TurnState.INTERRUPTED
+            else:
+                assert (report.stopped, report.left_running) == ((), (session_id,))
+                assert turn_states(await events_of(log, session_id))[0].state is TurnState.RUNNING
+
+    run(story())
+
+
+def test_the_same_over_a_real_database_file(tmp_path: Path) -> None:
+    async def story() -> None:
+        path = tmp_path / "log.db"
+        driver = PuppetDriver(EVERYTHING)
+        log = await open_log(path)
+        async with Runtime(log, [driver]) as runtime:
+            session_id = await runtime.open_session(SPEC)
+            prompt_id = await runtime.send(session_id, "one", prompt_id=PromptId("mine"))
+            assert await runtime.send(session_id, "one", prompt_id=PromptId("mine")) == prompt_id
+            (await soon(first_prompt(driver))).say(done())
+            await runtime.wait_turn(session_id, prompt_id)
+        await log.close()
+        log = await open_log(path)
+        try:
+            events = await events_of(log, session_id)
+            receipts = [one.data.stage.value for one in events if isinstance(one.data, DeliveryReceipt)]
+            assert receipts == ["queued", "typed", "started"]
+        finally:
+            await log.close()
+
+    run(story())
+
+
+open_log: Callable[[Path], Awaitable[SqliteLog]] = SqliteLog.open
