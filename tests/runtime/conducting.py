@@ -104,6 +104,9 @@ class Stage:
         self.seconds = until
         return tuple(done)
 
+    def hear_timer(self) -> tuple[Act, ...]:
+        return self.hear(TimerFired())
+
     # The usual beginnings
 
     def send(self, text: str = "do it", prompt_id: str = "p1") -> tuple[Act, ...]:

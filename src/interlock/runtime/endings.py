@@ -26,7 +26,7 @@ def ending_by_agent(
     whole = said.text if said.text is not None and said.text.strip() else text
     source = MessageSource.STREAM
     if kind is DriverKind.TERMINAL:
-        source = MessageSource.TRANSCRIPT if whole.strip() else MessageSource.NONE
+        whole, source = (whole, MessageSource.TRANSCRIPT) if whole.strip() else ("", MessageSource.NONE)
     is_timed = reason.stop_code == StopCode.TIMEOUT
     details: dict[str, Json] = {} if said.details is None else {"agent": said.details}
     return Ending(

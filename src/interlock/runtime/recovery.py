@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Protocol, TypeGuard
 
 from interlock.agents.port import Adopter, AgentHandle, AgentSpec, Driver, ProcessIdentity, StopReport
@@ -135,36 +136,45 @@ def _identity(spawn: LivingSpawn) -> ProcessIdentity | None:
 
 async def _settle(book: SessionBook, log: Log, services: Services, why: str, report: StopReport) -> bool:
     """Write the ends that are missing, in one append. Whether a prompt's delivery is unknown."""
+    now = services.clock().at
+    is_unknown = book.turn is not None and _is_delivery_unknown(book)
+    await _append(book, log, services, missing_ends(book, why, RunId(services.new_id("run")), now, report))
+    return is_unknown
+
+
+def missing_ends(
+    book: SessionBook, why: str, run_id: RunId, now: datetime, report: StopReport | None = None
+) -> list[Payload]:
+    """The events that say how everything ended that a dead runtime left open."""
     spawn, turn = book.spawn, book.turn
-    payloads: list[Payload] = [
+    ends: list[Payload] = [
         DialogClosed(dialog_id=dialog_id, outcome=DialogOutcome.TURN_ENDED) for dialog_id in book.dialogs.open
     ]
-    is_unknown = False
     if turn is not None:
-        prompt = None if book.prompt_id is None else book.queue.prompts.get(book.prompt_id)
-        is_unknown = prompt is not None and prompt.stage in (DeliveryStage.QUEUED, DeliveryStage.TYPED)
-        if prompt is not None and is_unknown:
-            payloads.append(DeliveryReceipt(prompt_id=prompt.prompt_id, stage=DeliveryStage.UNKNOWN))
-        run_id = turn.run_id or RunId(services.new_id("run"))
-        ending = abandoned_ending(turn, run_id, why)
-        if is_unknown:
+        ending = abandoned_ending(turn, turn.run_id or run_id, why)
+        if book.prompt_id is not None and _is_delivery_unknown(book):
+            ends.append(DeliveryReceipt(prompt_id=book.prompt_id, stage=DeliveryStage.UNKNOWN))
             message = f"{why}; nobody knows whether the prompt reached the agent"
             advice = (NextAction(NextActionKind.ASK_OPERATOR), NextAction(NextActionKind.SEND_AGAIN))
             ending = replace(ending, error_kind="delivery_unknown", error_message=message, next_actions=advice)
-        payloads += closing_batch(turn, ending)
+        ends += closing_batch(turn, ending)
     if spawn is not None:
-        now = services.clock().at
-        payloads.append(
+        ends.append(
             ProcessEvent(
                 kind=ProcessEventKind.EXITED,
                 exit_reason=ExitReason.UNCLEAN,
                 message=why,
                 duration_seconds=max(0.0, (now - spawn.began_at).total_seconds()),
-                ended=report.ended,
+                ended=() if report is None else report.ended,
             )
         )
-    await _append(book, log, services, payloads)
-    return is_unknown
+    return ends
+
+
+def _is_delivery_unknown(book: SessionBook) -> bool:
+    prompt = None if book.prompt_id is None else book.queue.prompts.get(book.prompt_id)
+    unproven = (DeliveryStage.QUEUED, DeliveryStage.TYPED, DeliveryStage.UNKNOWN)
+    return prompt is not None and prompt.stage in unproven
 
 
 async def _append(book: SessionBook, log: Log, services: Services, payloads: list[Payload]) -> None:
