@@ -1,0 +1,161 @@
+"""Everything that agents ask, in one shape, whether it is about a tool call or a dialog on a terminal.
+
+Laws:
+1. A question is listed from the event that recorded it; what is not in the log is not asked.
+2. `open` until it is decided; `decided` until the log shows that the agent went on; then it is `closed`, with how.
+3. The end of its turn closes a question: nobody can answer it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from msgspec import Struct, structs
+
+from interlock.vocabulary.audit import (
+    DecisionAction,
+    DialogAnswered,
+    DialogClosed,
+    DialogOpened,
+    DialogOption,
+    RunState,
+    ToolCallDecided,
+    ToolCallSuspended,
+)
+from interlock.vocabulary.conversation import ToolResult
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.evidence import Moment
+from interlock.vocabulary.ids import SessionId, TurnId
+from interlock.vocabulary.registry import Json
+from interlock.vocabulary.run import RunStatus
+from interlock.vocabulary.states import Attention
+
+
+class ApprovalState(StrEnum):
+    """Where a question stands."""
+
+    OPEN = "open"
+    DECIDED = "decided"
+    CLOSED = "closed"
+
+
+class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One question. `outcome` is what became of it: the answer, or why there was none."""
+
+    approval_id: str
+    session_id: SessionId
+    turn_id: TurnId | None
+    state: ApprovalState
+    attention: Attention
+    question: str
+    tool: str = ""
+    arguments: Json = None
+    options: tuple[DialogOption, ...] = ()
+    asked_at: Moment
+    deadline_at: Moment | None = None
+    decided_by: str = ""
+    outcome: str = ""
+
+
+class ApprovalFold:
+    """Feed it a session's events in order; `approvals` holds every question, oldest first."""
+
+    def __init__(self) -> None:
+        self.approvals: dict[str, Approval] = {}
+        self._of_call: dict[tuple[TurnId | None, str, int], str] = {}
+
+    @property
+    def open(self) -> tuple[Approval, ...]:
+        """What somebody can answer now."""
+        return tuple(one for one in self.approvals.values() if one.state is ApprovalState.OPEN)
+
+    def add(self, event: Event) -> None:
+        """Fold one event."""
+        match event.data:
+            case ToolCallSuspended() as asked:
+                self._ask_about_call(event, asked)
+            case DialogOpened() as opened:
+                self._open_dialog(event, opened)
+            case ToolCallDecided(target_id=target, action=action, decided_by=who):
+                said = "allowed" if action is DecisionAction.RESUME else "denied"
+                self._move(target, ApprovalState.DECIDED, said, who)
+            case DialogAnswered(dialog_id=target, option=option, text=text, decided_by=who):
+                self._move(target, ApprovalState.DECIDED, option or text, who)
+            case DialogClosed(dialog_id=target, outcome=outcome):
+                self._move(target, ApprovalState.CLOSED, outcome.value)
+            case ToolResult(call_id=call_id, occurrence=occurrence, error=error):
+                target = self._of_call.get((event.turn_id, call_id, occurrence), "")
+                self._move(target, ApprovalState.CLOSED, "" if error is None else error.kind)
+            case RunState(status=RunStatus.DONE):
+                for one in [one for one in self.approvals.values() if one.turn_id == event.turn_id]:
+                    self._move(one.approval_id, ApprovalState.CLOSED, "turn_ended")
+            case _:
+                pass
+
+    def _ask_about_call(self, event: Event, asked: ToolCallSuspended) -> None:
+        suspension = asked.ticket.suspension
+        told = suspension.parameters if isinstance(suspension.parameters, dict) else {}
+        self._of_call[(event.turn_id, asked.call_id, asked.occurrence)] = suspension.id
+        self.approvals[suspension.id] = Approval(
+            approval_id=suspension.id,
+            session_id=event.session_id,
+            turn_id=event.turn_id,
+            state=ApprovalState.OPEN,
+            attention=_attention(told.get("attention")),
+            question=suspension.message,
+            tool=asked.name,
+            arguments=asked.args,
+            options=_options(told.get("options")),
+            asked_at=event.ts,
+            deadline_at=asked.deadline_at,
+        )
+
+    def _open_dialog(self, event: Event, opened: DialogOpened) -> None:
+        self.approvals[opened.dialog_id] = Approval(
+            approval_id=opened.dialog_id,
+            session_id=event.session_id,
+            turn_id=event.turn_id,
+            state=ApprovalState.OPEN,
+            attention=opened.attention,
+            question=opened.question,
+            options=opened.options,
+            asked_at=event.ts,
+            deadline_at=opened.deadline_at,
+        )
+
+    def _move(self, approval_id: str, state: ApprovalState, outcome: str, decided_by: str = "") -> None:
+        """Never back: an answer that comes after the close says nothing."""
+        known = self.approvals.get(approval_id)
+        if known is None or known.state is ApprovalState.CLOSED or known.state is state:
+            return
+        self.approvals[approval_id] = structs.replace(
+            known,
+            state=state,
+            # What was decided says more than that the agent then went on.
+            outcome=known.outcome or outcome,
+            decided_by=known.decided_by or decided_by,
+        )
+
+
+def approvals(events: Iterable[Event]) -> tuple[Approval, ...]:
+    """Every question of a log, oldest first."""
+    fold = ApprovalFold()
+    for event in events:
+        fold.add(event)
+    return tuple(fold.approvals.values())
+
+
+def _attention(spelled: Json) -> Attention:
+    known = {one.value: one for one in Attention}
+    return known.get(spelled, Attention.APPROVAL) if isinstance(spelled, str) else Attention.APPROVAL
+
+
+def _options(spelled: Json) -> tuple[DialogOption, ...]:
+    """The options that a suspension carries, as far as they can be read."""
+    given = spelled if isinstance(spelled, list) else []
+    return tuple(
+        DialogOption(label=str(one["label"]), id=str(one.get("id", "")), kind=str(one.get("kind", "")))
+        for one in given
+        if isinstance(one, dict) and one.get("label")
+    )

@@ -1,0 +1,84 @@
+"""Every question an agent asks, in one list."""
+
+from __future__ import annotations
+
+from interlock.agents.observations import (
+    ApprovalAsked,
+    ApprovalGone,
+    ApprovalOption,
+    OptionKind,
+    ToolCalled,
+    ToolReturned,
+    TurnEnded,
+    TurnEnding,
+)
+from interlock.projections.approvals import Approval, ApprovalState, approvals
+from interlock.runtime.acts import Answer, Decided
+from interlock.vocabulary.states import Attention, DriverKind
+from tests.runtime.conducting import Stage
+
+OPTIONS = (
+    ApprovalOption(label="Yes", id="allow", kind=OptionKind.ALLOW_ONCE),
+    ApprovalOption(label="No", id="deny", kind=OptionKind.REJECT_ONCE),
+)
+
+
+def asked(stage: Stage) -> Approval:
+    return approvals(stage.events)[-1]
+
+
+def about_a_call() -> Stage:
+    stage = Stage()
+    stage.working()
+    stage.see(ToolCalled(call_id="c1", name="shell", args={"cmd": "ls"}))
+    stage.see(
+        ApprovalAsked(
+            request_id="r1", call_id="c1", name="shell", args={"cmd": "ls"}, question="Run it?", options=OPTIONS
+        )
+    )
+    return stage
+
+
+def on_a_terminal() -> Stage:
+    stage = Stage(kind=DriverKind.TERMINAL)
+    stage.working()
+    stage.see(ApprovalAsked(request_id="d1", question="Which?", options=OPTIONS, attention=Attention.QUESTION))
+    return stage
+
+
+def test_a_question_about_a_call_and_one_on_a_terminal_have_one_shape() -> None:
+    call, dialog = asked(about_a_call()), asked(on_a_terminal())
+    assert (call.state, call.attention, call.question, call.tool) == (
+        ApprovalState.OPEN, Attention.APPROVAL, "Run it?", "shell",
+    )  # fmt: skip
+    assert (dialog.state, dialog.attention, dialog.question, dialog.tool) == (
+        ApprovalState.OPEN, Attention.QUESTION, "Which?", "",
+    )  # fmt: skip
+    assert [option.label for option in call.options] == [option.label for option in dialog.options] == ["Yes", "No"]
+
+
+def test_a_question_is_decided_and_then_closed_by_evidence() -> None:
+    stage = about_a_call()
+    stage.order(Answer(approval_id=asked(stage).approval_id, is_allowed=True, decided_by="ann"))
+    assert (asked(stage).state, asked(stage).outcome, asked(stage).decided_by) == (
+        ApprovalState.DECIDED, "allowed", "ann",
+    )  # fmt: skip
+    stage.hear(Decided(request_id="r1"))
+    stage.see(ToolReturned(call_id="c1", output="files"))
+    assert (asked(stage).state, asked(stage).outcome) == (ApprovalState.CLOSED, "allowed")
+
+
+def test_a_dialog_is_decided_and_then_closed_by_evidence() -> None:
+    stage = on_a_terminal()
+    stage.order(Answer(approval_id=asked(stage).approval_id, option="No", is_allowed=False))
+    assert (asked(stage).state, asked(stage).outcome) == (ApprovalState.DECIDED, "No")
+    stage.hear(Decided(request_id="d1"))
+    stage.see(ApprovalGone(request_id="d1"))
+    assert (asked(stage).state, asked(stage).outcome) == (ApprovalState.CLOSED, "No")
+
+
+def test_the_end_of_its_turn_closes_a_question() -> None:
+    for stage in (about_a_call(), on_a_terminal()):
+        stage.see(TurnEnded(ending=TurnEnding.ERROR, error_message="it broke"))
+        assert asked(stage).state is ApprovalState.CLOSED
+        assert asked(stage).outcome in ("turn_ended", "orphan_tool_call")
