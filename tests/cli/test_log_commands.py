@@ -480,7 +480,7 @@ def test_what_agents_write_never_reaches_a_terminal_raw(home: Path, command: str
 
 
 # They watch terminals and read no log.
-OF_A_TERMINAL = {"adopt", "profiles", "record", "score", "shim", "track"}
+OF_A_TERMINAL = {"adopt", "hooks", "profiles", "record", "score", "shim", "track"}
 
 
 def test_every_command_of_a_log_is_tried_with_hostile_text() -> None:

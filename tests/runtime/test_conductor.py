@@ -271,6 +271,22 @@ def test_what_an_agent_does_unasked_is_a_turn_without_a_prompt() -> None:
     assert [turn.state for turn in stage.turns] == [TurnState.COMPLETED] * 2
 
 
+def test_an_unasked_turn_ends_when_the_agent_is_at_rest() -> None:
+    stage = Stage()
+    stage.working()
+    stage.see(done("first"), MessageEnded(text="The background task is done."), BecameReady())
+    assert [turn.state for turn in stage.turns] == [TurnState.COMPLETED] * 2
+    stage.send("next", "p2")
+    assert stage.prompts == ["do it", "next"]
+
+
+def test_an_agent_that_says_it_is_ready_does_not_end_a_turn_that_was_asked_for() -> None:
+    stage = Stage()
+    stage.working()
+    stage.see(TextArrived(text="hm"), BecameReady())
+    assert stage.state() is TurnState.RUNNING
+
+
 # Questions
 
 OPTIONS = (
@@ -377,6 +393,20 @@ def test_a_question_that_is_taken_back_is_closed_as_such() -> None:
     )
     assert [one.outcome for one in stage.logged(DialogClosed)] == [DialogOutcome.WITHDRAWN]
     assert stage.conductor.status.attention is Attention.NONE
+
+
+def test_what_a_child_of_the_agent_asks_outlives_the_turn_and_holds_the_queue() -> None:
+    stage = Stage()
+    stage.working()
+    stage.see(ApprovalAsked(request_id="r9", call_id="c9", name="rm", question="?", options=OPTIONS, sub_agent="child"))
+    stage.see(done("ok"))
+    (dialog,) = stage.logged(DialogOpened)
+    stage.send("next", "p2")
+    assert stage.prompts == ["do it"]
+    stage.order(Answer(approval_id=dialog.dialog_id, is_allowed=False))
+    stage.hear(Decided(request_id="r9"))
+    stage.see(ApprovalGone(request_id="r9"))
+    assert stage.prompts == ["do it", "next"]
 
 
 def test_past_its_deadline_the_answer_is_no() -> None:

@@ -219,6 +219,15 @@ The exit code, or the signal, is the command's own; 127 not found, 126 not
 executable.""",
     ),
     Command(
+        "hooks",
+        "interlock.cli.hooks:hooks",
+        "Let Claude Code or Codex tell of itself by its hooks.",
+        """\
+  interlock hooks install claude      once; run it again after an update
+  interlock hooks status codex        are they there, and is more needed?
+  interlock hooks uninstall claude    as it was before""",
+    ),
+    Command(
         "profiles",
         "interlock.cli.profiles:profiles",
         "List the profiles that read screens, or check a file.",

@@ -114,7 +114,7 @@ class AgentKeeping(TurnKeeping):
             asked = self._open.cancel_asked
             text = self._open.talk.text
             self._end_turn(ending_by_death(exited, reason, self._run_id(), text, cancel_asked=asked))
-        self._asking.end()
+        self._asking.end(is_agent_gone=True)
         self._agent, self._push = None, None
         if exited.is_stale_resume:
             self._forget_resume("")

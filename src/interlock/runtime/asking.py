@@ -211,11 +211,12 @@ class Asking:
         for question in [one for one in self.questions.values() if one.decision is not None and one.deliveries]:
             self._close(question, DialogOutcome.ANSWERED)
 
-    def end(self) -> None:
-        """The turn, or the agent, is over: nothing is asked any more."""
+    def end(self, *, is_agent_gone: bool = False) -> None:
+        """The turn is over, and nothing of it is asked any more. What a child of the agent asks stays asked."""
         for question in list(self.questions.values()):
-            self._close(question, DialogOutcome.TURN_ENDED)
-        for dialog_id in list(self._book.dialogs.open):
+            if is_agent_gone or not question.asked.sub_agent:
+                self._close(question, DialogOutcome.TURN_ENDED)
+        for dialog_id in self._book.dialogs.open.keys() - self.questions.keys():
             self._append(DialogClosed(dialog_id=dialog_id, outcome=DialogOutcome.TURN_ENDED))
 
     def _close(self, question: _Question, outcome: DialogOutcome) -> None:

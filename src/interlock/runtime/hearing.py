@@ -73,7 +73,7 @@ class Hearing(AgentKeeping):
         """What says how the agent itself is."""
         match what:
             case seen.BecameReady():
-                agent.is_ready, agent.is_winding_down = True, False
+                self._on_ready(agent)
             case seen.SessionNamed():
                 self._on_named(what)
             case seen.ChildrenChanged(open=children):
@@ -90,6 +90,12 @@ class Hearing(AgentKeeping):
                 self._on_exited(agent, what)
             case _:
                 assert_never(what)
+
+    def _on_ready(self, agent: AgentSide) -> None:
+        """At rest. A turn that it began unasked is over then: of such a turn an agent need not say more."""
+        if self._open is not None and self.book.prompt_id is None and not agent.is_winding_down:
+            self._on_turn_ended(agent, seen.TurnEnded(ending=seen.TurnEnding.NATURAL))
+        agent.is_ready, agent.is_winding_down = True, False
 
     def _on_aside(self, agent: AgentSide, what: Aside) -> None:
         """Questions, figures, and what is only kept."""

@@ -9,7 +9,8 @@ Laws:
 4. The dead are not counted, and zombies are dead.
 
 What cannot be found: a process that left the group and the session, cleared its environment, and whose parent ended,
-all before the first look; and what another system runs for the agent, such as a container.
+all before the first look; one outside of the group that becomes a new process faster than the table is read; and what
+another system runs for the agent, such as a container.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Census:
         self.group_holds_us = False
         self._spawn_id = spawn_id
         self._leader_seen_ticks = leader_seen_ticks
-        self._group_is_ours = False
+        self.group_is_ours = False
         self._read = read
 
     def look(self) -> tuple[Found, ...]:
@@ -86,13 +87,13 @@ class Census:
 
     def _ways(self, table: Table) -> dict[int, set[FoundBy]]:
         ways: dict[int, set[FoundBy]] = defaultdict(set)
-        self._group_is_ours = self._group_is_ours or self._proves_group(table)
+        self.group_is_ours = self.group_is_ours or self._proves_group(table)
         for pid, seen in table.items():
             if pid in self.protected:
                 continue
             if seen.identity == self.leader:
                 ways[pid].add(FoundBy.LEADER)
-            if self._group_is_ours and self._is_in_group(seen):
+            if self.group_is_ours and self._is_in_group(seen):
                 ways[pid].add(FoundBy.GROUP)
             if seen.is_tagged:
                 ways[pid].add(FoundBy.ENVIRONMENT)

@@ -23,7 +23,7 @@ from typing import Final
 
 from interlock.agents.port import ProcessIdentity, StopReport
 from interlock.agents.processes.census import Census, Found, FoundBy
-from interlock.agents.processes.identity import is_alive
+from interlock.agents.processes.identity import identity_of, is_alive
 from interlock.vocabulary.audit import EndedProcess
 from interlock.vocabulary.errors import Unreachable, UsageError
 from interlock.vocabulary.ids import SpawnId
@@ -122,11 +122,10 @@ class _Stop:
         return is_leader or (FoundBy.GROUP in one.found_by and leader is not None and one.group == leader.pid)
 
     def _signal_group(self, found: Iterable[Found], signal: Signals) -> None:
-        """Signal the whole group at once, so that nothing that forks meanwhile is missed."""
+        """Signal the whole group at once: also what forks meanwhile, and is seen in no look, gets it."""
         members = [one for one in found if self._is_in_group(one)]
         leader = self._census.leader
-        leads = leader is not None and any(one.group == leader.pid and _may_live(one.identity) for one in members)
-        if leader is None or not leads or self._census.group_holds_us:
+        if leader is None or not self._group_can_be_signalled(leader):
             self._signal_each(members, signal)
             return
         try:
@@ -136,6 +135,15 @@ class _Stop:
         except (ProcessLookupError, PermissionError):
             return
         self._sent.update((one.identity, signal) for one in members)
+
+    def _group_can_be_signalled(self, leader: ProcessIdentity) -> bool:
+        """While a group has members its number is given to no new process. If one has it, the group is another's."""
+        if not self._census.group_is_ours or self._census.group_holds_us:
+            return False
+        try:
+            return identity_of(leader.pid) in (None, leader)
+        except Unreachable:
+            return False
 
     def _signal_each(self, found: Iterable[Found], signal: Signals) -> None:
         for one in found:

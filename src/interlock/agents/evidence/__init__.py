@@ -1,0 +1,1 @@
+"""What agents leave behind beside their screens and streams: hooks, transcripts, files of their sessions."""

@@ -1,0 +1,119 @@
+"""What a transcript tells of turns: the words common to every CLI's, and the turns folded from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, TypeAlias
+
+from interlock.agents.observations import (
+    MessageEnded,
+    Observation,
+    TextArrived,
+    ToolCalled,
+    ToolReturned,
+    TurnEnded,
+    TurnEnding,
+)
+
+KEPT_TURNS: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptSeen:
+    """A prompt stands in the transcript. `is_human` is False where nobody gave it (the end of a background task).
+
+    `joins`: it was taken into the turn that was running, and begins none. `native_turn_id` is the agent's own name.
+    """
+
+    text: str
+    native_turn_id: str = ""
+    is_human: bool = True
+    joins: bool = False
+
+
+TranscriptNews: TypeAlias = PromptSeen | Observation
+
+
+class TranscriptParser(Protocol):
+    """Reads one transcript, line by line, in order. It never raises, and is thrown away when the file begins anew."""
+
+    def feed(self, line: bytes) -> list[TranscriptNews]:
+        """What the line tells."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranscriptTurn:
+    """One turn as far as the transcript tells it. `number` counts the turns of the file, from 1.
+
+    `answer` is all text after the last tool result: the whole answer once `ending` is natural, a partial one else.
+    `ending` is None while nothing says how the turn ended.
+    """
+
+    number: int
+    prompts: tuple[str, ...]
+    native_turn_id: str = ""
+    is_human: bool = True
+    answer: str = ""
+    ending: TurnEnding | None = None
+    error_message: str = ""
+    open_calls: frozenset[str] = frozenset()
+    last_message_id: str = ""
+
+    def is_of(self, prompt: str) -> bool:
+        """Whether the turn belongs to this prompt. Blanks do not count: a terminal may break lines elsewhere."""
+        wanted = " ".join(prompt.split())
+        return any(" ".join(one.split()) == wanted for one in self.prompts)
+
+
+class TurnFold:
+    """The last turns of a transcript, oldest first. The newest may still be open."""
+
+    def __init__(self) -> None:
+        self.turns: list[TranscriptTurn] = []
+        self.last_number = 0
+
+    def add(self, news: Iterable[TranscriptNews]) -> None:
+        for one in news:
+            self._take(one)
+        del self.turns[:-KEPT_TURNS]
+
+    def turn_of(self, prompt: str, *, after: int = 0) -> TranscriptTurn | None:
+        """The newest turn that belongs to this prompt, of those with a higher number than `after`.
+
+        The same words may have been said before: note `last_number` before a prompt is given, and ask for what came
+        after it. A prompt that joined a running turn is then not found, as that turn is older.
+        """
+        return next((turn for turn in reversed(self.turns) if turn.is_of(prompt) and turn.number > after), None)
+
+    def _take(self, news: TranscriptNews) -> None:
+        if isinstance(news, PromptSeen) and not news.joins:
+            self.last_number += 1
+            name, is_human = news.native_turn_id, news.is_human
+            self.turns.append(
+                TranscriptTurn(number=self.last_number, prompts=(news.text,), native_turn_id=name, is_human=is_human)
+            )
+        elif self.turns and self.turns[-1].ending is None:
+            self.turns[-1] = _advance(self.turns[-1], news)
+
+
+def _advance(turn: TranscriptTurn, news: TranscriptNews) -> TranscriptTurn:
+    match news:
+        case PromptSeen(text=text):
+            return replace(turn, prompts=(*turn.prompts, text))
+        case (
+            MessageEnded(sub_agent="", text=text, message_id=name)
+            | TextArrived(sub_agent="", text=text, message_id=name)
+        ):
+            is_same = bool(name) and name == turn.last_message_id
+            joint = "" if is_same or not turn.answer else "\n\n"
+            return replace(turn, answer=f"{turn.answer}{joint}{text}", last_message_id=name)
+        case ToolCalled(sub_agent="", call_id=call):
+            return replace(turn, open_calls=turn.open_calls | {call})
+        case ToolReturned(sub_agent="", call_id=call):
+            return replace(turn, open_calls=turn.open_calls - {call}, answer="", last_message_id="")
+        case TurnEnded(ending=ending, error_message=message):
+            return replace(turn, ending=ending, error_message=message)
+        case _:
+            return turn

@@ -1,0 +1,1 @@
+"""Agents that are driven by lines of JSON on their pipes."""
