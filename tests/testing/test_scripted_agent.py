@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -14,7 +16,9 @@ from interlock.screen.assessment import BusinessState, TurnEnd
 from interlock.screen.engine import ScreenReading
 from interlock.screen.selection import detect_cli, select_reader
 from interlock.screen.snapshot import read_snapshot
-from interlock.testing.scripted_agent import Agent
+from interlock.testing.scripted_agent import Agent, Gates, command, prompts_in, read_ledger
+from interlock.testing.scripted_agent.language import VERBS, ScriptBook
+from interlock.testing.scripted_agent.ledger import Ledger
 from tests.agents.tmux.harness import ends, shows, stage
 from tests.contract.harness import run
 
@@ -106,6 +110,71 @@ def test_its_screen_has_as_many_rows_as_the_terminal(columns: int, height: int) 
         assert len(rows) == height
 
 
+def played(prompt: str, agent: Agent | None = None) -> Agent:
+    """An agent that was given a prompt, and time."""
+    agent = agent or Agent()
+    agent.type(f"{prompt}\r".encode(), 0.0)
+    for _ in range(20):
+        agent.tick(0.0)
+    return agent
+
+
+def test_a_gate_holds_it_at_work_until_it_is_opened(tmp_path: Path) -> None:
+    gates = Gates(tmp_path)
+    agent = played("gate here; say after", Agent(gates=gates))
+    assert shown(agent).assessment.business_state is BusinessState.WORKING
+    assert gates.reached_by("here") == [os.getpid()]
+    gates.open("here")
+    agent.tick(0.0)
+    agent.tick(0.0)
+    assert "• after" in agent.transcript
+    assert shown(agent).assessment.turn_end is TurnEnd.COMPLETED
+
+
+def test_tools_are_shown_and_a_request_asks_first() -> None:
+    assert played("call Bash -> hi").transcript[-5:] == ["• Ran Bash", "•   hi", "", "Done in 0s", ""]
+    assert shown(played("begin Bash; hang")).assessment.business_state is BusinessState.WORKING
+    asked = played("request Write; say done")
+    assert shown(asked).assessment.operator_blocked
+    asked.type(b"\r", 0.0)
+    assert asked.state == "working"
+
+
+def test_a_question_may_bring_its_own_options(tmp_path: Path) -> None:
+    agent = played("ask Which? | Red | Blue; say thanks", Agent(ledger=Ledger(str(tmp_path / "ledger"))))
+    found = shown(agent).assessment
+    assert found.block is not None
+    assert [option.text for option in found.block.options] == ["Red", "Blue"]
+    agent.type(b"\x1b[B\r", 0.0)
+    agent.tick(0.0)
+    assert shown(agent).assessment.turn_end is TurnEnd.COMPLETED
+    assert [entry.data["answer"] for entry in read_ledger(tmp_path / "ledger", "answer")] == ["Blue"]
+
+
+def test_every_prompt_and_interrupt_is_in_its_ledger(tmp_path: Path) -> None:
+    agent = played("say one", Agent(ledger=Ledger(str(tmp_path / "ledger"))))
+    agent.type(b"hang\r\x1b", 0.0)
+    assert prompts_in(tmp_path / "ledger") == ["say one", "hang"]
+    assert len(read_ledger(tmp_path / "ledger", "interrupt")) == 1
+
+
+def test_a_script_decides_what_a_prompt_does() -> None:
+    assert "• one" in played("exit 3", Agent(book=ScriptBook("say one\nsay two"))).transcript
+
+
+def test_a_deaf_agent_is_not_interrupted() -> None:
+    agent = played("deaf")
+    agent.type(b"\x1b", 0.0)
+    assert agent.state == "working"
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS.keys() - {"cut", "crash", "ignore", "spawn", "gate"}))
+def test_every_verb_leaves_a_screen_that_can_be_read(verb: str) -> None:
+    agent = played(f"{verb} 1; say after")
+    assert len(agent.rows(0, 60, 20)) == 20
+    assert shown(agent).assessment.business_state is not BusinessState.UNKNOWN
+
+
 def state_of(capture: PaneCapture) -> str:
     return READER.parse_snapshot(capture.snapshot).assessment.business_state.value
 
@@ -138,5 +207,21 @@ def test_in_a_real_terminal_it_follows_its_size() -> None:
             capture = await shows(on.pane, "• hello")
             assert (capture.snapshot.columns, len(capture.snapshot.rows)) == (50, 12)
             await shows(on.pane, lambda capture: state_of(capture) == "idle")
+
+    run(main())
+
+
+@pytest.mark.parametrize(("script", "status", "killed_by"), [("cut 4", 4, None), ("crash TERM", None, 15)])
+def test_in_a_real_terminal_it_dies_as_told(
+    script: str, status: int | None, killed_by: int | None, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with stage(*command("tui", ledger=tmp_path / "ledger", start="say hello")) as on:
+            await shows(on.pane, "• hello")
+            await submit(on.pane, f"spawn child 5; {script}")
+            ended = await ends(on.pane)
+            assert (ended.exit_status, ended.exit_signal) == (status, killed_by)
+        assert prompts_in(tmp_path / "ledger") == [f"spawn child 5; {script}"]
+        assert len(read_ledger(tmp_path / "ledger", "spawned")) == 1
 
     run(main())

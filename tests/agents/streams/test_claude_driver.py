@@ -102,8 +102,8 @@ def test_the_mode_comes_behind_what_the_user_gave_which_may_begin_with_a_launche
     )
     assert command_line(spec) == (
         "/opt/claude", "--allowedTools", "Bash", "-p", "--verbose", "--input-format", "stream-json",
-        "--output-format", "stream-json", "--include-partial-messages", "--permission-prompt-tool", "stdio", "--permission-mode", "manual",
-        "--max-turns", "3", "--model", "opus", "--resume", "s",
+        "--output-format", "stream-json", "--include-partial-messages", "--permission-prompt-tool", "stdio",
+        "--permission-mode", "manual", "--max-turns", "3", "--model", "opus", "--resume", "s",
     )  # fmt: skip
     assert command_line(AgentSpec(agent="a", driver="claude-stream"))[0] == "claude"
 

@@ -1,8 +1,7 @@
-"""A small agent for a real terminal that does what its prompt says: for tests and demos, where no model is wanted.
+"""The face in a terminal: a composer, a spinner, a dialog with options. Its screens are read by the profile `scripted`.
 
-Run it with `python -m interlock.testing.scripted_agent` in a pane. A prompt is a list of steps, split by `;`:
-`think SECONDS`, `say TEXT`, `ask QUESTION`, `hang`, `fail TEXT`, `exit CODE`. Escape interrupts. It sets its title, and
-reports its state by OSC 7501 where the terminal answers the probe. Its screens are read by the profile `scripted`.
+Escape interrupts, Ctrl-D between turns exits. It sets its title, and reports its state by OSC 7501 where the terminal
+answers the probe. Verbs that make sense only in a stream of lines show as a row of the transcript, or do nothing.
 """
 
 from __future__ import annotations
@@ -11,12 +10,16 @@ import os
 import re
 import select
 import signal
-import sys
 import termios
 import time
 import tty
 from dataclasses import dataclass, field
 from typing import Final
+
+from interlock.testing.scripted_agent import deeds
+from interlock.testing.scripted_agent.gates import Gates
+from interlock.testing.scripted_agent.language import ScriptBook, Step, number, seconds_and_text, tool_use
+from interlock.testing.scripted_agent.ledger import PROMPT, Ledger
 
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _OPTIONS: Final = ("Yes, do it", "No, and stop")
@@ -32,14 +35,20 @@ class Agent:
 
     transcript: list[str] = field(default_factory=lambda: ["Scripted agent 1.0", ""])
     draft: str = ""
-    steps: list[str] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     step_began: float = 0.0
     turn_began: float = 0.0
     asked: str | None = None
+    options: tuple[str, ...] = _OPTIONS
     chosen: int = 0
     reports: bool = False
     reported: str = ""
     exit_code: int | None = None
+    ledger: Ledger = field(default_factory=Ledger)
+    gates: Gates | None = None
+    book: ScriptBook = field(default_factory=ScriptBook)
+    noise: bytes = b""
+    _gate: str = ""
 
     @property
     def state(self) -> str:
@@ -49,18 +58,23 @@ class Agent:
         prompt, self.draft = self.draft.strip(), ""
         if not prompt:
             return
+        self.ledger.record(PROMPT, text=prompt)
         self.transcript += [f"> {prompt}", ""]
-        self.steps = [step.strip() for step in prompt.split(";") if step.strip()]
+        self.steps = self.book.steps_for(prompt)
         self.turn_began = self.step_began = now
 
     def interrupt(self) -> None:
-        if self.steps or self.asked is not None:
+        is_deaf = bool(self.steps) and self.steps[0].verb == "deaf"
+        if self.state != "idle" and not is_deaf:
+            self.ledger.record("interrupt", in_turn=True)
             self.transcript += ["■ Interrupted", ""]
             self.steps, self.asked = [], None
 
     def answer(self, now: float) -> None:
+        given = self.options[self.chosen]
+        self.ledger.record("answer", answer=given)
         self.asked = None
-        if self.chosen:
+        if given == _OPTIONS[-1]:
             self.interrupt()
         else:
             self._next(now)
@@ -75,28 +89,69 @@ class Agent:
         """Do what the running step asks for."""
         if not self.steps or self.asked is not None:
             return
-        verb, _, rest = self.steps[0].partition(" ")
+        verb, rest = self.steps[0]
         match verb:
             case "think":
-                if now - self.step_began >= float(rest or 1):
+                if now - self.step_began >= seconds_and_text(rest, 1.0)[0]:
                     self._next(now)
-            case "hang":
+            case "hang" | "deaf":
                 pass
-            case "ask":
-                self.asked, self.chosen = rest or "Go on?", 0
-            case "fail":
-                self.transcript += [f"■ Error: {rest or 'it failed'}", ""]
+            case "gate":
+                self._wait_at(rest, now)
+            case "ask" | "request":
+                self._ask(verb, rest)
+            case "fail" | "result" | "silent":
+                self.transcript += [] if verb == "silent" else [f"■ Error: {rest or 'it failed'}", ""]
                 self.steps = []
             case "exit":
-                self.exit_code = int(rest or 0)
+                self.exit_code = number(rest, 0)
             case _:
-                self.transcript += [f"• {rest if verb == 'say' else self.steps[0]}", ""]
+                self._do(verb, rest)
                 self._next(now)
+
+    def _wait_at(self, gate: str, now: float) -> None:
+        if self.gates is None:
+            raise SystemExit("gate: there is no folder of gates; give --gates FOLDER")
+        if self._gate != gate:
+            self._gate = gate
+            self.gates.reach(gate)
+        if self.gates.is_open(gate):
+            self._gate = ""
+            self._next(now)
+
+    def _ask(self, verb: str, rest: str) -> None:
+        question, *options = [part.strip() for part in rest.split("|")]
+        self.asked = question or "Go on?" if verb == "ask" else f"Allow {tool_use(rest).name}?"
+        self.options = tuple(options) if options and verb == "ask" else _OPTIONS
+        self.chosen = 0
+
+    def _do(self, verb: str, rest: str) -> None:
+        """Do a step that is over at once."""
+        match verb:
+            case "cut":
+                os.write(1, b"\x1b[1;1Hcut in the middle of a \x1b[3")
+                os._exit(number(rest, 0))
+            case "crash":
+                deeds.crash(rest)
+            case "ignore":
+                deeds.ignore(rest)
+            case "spawn":
+                deeds.spawn(rest, self.ledger)
+            case "raw":
+                self.noise += rest.encode() + b"\n"
+            case "garbage":
+                self.noise += deeds.garbage(number(rest, 1000))
+            case "end" if len(self.steps) > 1:
+                self.transcript += ["Done in 0s", ""]
+            case "end" | "#" | "usage" | "pace" | "stderr":
+                pass
+            case _:
+                self.transcript += [f"• {row}" for row in _shown(verb, rest).splitlines()] + [""]
 
     def rows(self, now: float, columns: int, height: int) -> list[str]:
         rule = "─" * columns
         if self.asked is not None:
-            options = [f"{'›' if at == self.chosen else ' '} {at + 1}. {text}" for at, text in enumerate(_OPTIONS)]
+            options = [f"{'›' if at == self.chosen else ' '} {at + 1}. {text}" for at, text in enumerate(self.options)]
             below = ["╭" + "─" * (columns - 1), f"│ {self.asked}", *(f"│ {text}" for text in options)]
             below += ["╰" + "─" * (columns - 1), "enter to confirm · esc to stop"]
         else:
@@ -124,7 +179,8 @@ class Agent:
             self.reported = self.state
             kind = ":kind=permission" if self.state == "blocked" else ""
             status = f"\x1b]7501;state={self.state}:app=scripted-agent{kind}\x1b\\"
-        return f"\x1b]2;scripted - {title}\x07{status}{screen}".encode()
+        noise, self.noise = self.noise, b""
+        return noise + f"\x1b]2;scripted - {title}\x07{status}{screen}".encode()
 
     def type(self, keys: bytes, now: float) -> None:
         """Take in what was typed or pasted."""
@@ -134,7 +190,7 @@ class Agent:
             self.draft += pasted[1].decode("utf-8", "replace").replace("\r", " ").replace("\n", " ")
             keys = keys[pasted.end() :]
         moves = keys.count(b"\x1b[B") - keys.count(b"\x1b[A")
-        self.chosen = min(len(_OPTIONS) - 1, max(0, self.chosen + moves))
+        self.chosen = min(len(self.options) - 1, max(0, self.chosen + moves))
         for key in _SEQUENCE.sub(b"", keys).decode("utf-8", "replace"):
             self._press(key, now)
 
@@ -151,10 +207,27 @@ class Agent:
             self.draft += key
 
 
-def main() -> int:
+def _shown(verb: str, rest: str) -> str:
+    """The row that a step leaves in the transcript."""
+    match verb:
+        case "words":
+            return " ".join(f"word{at}" for at in range(number(rest, 1)))
+        case "big":
+            return "ä" * (number(rest, 1_000_000) // 2)
+        case "call":
+            return f"Ran {tool_use(rest).name}\n  {tool_use(rest).output}"
+        case "begin":
+            return f"Running {tool_use(rest).name}"
+        case "say" | "split":
+            return rest
+        case _:
+            return f"{verb} {rest}".strip()
+
+
+def run(agent: Agent) -> int:
     """Run until the prompt says `exit`, Ctrl-D, or the terminal is gone."""
     before = termios.tcgetattr(0)
-    agent = Agent()
+    agent.turn_began = agent.step_began = time.monotonic()
     signal.signal(signal.SIGWINCH, lambda *_: None)
     os.write(1, b"\x1b[?1049h\x1b[?25l\x1b[?2004h" + _PROBE)
     try:
@@ -173,7 +246,3 @@ def main() -> int:
         termios.tcsetattr(0, termios.TCSADRAIN, before)
         os.write(1, b"\x1b[?2004l\x1b[?25h\x1b[?1049l")
     return agent.exit_code or 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
