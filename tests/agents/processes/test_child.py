@@ -251,3 +251,15 @@ def test_what_concerns_only_us_is_not_passed_on(monkeypatch: pytest.MonkeyPatch)
     passed = inherited_environment({"KEPT_TOO": "yes"})
     assert (passed["KEPT"], passed["KEPT_TOO"]) == ("yes", "yes")
     assert "ours" not in passed.values()
+
+
+def test_a_leader_that_leaves_with_its_input_does_not_hide_what_it_left_in_its_group() -> None:
+    async def run() -> None:
+        # The leader ends by itself when its input is closed; what it started bears no mark, and its parent is gone.
+        script = "(env -u INTERLOCK_SPAWN_ID sleep 60 & echo $!); read line"
+        async with started(*shell(script)) as child:
+            left = int(await first_line(child))
+            report = await child.stop(QUICK)
+            assert left in [one.pid for one in report.ended]
+
+    asyncio.run(run())

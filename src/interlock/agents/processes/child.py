@@ -136,9 +136,11 @@ class Child:
 
         What it printed before its end can still be read from `lines`.
         """
+        # Until it is buried its number is its own: it was known to live until now. It may be over before the first look.
+        seen_ticks = now_ticks() if self._ended_ticks is None else self._ended_ticks
         self.end_input()
         try:
-            report = await stop_tree(self.identity, self._spawn_id, policy, leader_seen_ticks=self._ended_ticks)
+            report = await stop_tree(self.identity, self._spawn_id, policy, leader_seen_ticks=seen_ticks)
             await asyncio.wait((self._ended, *self._tasks), timeout=_LET_GO_SECONDS)
             return report
         finally:
