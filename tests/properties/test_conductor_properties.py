@@ -189,6 +189,7 @@ class Play:
                 ts=stage.now.at,
                 turn_id=None if turn is None else turn.turn_id,
                 spawn_id=None if spawn is None else spawn.spawn_id,
+                seq=book.version + 1,
             )
             self.log.append(event)
             book.add(event)

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import TypeVar
 
+from msgspec import structs
+
 from interlock.agents.observations import BecameReady, Observation
 from interlock.agents.port import AgentSpec, Capabilities
 from interlock.lifecycle.turns import TurnRecord, turn_states
@@ -61,6 +63,7 @@ class Stage:
         self._numbers = count(1)
         self.spawn_id: SpawnId | None = None
         book = book or SessionBook(SessionId("ses_stage"))
+        self.version = book.version
         self.conductor = Conductor(book, SPEC, kind, self._new_id, policy or RunPolicy(), self.now)
 
     def _new_id(self, prefix: str) -> str:
@@ -80,7 +83,8 @@ class Stage:
         self.acts += acts
         for act in acts:
             if isinstance(act, Append):
-                self.events += act.events
+                self.events += (structs.replace(event, seq=self.version + n) for n, event in enumerate(act.events, 1))
+                self.version += len(act.events)
             elif isinstance(act, SpawnAgent):
                 self.spawn_id = act.spawn_id
         return acts

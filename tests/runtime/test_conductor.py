@@ -11,6 +11,7 @@ from interlock.agents.observations import (
     BecameReady,
     ChildrenChanged,
     Exited,
+    HistoryCompacted,
     MessageEnded,
     OptionKind,
     PromptReached,
@@ -25,6 +26,8 @@ from interlock.agents.observations import (
     UsageScope,
 )
 from interlock.agents.port import Capabilities
+from interlock.projections.replay import provider_items
+from interlock.projections.replay_items import AssistantText, UserText
 from interlock.runtime.acts import (
     AgentNotStarted,
     Answer,
@@ -58,7 +61,14 @@ from interlock.vocabulary.audit import (
     ToolCallDecided,
     ToolCallSuspended,
 )
-from interlock.vocabulary.conversation import AssistantMessage, MessageSource, ToolError, ToolResult
+from interlock.vocabulary.conversation import (
+    AssistantMessage,
+    CompactionTrigger,
+    HistoryCompaction,
+    MessageSource,
+    ToolError,
+    ToolResult,
+)
 from interlock.vocabulary.ids import PromptId, TurnId
 from interlock.vocabulary.presenter import Status, TextDelta
 from interlock.vocabulary.run import RunStatus
@@ -285,6 +295,19 @@ def test_an_agent_that_says_it_is_ready_does_not_end_a_turn_that_was_asked_for()
     stage.working()
     stage.see(TextArrived(text="hm"), BecameReady())
     assert stage.state() is TurnState.RUNNING
+
+
+def test_a_summary_stands_for_everything_before_the_open_turn() -> None:
+    stage = Stage()
+    stage.working("one", "p1")
+    stage.see(done("first"))
+    stage.working("two", "p2")
+    made = HistoryCompacted(summary="once upon a time", strategy="s", trigger=CompactionTrigger.OVERFLOW_RECOVERY)
+    stage.see(made, done("second"))
+    first = stage.turns[1].first_seq
+    assert [one.range.to_seq + 1 for one in stage.logged(HistoryCompaction)] == [first]
+    texts = [item.text for item in provider_items(stage.events) if isinstance(item, UserText | AssistantText)]
+    assert texts == ["two", "second"]
 
 
 # Questions

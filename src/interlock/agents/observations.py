@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeAlias, assert_never
+from typing import Final, TypeAlias
 
 from interlock.lifecycle.process import AgentEvent, AgentEventType
 from interlock.monitor.standing import Standing
 from interlock.vocabulary.audit import DeliveryStage
-from interlock.vocabulary.conversation import ToolError
+from interlock.vocabulary.audit import UsageScope as UsageScope
+from interlock.vocabulary.conversation import CompactionTrigger, ToolError
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import Attention
 
@@ -145,17 +146,10 @@ class ApprovalAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalGone:
-    """The question is not open any more. `is_answered`: the agent acted on an answer; else it took the question back."""
+    """The question is not open any more. `is_answered`: the agent acted on an answer; else it took it back."""
 
     request_id: str
     is_answered: bool = True
-
-
-class UsageScope(StrEnum):
-    """What a usage report counts: one model call (added up), or the whole turn (replaces what was added up)."""
-
-    CALL = "call"
-    TURN = "turn"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +170,16 @@ class ContextFilled:
 
     used_tokens: int | None = None
     window_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryCompacted:
+    """The conversation before the open turn was replaced by this summary, to make room. Told before it is used."""
+
+    summary: str
+    strategy: str
+    trigger: CompactionTrigger
+    limitations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,6 +281,7 @@ Observation: TypeAlias = (
     | ApprovalGone
     | UsageReported
     | ContextFilled
+    | HistoryCompacted
     | RetryBegun
     | ChildrenChanged
     | TurnEnded
@@ -298,8 +303,24 @@ def agent_event(seen: Observation) -> AgentEvent | None:
     """The observation in the words of the process machine; None for what is no output of the agent."""
     kind = AgentEventType
     match seen:
+        case StandingSeen() | ChannelLost() | Exited():
+            return None
         case SessionNamed(native_session_id=name):
             return AgentEvent(kind.SESSION_START, session_id=name)
+        case TurnEnded(ending=ending, error_message=message):
+            is_good = ending in (TurnEnding.NATURAL, TurnEnding.INTERRUPTED)
+            return AgentEvent(kind.DONE) if is_good else AgentEvent(kind.ERROR, error_msg=message)
+        case Warned(message=message) | RetryBegun(message=message):
+            return AgentEvent(kind.WARNING, text=message)
+        case Traced(raw=raw):
+            return AgentEvent(kind.TRACE, raw=raw)
+        case _:
+            return _work_event(seen)
+
+
+def _work_event(seen: Observation) -> AgentEvent:
+    kind = AgentEventType
+    match seen:
         case ThoughtArrived(text=text, sub_agent=child):
             return AgentEvent(kind.THINKING, text=text, sub_agent=child)
         case TextArrived(text=text, sub_agent=child) | MessageEnded(text=text, sub_agent=child):
@@ -308,18 +329,5 @@ def agent_event(seen: Observation) -> AgentEvent | None:
             return AgentEvent(kind.TOOL_USE, tool_name=name, tool_use_id=call_id, sub_agent=child)
         case ToolReturned(call_id=call_id, error=error, sub_agent=child):
             return AgentEvent(kind.TOOL_RESULT, tool_use_id=call_id, is_error=error is not None, sub_agent=child)
-        case TurnEnded(ending=ending, error_message=message):
-            is_good = ending in (TurnEnding.NATURAL, TurnEnding.INTERRUPTED)
-            return AgentEvent(kind.DONE) if is_good else AgentEvent(kind.ERROR, error_msg=message)
-        case Warned(message=message) | RetryBegun(message=message):
-            return AgentEvent(kind.WARNING, text=message)
-        case Traced(raw=raw):
-            return AgentEvent(kind.TRACE, raw=raw)
-        case TextVoided() | ReasoningKept() | UsageReported() | ContextFilled() | ChildrenChanged():
-            return AgentEvent(kind.UNKNOWN)
-        case ApprovalAsked() | ApprovalGone() | PromptReached() | BecameReady():
-            return AgentEvent(kind.UNKNOWN)
-        case StandingSeen() | ChannelLost() | Exited():
-            return None
         case _:
-            assert_never(seen)
+            return AgentEvent(kind.UNKNOWN)

@@ -10,11 +10,11 @@ from interlock.lifecycle.dialogs import Dialogs
 from interlock.lifecycle.queue import SendQueue
 from interlock.lifecycle.turn import TurnFacts
 from interlock.lifecycle.turns import TurnFold
+from interlock.projections.usage import UsageFold
 from interlock.vocabulary.audit import (
     AgentSession,
     ProcessEvent,
     ProcessEventKind,
-    ProviderUsage,
     SessionOpened,
     TurnStarted,
 )
@@ -50,7 +50,7 @@ class SessionBook:
         self.prompt_id: PromptId | None = None
         self.budget_seconds: float | None = None
         self.turn_began_at: Moment | None = None
-        self.usage: list[ProviderUsage] = []
+        self.usage = UsageFold()
         self.turn_of: dict[PromptId, TurnId] = {}
 
     @classmethod
@@ -80,6 +80,7 @@ class SessionBook:
         self.turns.add(event)
         self.queue.add(data)
         self.dialogs.add(data)
+        self.usage.add(event)
         match data:
             case UserMessage(prompt_id=prompt_id) if event.turn_id is not None:
                 self._open(event.turn_id, event.ts)
@@ -94,8 +95,6 @@ class SessionBook:
                 self.opened = data
             case AgentSession():
                 self.native = data
-            case ProviderUsage():
-                self.usage.append(data)
             case ProcessEvent():
                 self._absorb_process(event, data)
             case _:
@@ -114,15 +113,3 @@ class SessionBook:
             self.spawn = LivingSpawn(spawn_id=event.spawn_id, event=data, began_at=began)
         elif data.kind is ProcessEventKind.EXITED and self.spawn is not None and self.spawn.spawn_id == event.spawn_id:
             self.spawn = None
-
-    @property
-    def used_tokens(self) -> int | None:
-        """All tokens that were reported; None where no figure ever was."""
-        figures = [count for one in self.usage for count in (one.input_tokens, one.output_tokens) if count is not None]
-        return sum(figures) if figures else None
-
-    @property
-    def cost_usd(self) -> float | None:
-        """What was reported to have been paid; None where no figure ever was."""
-        figures = [one.cost_usd for one in self.usage if one.cost_usd is not None]
-        return sum(figures) if figures else None

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from msgspec import structs
+
 from interlock.agents.port import AgentSpec, Decision
 from interlock.lifecycle.restarts import Restarts
 from interlock.runtime.acts import (
@@ -108,8 +110,8 @@ class Desk:
             )
             for data in payloads
         )
-        for event in events:
-            self.book.add(event)
+        for offset, event in enumerate(events, self.book.version + 1):
+            self.book.add(structs.replace(event, seq=offset))  # the log gives it this number, or another one later
         self._acts.append(Append(events))
 
     def _take_acts(self) -> tuple[Act, ...]:

@@ -18,7 +18,7 @@ from interlock.vocabulary.audit import (
     QueueGate,
     SurfaceEvent,
 )
-from interlock.vocabulary.conversation import Reasoning
+from interlock.vocabulary.conversation import HistoryCompaction, Reasoning, SeqRange
 from interlock.vocabulary.ids import CallId
 from interlock.vocabulary.presenter import ContextPressure, PressureTier, ReasoningDelta
 from interlock.vocabulary.states import Activity
@@ -30,6 +30,7 @@ OfATurn: TypeAlias = (
     | seen.MessageEnded
     | seen.ThoughtArrived
     | seen.ReasoningKept
+    | seen.HistoryCompacted
     | seen.ToolCalled
     | seen.ToolReturned
 )
@@ -147,6 +148,8 @@ class Hearing(AgentKeeping):
                 turn.thought_offset += len(text)
             case seen.ReasoningKept(item=item, model=model, dialect=dialect):
                 self._append(Reasoning(item=item, model=model, dialect=dialect))
+            case seen.HistoryCompacted():
+                self._on_compacted(what)
             case seen.ToolCalled():
                 self._on_tool_called(turn, what)
             case seen.ToolReturned():
@@ -199,6 +202,7 @@ class Hearing(AgentKeeping):
     def _on_usage(self, what: seen.UsageReported) -> None:
         self._append(
             ProviderUsage(
+                scope=what.scope,
                 model=what.model,
                 input_tokens=what.input_tokens,
                 output_tokens=what.output_tokens,
@@ -206,7 +210,8 @@ class Hearing(AgentKeeping):
                 cost_usd=what.cost_usd,
             )
         )
-        tokens, cost = self.book.used_tokens, self.book.cost_usd
+        used = self.book.usage.total
+        tokens, cost = used.tokens, used.cost_usd
         limit_tokens, limit_cost = self.policy.max_tokens, self.policy.max_cost_usd
         over = ""
         if limit_tokens is not None and tokens is not None and tokens >= limit_tokens:
@@ -215,6 +220,22 @@ class Hearing(AgentKeeping):
             over = f"{cost:.2f} of {limit_cost:.2f} US dollars are used"
         if over and self.book.queue.is_open:
             self._append(QueueGate(is_open=False, reason=over))
+
+    def _on_compacted(self, what: seen.HistoryCompacted) -> None:
+        """The summary stands for everything before the open turn."""
+        facts = self.book.turn
+        if facts is None or facts.first_seq is None or facts.first_seq <= 1:
+            self._note("compaction_of_nothing", "there is nothing before this turn that a summary could stand for")
+            return
+        self._append(
+            HistoryCompaction(
+                range=SeqRange(from_seq=1, to_seq=facts.first_seq - 1),
+                summary=what.summary,
+                strategy=what.strategy,
+                trigger=what.trigger,
+                limitations=what.limitations,
+            )
+        )
 
     def _on_tool_called(self, turn: OpenTurn, what: seen.ToolCalled) -> None:
         self._emit(turn.talk.set_aside())

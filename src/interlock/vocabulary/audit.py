@@ -91,10 +91,18 @@ class StreamCheckpoint(Payload, frozen=True, kw_only=True):
             raise ContractError(f"offset {self.offset} does not match {len(self.text)} code points of text")
 
 
+class UsageScope(StrEnum):
+    """What a report counts: one model call (they add up), or a whole turn (it replaces what its calls add up to)."""
+
+    CALL = "call"
+    TURN = "turn"
+
+
 @declare("provider_usage", Audience.AUDIT)
 class ProviderUsage(Payload, frozen=True, kw_only=True):
-    """What a model call cost. A figure that was not reported is absent, never zero."""
+    """What a model call, or a whole turn, cost. A figure that was not reported is absent, never zero."""
 
+    scope: UsageScope = UsageScope.CALL
     model: str = ""
     input_tokens: Count | None = None
     output_tokens: Count | None = None

@@ -136,7 +136,7 @@ class Child:
 
         What it printed before its end can still be read from `lines`.
         """
-        # Until it is buried its number is its own: it was known to live until now. It may be over before the first look.
+        # Until it is buried its number is its own, so it is known to have lived until now: the first look may be late.
         seen_ticks = now_ticks() if self._ended_ticks is None else self._ended_ticks
         self.end_input()
         try:

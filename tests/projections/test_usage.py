@@ -1,0 +1,42 @@
+"""What was used, by turn and in all."""
+
+from __future__ import annotations
+
+from interlock.projections.usage import Usage, UsageFold, usage
+from interlock.testing.scribe import Scribe
+from interlock.vocabulary.audit import ProviderUsage, UsageScope
+from interlock.vocabulary.conversation import UserMessage
+from interlock.vocabulary.ids import TurnId
+
+PROMPT = UserMessage(text="hello")
+
+
+def call(**figures: int) -> ProviderUsage:
+    return ProviderUsage(**figures)
+
+
+def test_calls_of_a_turn_add_up() -> None:
+    events = Scribe().write(PROMPT, call(input_tokens=10), call(input_tokens=5, output_tokens=2), turn="t1")
+    assert usage(events) == Usage(input_tokens=15, output_tokens=2)
+
+
+def test_a_report_for_the_turn_replaces_what_its_calls_add_up_to_figure_by_figure() -> None:
+    whole = ProviderUsage(scope=UsageScope.TURN, input_tokens=12, cost_usd=0.5)
+    events = Scribe().write(PROMPT, call(input_tokens=10, output_tokens=2), whole, turn="t1")
+    assert usage(events) == Usage(input_tokens=12, output_tokens=2, cost_usd=0.5)
+
+
+def test_what_nobody_reported_is_missing_and_counted_as_missing() -> None:
+    scribe = Scribe()
+    events = [*scribe.write(PROMPT, call(input_tokens=10), turn="t1"), *scribe.write(PROMPT, turn="t2")]
+    assert usage(events) == Usage(input_tokens=10, turns_without_report=1)
+    assert usage([]).tokens is None
+
+
+def test_turns_are_kept_apart() -> None:
+    scribe, fold = Scribe(), UsageFold()
+    for number in (1, 2):
+        for event in scribe.write(PROMPT, call(output_tokens=number), turn=f"t{number}"):
+            fold.add(event)
+    assert fold.of_turn(TurnId("t2")) == Usage(output_tokens=2)
+    assert fold.total.tokens == 3
