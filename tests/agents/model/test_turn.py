@@ -394,7 +394,7 @@ def test_room_is_made_when_the_context_is_critical(tokens: int, summaries: int) 
     answers = [calls("look", tokens=tokens), *[Answer(text="a summary")] * summaries, Answer(text="done")]
     told, _ = play(answers, tools=[LOOK], history=HISTORY, window_tokens=1000)
     assert ended(told).text == "done"
-    assert len(of(told, Warned)) == summaries
+    assert len(of(told, HistoryCompacted)) == summaries
     assert of(told, ContextFilled)[0] == ContextFilled(used_tokens=tokens, window_tokens=1000)
 
 
@@ -403,7 +403,7 @@ def test_room_is_made_once_a_turn_and_never_in_the_turn_itself() -> None:
     answers = [full[0], Answer(text="a summary"), full[1], Answer(text="done")]
     told, model = play(answers, tools=[_open_tool("look")], history=HISTORY, window_tokens=1000)
     assert ended(told).text == "done"
-    assert len(of(told, Warned)) == 1
+    assert len(of(told, HistoryCompacted)) == 1
     assert [type(item) for item in model.asked[-1].items[:2]] == [CompactionMemory, UserText]
 
 
@@ -418,8 +418,8 @@ def test_a_model_that_was_full_makes_room_before_the_next_turn_unless_somebody_d
         await handle.stop()
         return told
 
-    assert len(of(asyncio.run(run([*HISTORY, *HISTORY])), Warned)) == 1
-    assert of(asyncio.run(run(HISTORY[:1])), Warned) == []
+    assert len(of(asyncio.run(run([*HISTORY, *HISTORY])), HistoryCompacted)) == 1
+    assert of(asyncio.run(run(HISTORY[:1])), HistoryCompacted) == []
 
 
 def test_what_was_not_reported_is_told_as_missing() -> None:
