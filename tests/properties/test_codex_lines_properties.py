@@ -12,8 +12,8 @@ from interlock.agents.observations import Observation, ToolCalled, ToolReturned,
 from interlock.agents.processes.lines import Line, LineSplitter
 from interlock.agents.streams.codex_lines import CodexLines
 from interlock.agents.streams.codex_rpc import CodexThread
-from interlock.agents.streams.values import fields_of, inner
 from interlock.agents.streams.jsonrpc import Answered, Incoming, JsonRpcPeer, Unread
+from interlock.agents.streams.values import fields_of, inner
 from interlock.vocabulary.registry import Json
 from tests.agents.streams.codex_recordings import APP_SERVER, EXEC, lines_of
 
