@@ -1,0 +1,184 @@
+"""What an agent writes beside its screen: Claude Code's status file, and the transcript with the answer's text.
+
+Laws:
+1. A transcript is read only if it is proven to be this agent's: named by the status file of its process, or held open
+   by its processes. The newest file of the same folder is no proof.
+2. An answer belongs to the prompt that we sent last, in a turn that began after it was sent. Else there is no text.
+3. None of this delays or ends anything: what is not written in time is not known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from interlock.agents.evidence.session_files import SessionFile
+from interlock.agents.evidence.transcript_turns import TranscriptTurn
+from interlock.agents.evidence.transcripts import TranscriptReader, find_claude_transcript
+from interlock.agents.live import Told
+from interlock.agents.observations import Observation, SessionNamed, TurnEnded, TurnEnding, Warned
+from interlock.agents.port import ProcessIdentity
+from interlock.monitor.arbitration_claims import SourceReading
+from interlock.vocabulary.ids import SpawnId
+
+_LOOK_EVERY_SECONDS: Final = 0.5
+_WRITTEN_WITHIN_SECONDS: Final = 2.0
+_LOOK_FOR_ANSWER_SECONDS: Final = 0.1
+_MAX_PROCESSES: Final = 64
+_HOMES: Final[Mapping[str, tuple[str, str]]] = {
+    "claude": ("CLAUDE_CONFIG_DIR", ".claude"),
+    "codex": ("CODEX_HOME", ".codex"),
+}
+
+
+def agent_home(cli: str, environment: Mapping[str, str]) -> str:
+    """The folder in which a CLI with this environment keeps its files; blank where we read none of them."""
+    if cli not in _HOMES:
+        return ""
+    variable, folder = _HOMES[cli]
+    home = environment.get("HOME", "")
+    return environment.get(variable) or (str(Path(home, folder)) if home else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The newest turn of a transcript at some moment. Without a path there was none yet."""
+
+    path: Path | None = None
+    last_number: int = 0
+
+
+class Beside:
+    """The files of one agent. `tell` takes claims, `emit` takes what became known of the session."""
+
+    def __init__(self, cli: str, home: str, process: ProcessIdentity, spawn_id: SpawnId) -> None:
+        self._cli, self._home, self._process = cli, Path(home), process
+        self._is_known = bool(home) and cli in _HOMES
+        self._status = SessionFile(self._home, process.pid, spawn_id) if self._is_known and cli == "claude" else None
+        self._session_id = ""
+        self._named = ""
+        self._reader: TranscriptReader | None = None
+        self._polling = asyncio.Lock()
+        self._prompt = ""
+        self._fence = Fence()
+
+    @property
+    def session_id(self) -> str:
+        """The agent's own name of its session; blank while it is not proven."""
+        if self._cli == "codex" and self._reader is not None:
+            return self._reader.path.stem[-36:]  # `rollout-<time>-<uuid>`
+        return self._session_id
+
+    async def follow(self, tell: Callable[[Told], None], emit: Callable[[Observation], None]) -> None:
+        """Look at the files until cancelled. Where there are none for this CLI, it ends at once."""
+        while self._is_known:
+            if self._status is not None:
+                self._hear(self._status.look(asyncio.get_running_loop().time()), tell, emit)
+            self._name(await self._caught_up(), emit)
+            await asyncio.sleep(_LOOK_EVERY_SECONDS)
+
+    async def fence(self) -> Fence:
+        """Which turns stand in the transcript now. Ask before a prompt is sent."""
+        reader = await self._caught_up()
+        return Fence() if reader is None else Fence(reader.path, reader.last_number)
+
+    def sent(self, prompt: str, fence: Fence) -> None:
+        """A prompt is being submitted: from here on its answer is the one to look for."""
+        self._prompt, self._fence = prompt, fence
+
+    async def answer(self) -> str | None:
+        """The whole answer to the prompt that was sent last, if the transcript has it, or soon has."""
+        ended = await self.ended()
+        return ended.text if ended is not None else None
+
+    async def ended(self) -> TurnEnded | None:
+        """How the turn of the prompt that was sent last ended, if the transcript tells, or soon does."""
+        deadline = asyncio.get_running_loop().time() + _WRITTEN_WITHIN_SECONDS
+        while self._is_known and self._prompt:
+            turn = await self._turn()
+            if turn is not None and turn.ending is not None:
+                is_whole = turn.ending is TurnEnding.NATURAL
+                text = (turn.answer or None) if is_whole else None
+                return TurnEnded(ending=turn.ending, text=text, error_message=turn.error_message)
+            if asyncio.get_running_loop().time() >= deadline:
+                return None
+            await asyncio.sleep(_LOOK_FOR_ANSWER_SECONDS)
+        return None
+
+    async def _turn(self) -> TranscriptTurn | None:
+        reader = await self._caught_up()
+        if reader is None:
+            return None
+        after = self._fence.last_number if self._fence.path == reader.path else 0
+        return reader.turn_of(self._prompt, after=after)
+
+    async def _caught_up(self) -> TranscriptReader | None:
+        """The transcript, with all that was written so far; None if there is none yet, or it cannot be read."""
+        async with self._polling:
+            with suppress(OSError):
+                await self._find()
+                if self._reader is not None:
+                    await asyncio.to_thread(self._reader.poll)
+                return self._reader
+            return None
+
+    def _hear(self, reading: SourceReading, tell: Callable[[Told], None], emit: Callable[[Observation], None]) -> None:
+        for anomaly in reading.anomalies:
+            emit(Warned(kind=anomaly.kind, message=anomaly.message, details=anomaly.details))
+        if reading.claims:
+            tell(lambda session, now: session.on_claims(reading.claims, now))
+            self._session_id = reading.claims[-1].session_id or self._session_id
+
+    async def _find(self) -> None:
+        if not self._is_known:
+            return
+        path: Path | None = None
+        if self._cli == "claude":
+            wanted = self._session_id
+            is_ours = self._reader is not None and self._reader.path.stem == wanted
+            if not wanted or is_ours:
+                return
+            path = await asyncio.to_thread(find_claude_transcript, self._home, session_id=wanted)
+        elif self._reader is None:
+            path = await asyncio.to_thread(open_rollout, self._process.pid)
+        else:
+            return
+        if path is not None:
+            self._reader = TranscriptReader(self._cli, path)
+
+    def _name(self, reader: TranscriptReader | None, emit: Callable[[Observation], None]) -> None:
+        """Name the session once it has a transcript: one without a word in it cannot be taken up again."""
+        if reader is not None and self.session_id not in ("", self._named):
+            self._named = self.session_id
+            emit(SessionNamed(native_session_id=self._named, transcript_path=str(reader.path)))
+
+
+def open_rollout(pid: int) -> Path | None:
+    """The transcript of Codex that this process, or one that it started, holds open."""
+    paths = (path for one in _family(pid) for path in _open_files(one))
+    return next((path for path in paths if path.suffix == ".jsonl" and path.name.startswith("rollout-")), None)
+
+
+def _open_files(pid: int) -> Iterator[Path]:
+    with suppress(OSError):
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):  # closed meanwhile
+                yield entry.readlink()
+
+
+def _family(pid: int) -> Iterator[int]:
+    waiting = [pid]
+    for _ in range(_MAX_PROCESSES):
+        if not waiting:
+            return
+        one = waiting.pop(0)
+        yield one
+        try:
+            for task in Path(f"/proc/{one}/task").iterdir():
+                waiting += map(int, (task / "children").read_text("ascii").split())
+        except (OSError, ValueError):
+            continue

@@ -1,0 +1,141 @@
+"""A dialog on the screen, and which of its options a decision means. Pure.
+
+Laws:
+1. What a person is asked to allow is told and compared word for word: nothing is masked, and a dialog with another
+   word in it is another dialog. Other dialogs may tick, and stay the same.
+2. An option is chosen by its text. Where the text fits none, or more than one, nothing is chosen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from interlock.agents.observations import ApprovalOption, OptionKind
+from interlock.agents.port import Decision, NotDelivered
+from interlock.screen.assessment import BlockKind, InputMode, Option, SurfaceAssessment
+from interlock.screen.options import read_options
+from interlock.screen.profile import Profile
+from interlock.screen.regions import Located
+from interlock.screen.snapshot import Snapshot
+
+_MAX_QUESTION: Final = 4096
+_ALLOWING: Final = (BlockKind.APPROVAL, BlockKind.PLAN, BlockKind.TRUST)
+_FRAME: Final = re.compile(r"[─━═╌▔│╭╮╰╯┌┐└┘]+")
+_SEVERAL: Final = re.compile(r"\[[ x✔✓]\] ")
+_YES: Final = re.compile(r"(?:yes|allow|approve|accept|trust|proceed|run|continue)\b", re.IGNORECASE)
+_NO: Final = re.compile(r"(?:no|deny|reject|decline|cancel|don.t|abort|quit|exit)\b", re.IGNORECASE)
+_LASTING: Final = re.compile(
+    r"\b(?:always|don.t ask|allow all|for (?:this|the) (?:session|project)|auto mode|switch to|every|these files)\b",
+    re.IGNORECASE,
+)
+_WRITABLE: Final = re.compile(r"(?:type something|type your|tell \w+ what|other\b)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialog:
+    """What stands on the screen. `identity` is what makes it this dialog and no other."""
+
+    kind: BlockKind
+    question: str
+    options: tuple[Option, ...]
+    identity: str
+    takes_several: bool = False
+
+    @property
+    def selected(self) -> int | None:
+        return next((at for at, option in enumerate(self.options) if option.is_selected), None)
+
+
+def dialog_on(surface: SurfaceAssessment, snapshot: Snapshot, profile: Profile) -> Dialog | None:
+    """The dialog that takes the keys now; None where there is none, or where something else hides it."""
+    if not surface.operator_blocked or surface.block is None or surface.input_mode is not InputMode.MODAL:
+        return None
+    question, body = _words(surface, snapshot, profile)
+    kind = surface.block.kind
+    identity = question if kind in _ALLOWING and question else _before_options(surface)
+    return Dialog(kind, question, surface.block.options, f"{kind.value}\n{identity}", _SEVERAL.search(body) is not None)
+
+
+def _words(surface: SurfaceAssessment, snapshot: Snapshot, profile: Profile) -> tuple[str, str]:
+    """The rows above the first option, and all rows of the dialog, as they stand on the screen."""
+    rule = next((one for one in profile.rules if one.id == surface.evidence[0].rule), None)
+    located = Located(snapshot.rows, profile.regions)
+    region = located[rule.region] if rule else None
+    if rule is None or region is None:
+        return surface.operator_excerpt or "", surface.operator_excerpt or ""
+    spec = profile.options.get(rule.options) if rule.options else None
+    is_option = [spec is not None and bool(read_options(spec, snapshot.rows, range(at, at + 1))) for at in region]
+    above = region[: is_option.index(True)] if any(is_option) else region
+    question, body = (_plain(snapshot.rows[at].text for at in part) for part in (above, region))
+    return question[:_MAX_QUESTION], body
+
+
+def _plain(texts: Iterable[str]) -> str:
+    """Without frames and padding."""
+    rows = (" ".join(_FRAME.sub(" ", text).split()) for text in texts)
+    return "\n".join(row for row in rows if row)
+
+
+def _before_options(surface: SurfaceAssessment) -> str:
+    excerpt, options = surface.operator_excerpt or "", surface.block.options if surface.block else ()
+    at = excerpt.find(options[0].text) if options and options[0].text else -1
+    return excerpt[:at] if at > 0 else excerpt
+
+
+def offered(dialog: Dialog) -> tuple[ApprovalOption, ...]:
+    """The options as an approval offers them. A question's answers are neither yes nor no."""
+    return tuple(ApprovalOption(label=one.text, id=one.key or "", kind=_kind(dialog, one)) for one in dialog.options)
+
+
+def _kind(dialog: Dialog, option: Option) -> OptionKind:
+    if dialog.kind not in _ALLOWING:
+        return OptionKind.CHOICE
+    if _NO.match(option.text):
+        return OptionKind.REJECT_ONCE
+    if _YES.match(option.text):
+        return OptionKind.ALLOW_ALWAYS if _LASTING.search(option.text) else OptionKind.ALLOW_ONCE
+    return OptionKind.CHOICE
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How to answer: by the option at this place (None: Escape), with these words typed into it."""
+
+    option: int | None
+    text: str = ""
+
+
+def answer_to(dialog: Dialog, decision: Decision) -> Answer:
+    """What a decision means in this dialog. `NotDelivered` where that cannot be told."""
+    if dialog.takes_several:
+        raise NotDelivered("the dialog takes several answers at once; it has to be answered in its terminal")
+    wanted = decision.option_label or decision.option_id
+    if wanted:
+        return Answer(_place_of(dialog, decision), decision.text if _is_writable(dialog, decision) else "")
+    kinds = [option.kind for option in offered(dialog)]
+    if not decision.is_allowed:
+        return Answer(kinds.index(OptionKind.REJECT_ONCE) if OptionKind.REJECT_ONCE in kinds else None)
+    if OptionKind.ALLOW_ONCE in kinds and not decision.text:
+        return Answer(kinds.index(OptionKind.ALLOW_ONCE))
+    writable = [at for at, option in enumerate(dialog.options) if _WRITABLE.match(option.text)]
+    if decision.text and writable:
+        return Answer(writable[0], decision.text)
+    raise NotDelivered(f"the dialog asks for one of {[option.text for option in dialog.options]}")
+
+
+def _place_of(dialog: Dialog, decision: Decision) -> int:
+    texts, keys = [one.text for one in dialog.options], [one.key or "" for one in dialog.options]
+    label, key = decision.option_label, decision.option_id
+    found = [at for at, text in enumerate(texts) if label and text == label]
+    found = found or [at for at, text in enumerate(texts) if label and text.startswith(label)]
+    found = found or [at for at, one in enumerate(keys) if key and not label and one == key]
+    if len(found) != 1:
+        raise NotDelivered(f"{label or key!r} names {len(found)} of the options {texts}")
+    return found[0]
+
+
+def _is_writable(dialog: Dialog, decision: Decision) -> bool:
+    return bool(decision.text) and _WRITABLE.match(dialog.options[_place_of(dialog, decision)].text) is not None

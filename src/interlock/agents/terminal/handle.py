@@ -1,0 +1,374 @@
+"""One agent in a terminal, in the words of the driver port.
+
+Laws:
+1. Keys are pressed for one command at a time. A person who types in the same pane is not held back, but noticed.
+2. What is seen while a prompt is typed is told after its receipts.
+3. `Exited` is told once, when the very process is gone; letting go of a living agent ends the observations without it.
+4. Whatever ends a handle, nothing of ours is left: no connection, no task, no socket; and no pane if the agent is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from interlock.agents.evidence.hooks import HookHeard
+from interlock.agents.live import LiveVerdict, Told
+from interlock.agents.observations import (
+    BecameReady,
+    ChannelLost,
+    Exited,
+    Observation,
+    PromptReached,
+    StandingSeen,
+    TurnEnded,
+    TurnEnding,
+    Warned,
+)
+from interlock.agents.port import (
+    Capabilities,
+    Decision,
+    DeliveryUnknown,
+    NotDelivered,
+    ProcessIdentity,
+    Prompt,
+    StopReport,
+)
+from interlock.agents.processes.stopping import StopPolicy, stop_tree
+from interlock.agents.terminal.answering import AnswerPolicy, answer_dialog
+from interlock.agents.terminal.beside import Beside, Fence
+from interlock.agents.terminal.dialogs import answer_to
+from interlock.agents.terminal.ending import EndWatch, process_gone
+from interlock.agents.terminal.habits import habits_of
+from interlock.agents.terminal.hub import TerminalHub, Watcher
+from interlock.agents.terminal.keyboard import Keyboard
+from interlock.agents.terminal.launch import SAYS_STALE_RESUME
+from interlock.agents.terminal.listening import ShimEar
+from interlock.agents.terminal.translate import Translator
+from interlock.agents.terminal.where import Where
+from interlock.agents.tmux.panes import Pane
+from interlock.agents.tmux.typing import TypingOutcome, TypingPolicy
+from interlock.agents.tmux.watcher import PaneDied, PaneGone, PaneSeen
+from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
+from interlock.monitor.sources.hooks import read_hook
+from interlock.monitor.tracker import TuiTrackerSession, Verdict
+from interlock.screen.selection import ScreenReader
+from interlock.vocabulary.audit import Anomaly, DeliveryStage
+from interlock.vocabulary.errors import PeerFault, Unreachable
+from interlock.vocabulary.ids import SpawnId
+from interlock.vocabulary.registry import Json
+from interlock.vocabulary.states import Activity
+
+TERMINAL_CAPABILITIES: Final = Capabilities(
+    reports_approvals=True, owns_text=False, can_interrupt=True, can_resume=True, outlives_runtime=True
+)
+# A busy machine draws late, and a step that was not seen in time would not be claimed.
+_PATIENT: Final = TypingPolicy(typed_within_seconds=10, accepted_within_seconds=10, started_within_seconds=5)
+_CONCLUDED_WITHIN_SECONDS: Final = 1.0
+_EXIT_TOLD_WITHIN_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalPolicy:
+    """How long to wait for what. `quit_within_seconds`: for an idle CLI that was asked to leave."""
+
+    monitor: MonitorPolicy = DEFAULT_POLICY
+    typing: TypingPolicy = _PATIENT
+    answering: AnswerPolicy = field(default_factory=AnswerPolicy)
+    stopping: StopPolicy = field(default_factory=StopPolicy)
+    interrupted_within_seconds: float = 10.0
+    quit_within_seconds: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """Everything that a driver put together for one agent. `resume`: the session that it was to take up."""
+
+    spawn_id: SpawnId
+    argv: tuple[str, ...]
+    where: Where
+    process: ProcessIdentity
+    pane: Pane
+    hub: TerminalHub
+    ear: ShimEar | None
+    reader: ScreenReader
+    resume: str = ""
+    is_adopted: bool = False
+
+
+class TerminalHandle:
+    """Make it with a driver. Observations are kept from the beginning, whoever reads them when."""
+
+    def __init__(self, station: Station, policy: TerminalPolicy) -> None:
+        self._station, self._policy = station, policy
+        self._translator = Translator(station.reader, f"dialog-{secrets.token_hex(4)}", is_adopted=station.is_adopted)
+        self._keyboard = Keyboard(station.pane, station.reader, habits_of(station.reader.profile.cli))
+        self._pressing = asyncio.Lock()
+        where = station.where
+        self._beside = Beside(where.cli, where.home, station.process, station.spawn_id)
+        self._told: asyncio.Queue[Observation | None] = asyncio.Queue()
+        self._held: list[Observation] | None = None
+        self._is_over = False
+        self._is_seen = False
+        self._has_turn = False
+        self._is_expecting = False
+        self._gone: StandingSeen | None = None
+        self._concluded = asyncio.Event()
+        self._end = EndWatch(station.process, station.ear, lambda why: self._emit(ChannelLost(message=why)))
+        self._following: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[StopReport] | None = None
+
+    def start(self) -> None:
+        """Begin to watch. The driver calls it once."""
+        station = self._station
+        for observation in self._translator.begin():
+            self._emit(observation)
+        session = TuiTrackerSession(station.reader, self._policy.monitor, saw_start=not station.is_adopted)
+        station.hub.watch(station.pane, session, Watcher(self._on_verdict, self._on_failure))
+        loop = asyncio.get_running_loop()
+        self._following = loop.create_task(self._follow_to_end())
+        self._reading = loop.create_task(self._beside.follow(self.tell, self._emit))
+
+    @property
+    def spawn_id(self) -> SpawnId:
+        return self._station.spawn_id
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return TERMINAL_CAPABILITIES
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return self._station.argv
+
+    @property
+    def process(self) -> ProcessIdentity | None:
+        return self._station.process
+
+    @property
+    def where(self) -> Json:
+        return self._station.where.as_json()
+
+    async def observations(self) -> AsyncIterator[Observation]:
+        """Everything from the start, until the agent has ended or was let go."""
+        while (observation := await self._told.get()) is not None:
+            if isinstance(observation, TurnEnded):
+                self._is_expecting = False
+                if observation.ending is TurnEnding.NATURAL:
+                    observation = replace(observation, text=await self._beside.answer())
+            elif isinstance(observation, BecameReady) and self._is_expecting:
+                self._is_expecting = False
+                if (ended := await self._beside.ended()) is not None:
+                    yield ended
+            yield observation
+
+    def expect(self, prompt: str) -> None:
+        """Say, after an adoption, which prompt was open. Call it before anything is read.
+
+        If its turn ended while nobody watched, and the transcript tells how, `TurnEnded` comes before `BecameReady`.
+        Without such proof `BecameReady` comes alone: then nobody knows how the turn ended.
+        """
+        self._is_expecting = True
+        self._beside.sent(prompt, Fence())
+
+    async def is_attended(self) -> bool:
+        """Whether a person is attached to the session of the pane. `Unreachable` if tmux cannot be asked."""
+        client = self._station.pane.client
+        modes = await client.command("list-clients", "-t", client.session_id, "-F", "#{client_control_mode}")
+        return "0" in modes.split()
+
+    def tell(self, told: Told) -> None:
+        """Give the tracker evidence from beside the screen: a hook, a file of the agent."""
+        self._station.hub.tell(self._station.pane.pane_id, told)
+
+    def hear_hook(self, heard: HookHeard) -> None:
+        """Take in a hook that fired in this agent's process tree. One of another session says nothing about it."""
+        if not heard.session_id or heard.session_id != self._beside.session_id:
+            return
+        reading = read_hook(heard.payload, at_seconds=heard.at_seconds, spawn_id=self.spawn_id)
+        for anomaly in reading.anomalies:
+            self._on_anomaly(anomaly)
+        self.tell(lambda session, now: session.on_claims(reading.claims, now))
+
+    async def submit(self, prompt: Prompt) -> DeliveryStage:
+        """Type a prompt into an empty composer that is ready, and press Enter."""
+        async with self._pressing:
+            self._check_open()
+            fence = await self._beside.fence()
+            has_entered = False
+
+            def on_enter() -> None:
+                nonlocal has_entered
+                has_entered = True
+                self._beside.sent(prompt.text, fence)
+                self.tell(self._submitted(prompt.text))
+
+            self._held = []
+            stages: list[DeliveryStage] = []
+            try:
+                outcome = await self._keyboard.submit(prompt.text, self._policy.typing, on_enter)
+                stages = _stages(outcome, has_entered=has_entered)
+            except (Unreachable, PeerFault) as error:
+                if isinstance(error, NotDelivered):
+                    raise
+                stages = [DeliveryStage.TYPED] if has_entered else []
+                kind = DeliveryUnknown if has_entered else NotDelivered
+                raise kind(f"the terminal was lost while the prompt was typed: {error}") from error
+            finally:
+                self._release_held(stages)
+            return self._receipt(outcome, stages)
+
+    def _submitted(self, text: str) -> Told:
+        def take_in(session: TuiTrackerSession, now: float) -> Verdict:
+            self._translator.submitted()
+            return session.on_submit(now, text)
+
+        return take_in
+
+    def _release_held(self, stages: list[DeliveryStage]) -> None:
+        held, self._held = self._held or [], None
+        for observation in (*(PromptReached(stage=stage) for stage in stages), *held):
+            self._emit(observation)
+
+    def _receipt(self, outcome: TypingOutcome, stages: list[DeliveryStage]) -> DeliveryStage:
+        if not stages:
+            raise NotDelivered(f"the prompt was not submitted: {outcome.accepted.evidence or outcome.typed.evidence}")
+        if stages[-1] is DeliveryStage.TYPED:
+            raise DeliveryUnknown(f"Enter was pressed, and nothing proves acceptance: {outcome.accepted.evidence}")
+        if stages[-1] is DeliveryStage.ACCEPTED:
+            self._translator.await_start()
+        return stages[-1]
+
+    async def interrupt(self) -> None:
+        """Press the CLI's own key, and see that it rests. `DeliveryUnknown` if that is not seen in time."""
+        async with self._pressing:
+            self._check_open()
+            await self._keyboard.interrupt(lambda: self._has_turn, self._policy.interrupted_within_seconds)
+
+    async def decide(self, decision: Decision) -> None:
+        """Answer the dialog that was asked about, by the text of an option, and see it gone."""
+        async with self._pressing:
+            self._check_open()
+            episode = self._translator.episode
+            if episode is None or episode.request_id != decision.request_id or episode.gone_at is not None:
+                raise NotDelivered(f"question {decision.request_id!r} is not open any more")
+            answer = answer_to(episode.dialog, decision)
+            station = self._station
+            gone_at = await answer_dialog(
+                station.pane,
+                station.reader,
+                episode.dialog,
+                answer,
+                self._policy.answering,
+                lambda: self._translator.answered(decision.request_id),
+            )
+            self._translator.answered(decision.request_id, gone_at)
+            if decision.text and not answer.text:
+                self._emit(Warned(kind="answer_text_not_given", message="the dialog took the answer, and no words"))
+
+    async def stop(self) -> StopReport:
+        """Leave the CLI if that is quick, then end everything that it started, and its pane."""
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._stop())
+        return await asyncio.shield(self._stopping)
+
+    async def release(self) -> None:
+        """Let go: the agent lives on in its pane, and can be adopted."""
+        await self._let_go(is_over=False)
+
+    def _check_open(self) -> None:
+        if self._is_over or self._stopping is not None:
+            raise NotDelivered("the agent is gone, or was let go")
+
+    def _emit(self, observation: Observation) -> None:
+        if self._is_over:
+            return
+        if self._held is not None:
+            self._held.append(observation)
+        else:
+            self._told.put_nowait(observation)
+
+    def _on_verdict(self, live: LiveVerdict) -> None:
+        if isinstance(live.cause, PaneDied | PaneGone):
+            self._end.pane_ended(live.cause)
+        elif isinstance(live.cause, PaneSeen) and not self._is_seen:
+            # The first frame begins a new process, for a tracker; what its shim said before would be void.
+            self._is_seen = True
+            if self._station.ear is not None:
+                self._station.ear.attach(self.tell, self._on_anomaly)
+        self._has_turn = live.verdict.turn is not None
+        for observation in self._translator.see(live):
+            if isinstance(observation, StandingSeen) and observation.standing.activity is Activity.GONE:
+                self._gone = observation  # told when the process itself is gone: a pane may die alone
+                self._concluded.set()
+            else:
+                self._emit(observation)
+
+    def _on_failure(self, why: str) -> None:
+        self._emit(ChannelLost(message=why))
+
+    def _on_anomaly(self, anomaly: Anomaly) -> None:
+        self._emit(Warned(kind=anomaly.kind, message=anomaly.message, details=anomaly.details))
+
+    async def _follow_to_end(self) -> None:
+        exited = await self._end.ended()
+        self.tell(lambda session, now: session.on_exit(now, exited.code, exited.signal))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CONCLUDED_WITHIN_SECONDS):
+                await self._concluded.wait()
+        if self._gone is not None:
+            self._emit(self._gone)
+        self._emit(self._told_of(exited))
+        if self._stopping is None:
+            await self._let_go(is_over=True)
+
+    def _told_of(self, exited: Exited) -> Exited:
+        words = self._translator.last_words
+        is_stale = bool(self._station.resume) and SAYS_STALE_RESUME.search(words) is not None
+        return replace(exited, stderr_tail="" if exited.code == 0 else words, is_stale_resume=is_stale)
+
+    async def _stop(self) -> StopReport:
+        station = self._station
+        if not self._is_over:
+            with suppress(Unreachable, PeerFault, TimeoutError):
+                async with asyncio.timeout(self._policy.quit_within_seconds):
+                    if await self._keyboard.quit():
+                        await process_gone(station.process)
+        report = await stop_tree(station.process, station.spawn_id, self._policy.stopping)
+        if self._following is not None:
+            await asyncio.wait({self._following}, timeout=_EXIT_TOLD_WITHIN_SECONDS)
+        await self._let_go(is_over=True)
+        return report
+
+    async def _let_go(self, *, is_over: bool) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        self._told.put_nowait(None)
+        station = self._station
+        if is_over and station.where.is_own:
+            with suppress(Unreachable, PeerFault):
+                await station.pane.kill()
+        await station.hub.leave(station.pane.pane_id)
+        if station.ear is not None:
+            await station.ear.close(is_over=is_over)
+        tasks = {task for task in (self._following, self._reading) if task and task is not asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _stages(outcome: TypingOutcome, *, has_entered: bool) -> list[DeliveryStage]:
+    if not has_entered:
+        return []
+    stages = [DeliveryStage.TYPED]
+    if outcome.accepted:
+        stages.append(DeliveryStage.ACCEPTED)
+        if outcome.started:
+            stages.append(DeliveryStage.STARTED)
+    return stages

@@ -1,0 +1,135 @@
+"""What is started in a pane, and how its screen is read."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from interlock.agents.identify import Identified, ask_version
+from interlock.agents.port import SPAWN_ID_VARIABLE, AgentSpec, ProcessIdentity
+from interlock.agents.processes.child import inherited_environment
+from interlock.agents.processes.identity import identity_of
+from interlock.agents.terminal.beside import agent_home
+from interlock.agents.terminal.habits import with_arguments
+from interlock.screen.profile import Profile
+from interlock.screen.selection import ScreenReader, select_reader
+from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.ids import SpawnId
+
+_RUNNERS: Final = ("node", "bun", "deno", "env", "python", "uv", "npx")
+_MAX_WORDS: Final = 8
+SAYS_STALE_RESUME: Final = re.compile(
+    r"\bno (?:saved )?(?:conversation|session|rollout)s? (?:was )?found\b|\bsession .{1,80} not found\b", re.IGNORECASE
+)
+"""How CLIs say that they know no session by the id that they were given."""
+# They describe the terminal around us, and tmux sets those of the pane.
+_OF_OUR_TERMINAL: Final = frozenset(
+    {"TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "COLUMNS", "LINES", "PWD", "OLDPWD", "SHLVL", "_"}
+)
+
+
+class TerminalOptions(Struct, frozen=True, forbid_unknown_fields=True):
+    """The driver's own options. `cli`: which profile reads the screen, where the program's name does not tell."""
+
+    cli: str = ""
+    columns: Annotated[int, Meta(ge=20, le=500)] = 120
+    rows: Annotated[int, Meta(ge=5, le=300)] = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A command line that can work, which CLI it is, and who is asked for the version of it."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    environment: dict[str, str]
+    home: str
+    cli: str
+    version_argv: tuple[str, ...] | None
+    options: TerminalOptions
+
+
+def plan_launch(spec: AgentSpec, spawn_id: SpawnId, profiles: Sequence[Profile]) -> Launch:
+    """Check a spec. `UsageError` for one that cannot work; nothing is started."""
+    if not spec.argv:
+        raise UsageError("there is no program to start", remedy="give its name and arguments as a list")
+    if not Path(spec.cwd).is_dir():
+        raise UsageError(f"there is no folder {spec.cwd!r}", remedy="choose one that exists")
+    options = _options(spec)
+    environment = pane_environment(spec, spawn_id)
+    program = _program(spec, environment)
+    found = recognise(profiles, spec.argv)
+    known = {profile.cli for profile in profiles}
+    cli = options.cli or (found.cli if found is not None and spec.agent not in known else spec.agent)
+    words = len(found.argv) if found is not None and found.argv is not None else 1
+    argv = with_arguments(spec.argv, words, cli, model=spec.model, resume=spec.resume)
+    is_itself = found is not None and found.cli == cli
+    version_argv = (program, *spec.argv[1:words]) if is_itself else None
+    home, cwd = agent_home(cli, environment), str(Path(spec.cwd).absolute())
+    return Launch(argv, cwd, environment, home, cli, version_argv, options)
+
+
+def _options(spec: AgentSpec) -> TerminalOptions:
+    try:
+        return msgspec.convert(dict(spec.options), TerminalOptions)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"options of the terminal driver: {error}", remedy="it knows cli, columns and rows") from error
+
+
+def _program(spec: AgentSpec, environment: dict[str, str]) -> str:
+    name = spec.argv[0]
+    program = str(Path(spec.cwd, name)) if os.sep in name else name
+    found = shutil.which(program, path=environment.get("PATH"))
+    if found is None:
+        raise UsageError(f"there is no program {name!r}", remedy="check its name, and the PATH that it gets")
+    return found
+
+
+def recognise(profiles: Sequence[Profile], argv: Sequence[str]) -> Identified | None:
+    """The CLI of a command line, by the name of its program, which may stand behind an interpreter and its options."""
+    for at, word in enumerate(argv[:_MAX_WORDS]):
+        stem = PurePath(word).name.removesuffix(".js").removesuffix(".mjs").removesuffix(".exe")
+        for profile in profiles:
+            if stem in profile.executables:
+                return Identified(profile.cli, tuple(argv[: at + 1]))
+        if at == 0 and stem.rstrip("0123456789.") not in _RUNNERS:
+            return None
+    return None
+
+
+def pane_environment(spec: AgentSpec, spawn_id: SpawnId) -> dict[str, str]:
+    """What the agent gets: ours, as it is now and not as it was when the tmux server was started, and the spec's."""
+    own = {name: value for name, value in inherited_environment({}).items() if name not in _OF_OUR_TERMINAL}
+    return {**own, **spec.environment, SPAWN_ID_VARIABLE: spawn_id}
+
+
+def behind_shim(argv: Sequence[str], status_socket: Path) -> list[str]:
+    """The command line of the pane. `-P`: a folder of the project must not stand in for our own modules."""
+    return [sys.executable, "-P", "-m", "interlock.cli", "shim", "--status-socket", str(status_socket), "--", *argv]
+
+
+async def choose_reader(
+    profiles: Sequence[Profile], cli: str, version_argv: tuple[str, ...] | None
+) -> tuple[ScreenReader, str]:
+    """Who reads the screen, and the version of the CLI. It is asked for it only where profiles differ by version."""
+    has_versions = any(one.cli == cli and (one.versions.start or one.versions.before) for one in profiles)
+    version = await ask_version(Identified(cli, version_argv), profiles) if has_versions and version_argv else None
+    return select_reader(profiles, cli, version), version or ""
+
+
+def foreground_leader(pane_pid: int) -> ProcessIdentity | None:
+    """The process that has a pane's terminal now: the agent itself where somebody started it from a shell."""
+    try:
+        stat = Path(f"/proc/{pane_pid}/stat").read_text("utf-8", "replace")
+        return identity_of(int(stat.rpartition(")")[2].split()[5]))
+    except (OSError, IndexError, ValueError):
+        return identity_of(pane_pid)

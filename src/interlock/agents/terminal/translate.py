@@ -1,0 +1,222 @@
+"""What a tracker's verdicts mean in the words common to every driver. One translator a spawn; no I/O.
+
+Laws:
+1. `StandingSeen` is told on edges of either axis only.
+2. A dialog is one approval from its first frame until the screen shows something else. Its id is never used again.
+3. A turn that was submitted ends once: as the tracker says, or `silent` where nothing at all came of it and the screen
+   is at rest. A turn that somebody else began ends too, and is a surprise when it begins.
+4. The end of a process is not told here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Final
+
+from interlock.agents.live import LiveVerdict
+from interlock.agents.observations import (
+    ApprovalAsked,
+    ApprovalGone,
+    BecameReady,
+    ChannelLost,
+    Observation,
+    PromptReached,
+    StandingSeen,
+    TurnEnded,
+    TurnEnding,
+    Warned,
+)
+from interlock.agents.terminal.dialogs import Dialog, dialog_on, offered
+from interlock.agents.tmux import watcher
+from interlock.agents.tmux.capture import PaneCapture
+from interlock.monitor.arbitration_state import StandingChanged
+from interlock.monitor.axes import ATTENTION_OF_BLOCK
+from interlock.monitor.results import CompletedResult, FailedResult, FailureKind, InterruptedResult, Phase, ReadyResult
+from interlock.monitor.steady import TurnSource
+from interlock.monitor.tracker import Verdict
+from interlock.screen.assessment import BusinessState
+from interlock.screen.selection import ScreenReader
+from interlock.screen.snapshot import Snapshot
+from interlock.vocabulary.audit import SURFACE_ROWS_MAX_BYTES, Anomaly, DeliveryStage
+
+_AFTER_DIALOG: Final = (BusinessState.WORKING, BusinessState.IDLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One dialog from its first frame to its last. `is_answered`: our answer was on its way into it.
+
+    `gone_at`: when we saw that the answer was taken. The same words after that are another dialog.
+    """
+
+    request_id: str
+    dialog: Dialog
+    is_answered: bool = False
+    gone_at: float | None = None
+
+
+class Translator:
+    """Feed it every verdict on one pane."""
+
+    def __init__(self, reader: ScreenReader, prefix: str, *, is_adopted: bool) -> None:
+        """`prefix` begins every request id. `is_adopted`: the turn that is seen first may be one that we began."""
+        self._reader, self._prefix = reader, prefix
+        self._numbers = count(1)
+        self._snapshot: Snapshot | None = None
+        self._axes: tuple[str, str] | None = None
+        self.episode: Episode | None = None
+        self._is_submitted = False
+        self._awaits_start = False
+        self._knows_turn = is_adopted
+
+    def begin(self) -> list[Observation]:
+        """What is to be said before anything is seen."""
+        return [Warned(kind=one.code, message=one.message, details=dict(one.details)) for one in self._reader.anomalies]
+
+    def submitted(self) -> None:
+        """A prompt was submitted: its turn is open from here on."""
+        self._is_submitted, self._knows_turn, self._awaits_start = True, True, False
+
+    def await_start(self) -> None:
+        """The prompt was accepted and not seen to start: the start is told when it shows."""
+        self._awaits_start = self._is_submitted
+
+    def answered(self, request_id: str, gone_at: float | None = None) -> None:
+        """Our answer is on its way into a dialog; or, with a time, the dialog was seen to be gone then."""
+        if self.episode is not None and self.episode.request_id == request_id:
+            self.episode = replace(self.episode, is_answered=True, gone_at=gone_at)
+
+    @property
+    def last_words(self) -> str:
+        """The last rows that were seen."""
+        rows = () if self._snapshot is None else [row.text for row in self._snapshot.rows if row.text.strip()]
+        return "\n".join(rows[-10:])
+
+    def see(self, live: LiveVerdict) -> list[Observation]:
+        """What a verdict says."""
+        verdict = live.verdict
+        if isinstance(live.cause, watcher.PaneSeen):
+            self._snapshot = live.cause.capture.snapshot
+        told: list[Observation] = _channel(live)
+        told += [_warned(output) for output in verdict.outputs if isinstance(output, Anomaly)]
+        told += self._standing(verdict)
+        if isinstance(live.cause, watcher.PaneSeen):
+            # Only a new frame says something about a dialog: what else is told comes with the frame from before.
+            told += self._dialogs(verdict, live.cause.capture)
+        told += self._turn(verdict)
+        if any(isinstance(output, ReadyResult) for output in verdict.outputs):
+            told.append(BecameReady())
+        return told
+
+    def _standing(self, verdict: Verdict) -> list[Observation]:
+        axes = (verdict.activity, verdict.attention)
+        is_edge = any(isinstance(output, StandingChanged) for output in verdict.outputs)
+        if not is_edge or axes == self._axes:
+            return []
+        self._axes = axes
+        rows = self._rows(verdict)
+        return [
+            StandingSeen(
+                standing=verdict.standing,
+                rows=rows,
+                frame_sha256=self._frame_sha256(),
+                profile=verdict.surface.parser_metadata.profile_id,
+            )
+        ]
+
+    def _rows(self, verdict: Verdict) -> str:
+        if self._snapshot is None or not verdict.surface.evidence:
+            return ""
+        rows = self._snapshot.rows
+        numbers = sorted({at for one in verdict.surface.evidence for at in one.rows if at < len(rows)})
+        text = "\n".join(rows[at].text for at in numbers)
+        return text.encode("utf-8", "replace")[:SURFACE_ROWS_MAX_BYTES].decode("utf-8", "ignore")
+
+    def _frame_sha256(self) -> str:
+        if self._snapshot is None:
+            return ""
+        text = "\n".join(row.text for row in self._snapshot.rows)
+        return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+    def _dialogs(self, verdict: Verdict, capture: PaneCapture) -> list[Observation]:
+        shown = dialog_on(verdict.surface, capture.snapshot, self._reader.profile)
+        told: list[Observation] = []
+        if self.episode is not None and _is_over(self.episode, shown, verdict, capture):
+            told.append(ApprovalGone(request_id=self.episode.request_id, is_answered=self.episode.is_answered))
+            self.episode = None
+        if self.episode is None and shown is not None:
+            self.episode = Episode(f"{self._prefix}-{next(self._numbers)}", shown)
+            told.append(_asked(self.episode))
+        return told
+
+    def _turn(self, verdict: Verdict) -> list[Observation]:
+        told: list[Observation] = []
+        turn = verdict.turn
+        if turn is not None and turn.source is TurnSource.INFERRED and not self._knows_turn:
+            self._knows_turn = True
+            told.append(Warned(kind="turn_not_submitted", message="the agent works on something that we did not send"))
+        if self._awaits_start and turn is not None and (turn.shows_work or turn.was_answered):
+            self._awaits_start = False
+            told.append(PromptReached(stage=DeliveryStage.STARTED))
+        ends = [end for output in verdict.outputs if (end := self._end(output, verdict)) is not None]
+        if not ends and self._is_submitted and turn is None and self._is_quiet(verdict):
+            ends = [TurnEnded(ending=TurnEnding.SILENT, error_message="nothing came of the prompt")]
+        if any(isinstance(end, TurnEnded) for end in ends):
+            self._is_submitted = self._knows_turn = self._awaits_start = False
+        return told + ends
+
+    def _is_quiet(self, verdict: Verdict) -> bool:
+        return verdict.business_state is BusinessState.IDLE and self.episode is None
+
+    def _end(self, output: object, verdict: Verdict) -> Observation | None:
+        match output:
+            case CompletedResult():
+                return TurnEnded(ending=TurnEnding.NATURAL)
+            case InterruptedResult():
+                return TurnEnded(ending=TurnEnding.INTERRUPTED)
+            case FailedResult(phase=Phase.COMPLETION, failure=FailureKind.TURN_FAILED):
+                message = self._rows(verdict)
+                return TurnEnded(ending=TurnEnding.ERROR, error_kind="agent_error", error_message=message)
+            case FailedResult(phase=Phase.COMPLETION, failure=FailureKind.STALLED):
+                message = "nothing usable was seen for too long"
+                return TurnEnded(ending=TurnEnding.ERROR, error_kind="stalled", error_message=message)
+            case FailedResult(phase=Phase.COMPLETION, failure=failure):
+                # That we cannot read the screen says nothing about the turn.
+                return Warned(kind=f"surface_{failure.value}", message="the screen cannot be read in mid-turn")
+            case _:
+                return None
+
+
+def _is_over(episode: Episode, shown: Dialog | None, verdict: Verdict, capture: PaneCapture) -> bool:
+    if shown is not None:
+        is_after_answer = episode.gone_at is not None and capture.captured_at_seconds > episode.gone_at
+        return is_after_answer or shown.identity != episode.dialog.identity
+    return not verdict.surface.operator_blocked and verdict.surface.business_state in _AFTER_DIALOG
+
+
+def _warned(anomaly: Anomaly) -> Warned:
+    return Warned(kind=anomaly.kind, message=anomaly.message, details=anomaly.details)
+
+
+def _asked(episode: Episode) -> ApprovalAsked:
+    dialog = episode.dialog
+    return ApprovalAsked(
+        request_id=episode.request_id,
+        attention=ATTENTION_OF_BLOCK[dialog.kind],
+        question=dialog.question,
+        options=offered(dialog),
+    )
+
+
+def _channel(live: LiveVerdict) -> list[Observation]:
+    match live.cause:
+        case watcher.ChannelDown(reason=reason):
+            return [Warned(kind="channel_down", message=f"tmux cannot be reached now: {reason}")]
+        case watcher.ChannelLost(reason=reason):
+            return [ChannelLost(message=f"tmux cannot be reached any more: {reason}")]
+        case watcher.PaneMoved(session_id=session_id):
+            return [ChannelLost(message=f"somebody moved the pane to session {session_id}")]
+        case _:
+            return []

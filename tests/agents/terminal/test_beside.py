@@ -1,0 +1,97 @@
+"""The files beside an agent's screen: whose they are, and which answer belongs to our prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+from interlock.agents.live import Told
+from interlock.agents.observations import Observation, SessionNamed
+from interlock.agents.port import ProcessIdentity
+from interlock.agents.terminal.beside import Beside, Fence, agent_home, open_rollout
+from interlock.vocabulary.ids import SpawnId
+from tests.contract.harness import run
+
+SELF: Final = ProcessIdentity(os.getpid(), "1")
+RECORDED: Final = Path(__file__).parents[2] / "recordings" / "transcripts"
+SESSION: Final = "0f0e0d0c-1111-2222-3333-444455556666"
+
+
+def test_the_home_of_an_agent_is_that_of_its_own_environment() -> None:
+    assert agent_home("claude", {"HOME": "/h"}) == "/h/.claude"
+    assert agent_home("claude", {"HOME": "/h", "CLAUDE_CONFIG_DIR": "/c"}) == "/c"
+    assert agent_home("codex", {"CODEX_HOME": "/x"}) == "/x"
+    assert agent_home("scripted", {"HOME": "/h"}) == ""
+
+
+def test_the_session_is_named_by_the_status_file_of_its_process(tmp_path: Path) -> None:
+    (tmp_path / "sessions").mkdir()
+    transcript = tmp_path / "projects" / "here" / f"{SESSION}.jsonl"
+    transcript.parent.mkdir(parents=True)
+    transcript.touch()
+    told: list[Told] = []
+    seen: list[Observation] = []
+
+    async def main() -> None:
+        beside = Beside("claude", str(tmp_path), SELF, SpawnId("spn_1"))
+        status = {"status": "busy", "sessionId": SESSION, "statusUpdatedAt": time.time() * 1000}
+        (tmp_path / "sessions" / f"{SELF.pid}.json").write_text(json.dumps(status))
+        following = asyncio.create_task(beside.follow(told.append, seen.append))
+        async with asyncio.timeout(10):
+            while not seen:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        assert beside.session_id == SESSION
+
+    run(main())
+    assert seen == [SessionNamed(native_session_id=SESSION, transcript_path=str(transcript))]
+    assert len(told) == 1
+
+
+def test_a_transcript_of_codex_is_the_one_that_its_process_holds_open(tmp_path: Path) -> None:
+    other, ours = tmp_path / f"rollout-1-{SESSION[:-1]}7.jsonl", tmp_path / f"rollout-2-{SESSION}.jsonl"
+    other.touch()
+    assert open_rollout(SELF.pid) is None
+    with ours.open("w"):
+        assert open_rollout(SELF.pid) == ours
+    assert open_rollout(2**22) is None
+
+
+def test_an_answer_is_that_of_our_prompt_and_of_a_turn_that_began_after_it(tmp_path: Path) -> None:
+    recorded = (RECORDED / "codex-turns.jsonl").read_text("utf-8")
+
+    async def main() -> None:
+        path = tmp_path / f"rollout-2-{SESSION}.jsonl"
+        with path.open("a") as held:
+            beside = Beside("codex", str(tmp_path), SELF, SpawnId("spn_1"))
+            prompt = _first_prompt(tmp_path, recorded)
+            beside.sent(prompt, await beside.fence())
+            held.write(recorded)
+            held.flush()
+            assert await beside.answer() is not None
+            beside.sent(prompt, await beside.fence())  # the same words again
+            assert await beside.answer() is None
+            beside.sent("never asked", Fence())
+            assert await beside.answer() is None
+
+    run(main())
+
+
+def _first_prompt(folder: Path, recorded: str) -> str:
+    from interlock.agents.evidence.transcripts import TranscriptReader
+
+    copy = folder / "copy.jsonl"
+    copy.write_text(recorded, "utf-8")
+    reader = TranscriptReader("codex", copy)
+    reader.poll()
+    return next(turn.prompts[0] for turn in reader.turns if turn.ending == "natural" and turn.answer)
+
+
+def test_an_agent_without_files_that_we_know_has_no_answer() -> None:
+    assert run(Beside("scripted", "", SELF, SpawnId("spn_1")).answer()) is None
+    assert run(Beside("claude", "", SELF, SpawnId("spn_1")).answer()) is None

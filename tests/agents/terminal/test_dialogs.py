@@ -1,0 +1,114 @@
+"""Which dialog stands on a screen, and what a decision means in it."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from interlock.agents.observations import OptionKind
+from interlock.agents.port import Decision, NotDelivered
+from interlock.agents.profiles import builtin_profiles
+from interlock.agents.terminal.dialogs import Answer, Dialog, answer_to, dialog_on, offered
+from interlock.agents.terminal.launch import recognise
+from interlock.screen.assessment import BlockKind, Option
+from interlock.screen.selection import select_reader
+from interlock.screen.snapshot import read_snapshot
+
+RULE = "─" * 60
+BASH = f"""● I will do it.
+
+{RULE}
+ Bash command
+
+   {{command}}
+   Wait a while
+
+ Do you want to proceed?
+ {{first}} 1. Yes
+ {{second}} 2. Yes, and don't ask again for sleep commands
+   3. No
+
+ Esc to cancel · Tab to amend
+"""
+
+
+def dialog_of(command: str, *, selected: int = 0) -> Dialog:
+    reader = select_reader(builtin_profiles(), "claude", "2.1.325")
+    marks = {"first": "❯" if selected == 0 else " ", "second": "❯" if selected == 1 else " "}
+    snapshot = read_snapshot(BASH.format(command=command, **marks), columns=80, height=24)
+    found = dialog_on(reader.parse_snapshot(snapshot).assessment, snapshot, reader.profile)
+    assert found is not None
+    return found
+
+
+def decision(*, is_allowed: bool = True, label: str = "", key: str = "", text: str = "") -> Decision:
+    return Decision(request_id="1", is_allowed=is_allowed, option_label=label, option_id=key, text=text)
+
+
+def test_what_is_to_be_allowed_is_told_word_for_word() -> None:
+    asked = dialog_of("sleep 20s")
+    assert asked.question == "Bash command\nsleep 20s\nWait a while\nDo you want to proceed?"
+    assert [(one.label, one.kind) for one in offered(asked)] == [
+        ("Yes", OptionKind.ALLOW_ONCE),
+        ("Yes, and don't ask again for sleep commands", OptionKind.ALLOW_ALWAYS),
+        ("No", OptionKind.REJECT_ONCE),
+    ]
+
+
+def test_another_word_makes_another_dialog_and_another_selection_does_not() -> None:
+    asked = dialog_of("sleep 20s")
+    assert dialog_of("sleep 20s", selected=1).identity == asked.identity
+    assert dialog_of("sleep 20s", selected=1).selected == 1
+    assert dialog_of("sleep 30s").identity != asked.identity
+
+
+def test_options_are_chosen_by_their_text() -> None:
+    asked = dialog_of("sleep 20s")
+    assert answer_to(asked, decision(label="Yes")) == Answer(0)
+    assert answer_to(asked, decision(label="Yes, and don't ask again")) == Answer(1)
+    assert answer_to(asked, decision()) == Answer(0)
+    assert answer_to(asked, decision(is_allowed=False)) == Answer(2)
+    assert answer_to(asked, decision(is_allowed=False, text="not now")) == Answer(2)
+
+
+@pytest.mark.parametrize("label", ["Maybe", "Y", "yes"])
+def test_a_text_that_fits_no_option_or_several_chooses_none(label: str) -> None:
+    with pytest.raises(NotDelivered):
+        answer_to(dialog_of("sleep 20s"), decision(label=label))
+
+
+def test_a_question_takes_one_of_its_answers_or_words() -> None:
+    options = (Option("Red", is_selected=True), Option("Blue", key="b"), Option("Type something."))
+    asked = Dialog(BlockKind.QUESTION, "Which?", options, "Which?")
+    assert {one.kind for one in offered(asked)} == {OptionKind.CHOICE}
+    assert answer_to(asked, decision(label="Blue")) == Answer(1)
+    assert answer_to(asked, decision(key="b")) == Answer(1)
+    assert answer_to(asked, decision(text="Green")) == Answer(2, "Green")
+    assert answer_to(asked, decision(label="Type something.", text="Green")) == Answer(2, "Green")
+    assert answer_to(asked, decision(is_allowed=False)) == Answer(None)
+    with pytest.raises(NotDelivered, match="asks for one of"):
+        answer_to(asked, decision())
+
+
+def test_a_dialog_that_takes_several_answers_is_not_answered_by_one() -> None:
+    asked = Dialog(BlockKind.QUESTION, "Which?", (Option("Lint", is_selected=True),), "Which?", takes_several=True)
+    with pytest.raises(NotDelivered, match="several"):
+        answer_to(asked, decision(label="Lint"))
+
+
+@pytest.mark.parametrize(
+    ("argv", "cli", "words"),
+    [
+        (("claude", "--debug"), "claude", 1),
+        (("/opt/bin/codex.js",), "codex", 1),
+        (("node", "--no-warnings", "/opt/codex.js", "--no-daemon"), "codex", 3),
+        ((sys.executable, "-m", "interlock.testing.scripted_agent"), "scripted", 3),
+        (("sh", "-c", "claude"), None, 0),
+        (("vim", "claude"), None, 0),
+    ],
+)
+def test_a_command_line_is_recognised_by_its_program(argv: tuple[str, ...], cli: str | None, words: int) -> None:
+    found = recognise(builtin_profiles(), argv)
+    assert (found and found.cli) == cli
+    assert found is None or (found.argv is not None and len(found.argv) == words)
