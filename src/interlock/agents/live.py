@@ -65,6 +65,11 @@ class PaneTracker:
         self._watch.add(pane.client, pane.pane_id)
         self._sessions[pane.pane_id] = session
 
+    def remove(self, pane_id: str) -> None:
+        """Track a pane no longer. A verdict that is on its way may still come."""
+        self._watch.remove(pane_id)
+        self._deadlines.pop(pane_id, None)
+
     def tell(self, pane_id: str, told: Told) -> None:
         """Tell a pane's session something. It is taken in before anything that the pane shows later."""
         self._told.append((pane_id, told))

@@ -137,6 +137,21 @@ def test_a_listener_that_comes_late_or_comes_back_is_told_how_things_stand(tmp_p
     assert last["dropped"] > 0
 
 
+def test_a_listener_that_took_the_place_of_another_is_told_at_once_though_nothing_new_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with Around(
+        *child(ASKS + "rec('state=idle'); say('READY'); hear(1)"), options=("--status-socket", str(path))
+    ) as around:
+        around.read_until(b"READY")
+        for _ in range(2):
+            with listening(path) as server, server.accept()[0] as connection, connection.makefile() as heard:
+                lines = [json.loads(heard.readline()) for _ in range(2)]
+                assert [line.get("state") for line in lines] == [None, "idle"]
+            path.unlink()
+        around.type(b"1")
+        assert around.wait() == 0
+
+
 def test_a_listener_that_never_reads_is_cut_off_and_the_program_goes_on(tmp_path: Path) -> None:
     path, kept = tmp_path / "s", tmp_path / "kept"
     code = ASKS + "for n in range(2000): rec('state=working:id=%d:msg=%s' % (n, 'QUFB' * 300))\nsay('END')"

@@ -66,6 +66,24 @@ class StatusSocket:
         """The descriptor to wait for until it can be written, if anything is to be written."""
         return self._socket.fileno() if self._socket is not None and self._pending else None
 
+    def listening(self) -> int | None:
+        """The descriptor on which the end of the listener shows, if there is a listener."""
+        return None if self._socket is None else self._socket.fileno()
+
+    def check(self, now_seconds: float) -> None:
+        """Notice that the listener is gone. It says nothing to us: what can be read from it is its end, or noise."""
+        if self._socket is None:
+            return
+        try:
+            is_gone = not self._socket.recv(4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            is_gone = True
+        if is_gone:
+            self._cut_off(now_seconds)
+            self.retry_at_seconds = now_seconds  # another one may be there already
+
     def connect(self, now_seconds: float, *, is_last_time: bool = False) -> None:
         """Look for the listener if it is time to. Call it often; it does nothing while there is one."""
         if self.retry_at_seconds is None or (now_seconds < self.retry_at_seconds and not is_last_time):

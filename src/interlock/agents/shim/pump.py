@@ -92,9 +92,11 @@ class Pump:
     def _wanted(self) -> tuple[list[int], list[int]]:
         """What to wait for: a side is read only while what it gave before has gone on."""
         readers, writers = [self._signals], []
-        listener = self._reporter.waiting()
+        listener = self._reporter.listening()
         if listener is not None:
-            writers.append(listener)
+            readers.append(listener)
+            if self._reporter.waiting() is not None:
+                writers.append(listener)
         if self._is_up:
             if self._to_terminal:
                 writers.append(self._outer.output)

@@ -66,10 +66,15 @@ class Reporter:
         """The descriptor whose listener is to be written to when it can take more."""
         return None if self._socket is None else self._socket.waiting()
 
+    def listening(self) -> int | None:
+        """The descriptor that can be read when the listener is gone."""
+        return None if self._socket is None else self._socket.listening()
+
     def attend(self) -> None:
         """Write what a listener takes now, and look for one that is missing."""
         if self._socket is not None:
             now = time.monotonic()
+            self._socket.check(now)
             self._socket.connect(now)
             self._socket.flush(now)
 

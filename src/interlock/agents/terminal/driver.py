@@ -39,7 +39,7 @@ from interlock.agents.terminal.launch import (
 from interlock.agents.terminal.listening import ShimEar
 from interlock.agents.terminal.where import AgentGone, Where, read_where
 from interlock.agents.tmux.panes import Pane, PaneInfo, find_again, find_pane, start_pane
-from interlock.agents.tmux.server import Absent, Command, NoServer, TmuxServer
+from interlock.agents.tmux.server import Absent, NoServer, TmuxServer
 from interlock.screen.profile import Profile
 from interlock.screen.selection import GENERIC, ScreenReader, select_reader
 from interlock.vocabulary.errors import PeerFault, Unreachable
@@ -48,6 +48,8 @@ from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import DriverKind
 
 _BEGAN_WITHIN_SECONDS: Final = 20.0
+_LOOKS_FOR_LAST_WORDS: Final = 10
+_BETWEEN_LOOKS_SECONDS: Final = 0.1
 
 
 @dataclass(slots=True)
@@ -96,7 +98,7 @@ class TerminalDriver:
             raise
 
     async def _open_pane(self, spec: AgentSpec, launch: Launch, ear: ShimEar) -> PaneInfo:
-        info = await start_pane(
+        return await start_pane(
             self.server,
             behind_shim(launch.argv, ear.path),
             name=spec.agent,
@@ -105,11 +107,6 @@ class TerminalDriver:
             columns=launch.options.columns,
             rows=launch.options.rows,
         )
-        # The first window of a session leaves its variables to the whole session.
-        forget: list[Command] = [("set-environment", "-t", info.session_id, "-u", name) for name in launch.environment]
-        with suppress(Unreachable, PeerFault):
-            await self.server.run(*forget)
-        return info
 
     async def _begin(self, spec: AgentSpec, launch: Launch, start: _Start) -> TerminalHandle:
         info = await asyncio.shield(start.pane)
@@ -143,12 +140,17 @@ class TerminalDriver:
         raise PeerFault(f"{launch.argv[0]!r} did not start, or ended at once: {words or 'it said nothing'}")
 
     async def _last_words(self, info: PaneInfo) -> str:
-        try:
-            pane = await self._hub(self.server).pane(info.pane_id, info.session_id)
-            rows = (await pane.capture()).snapshot.rows
-        except (Unreachable, PeerFault):
-            return ""
-        return " ".join(row.text.strip() for row in rows if row.text.strip())[-500:]
+        """What the pane shows of a program that is over. tmux may still be drawing: a blank one is looked at again."""
+        for _ in range(_LOOKS_FOR_LAST_WORDS):
+            try:
+                pane = await self._hub(self.server).pane(info.pane_id, info.session_id)
+                rows = (await pane.capture()).snapshot.rows
+            except (Unreachable, PeerFault):
+                return ""
+            if words := " ".join(row.text.strip() for row in rows if row.text.strip()):
+                return words[-500:]
+            await asyncio.sleep(_BETWEEN_LOOKS_SECONDS)
+        return ""
 
     async def _undo(self, start: _Start) -> None:
         await asyncio.wait({start.pane})

@@ -27,13 +27,6 @@ class Watcher:
     on_failure: Callable[[str], None]
 
 
-class _Tracker(PaneTracker):
-    def remove(self, pane_id: str) -> None:
-        """Track it no longer. A verdict that is on its way may still come."""
-        self._watch.remove(pane_id)
-        self._deadlines.pop(pane_id, None)
-
-
 class TerminalHub:
     """Join it with a pane, watch, and leave it again."""
 
@@ -42,7 +35,7 @@ class TerminalHub:
         self._clients: dict[str, TmuxClient] = {}
         self._users: set[str] = set()
         self._watchers: dict[str, Watcher] = {}
-        self._tracker: _Tracker | None = None
+        self._tracker: PaneTracker | None = None
         self._pump: asyncio.Task[None] | None = None
         self._joining = asyncio.Lock()
 
@@ -59,7 +52,7 @@ class TerminalHub:
         """Track a pane; its first verdict follows."""
         tracker = self._tracker
         if tracker is None:
-            tracker = self._tracker = _Tracker()
+            tracker = self._tracker = PaneTracker()
             tracker.add(pane, session)
             self._pump = asyncio.get_running_loop().create_task(self._run(tracker))
         else:
@@ -91,7 +84,7 @@ class TerminalHub:
         for client in clients:
             await client.close()
 
-    async def _run(self, tracker: _Tracker) -> None:
+    async def _run(self, tracker: PaneTracker) -> None:
         try:
             async with tracker:
                 async for live in tracker:
@@ -104,6 +97,6 @@ class TerminalHub:
                 watcher.on_failure(f"watching failed: {type(error).__name__}: {error}")
             raise
 
-    def _forget(self, tracker: _Tracker) -> None:
+    def _forget(self, tracker: PaneTracker) -> None:
         if self._tracker is tracker:
             self._tracker = None

@@ -207,6 +207,9 @@ async def start_pane(
     terminal = ("set-option", "-g", "default-terminal", "screen-256color")
     first = ("new-session", "-s", session, "-x", str(columns), "-y", str(rows), *program)
     printed = await _start(server, [size, ("new-window", "-t", where, *program), *after], [terminal, first, *after])
+    if env:
+        # The first window of a session leaves its variables to the session, and so to every later window.
+        await server.run(*(("set-environment", "-t", where, "-u", key) for key in env))
     return _info(server, printed.rstrip("\n"))
 
 
