@@ -33,11 +33,12 @@ NOTICE_EVERY_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """One CLI at the one version that the tests know."""
+    """One CLI at the one version that the tests know. `beside` are packages that it needs in the same folder."""
 
     name: str
     package: str
     version: str
+    beside: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -47,12 +48,19 @@ class Pinned:
     def executable(self) -> Path:
         return self.folder / "node_modules" / ".bin" / self.name
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        return (f"{self.package}@{self.version}", *self.beside)
+
 
 PINNED: Final = {
     pinned.name: pinned
     for pinned in (
         Pinned("claude", "@anthropic-ai/claude-code", "2.1.325"),
         Pinned("codex", "@openai/codex", "0.166.0"),
+        Pinned("gemini", "@google/gemini-cli", "0.61.0"),
+        # Qwen Code wants Node 22; with an older one on the PATH it is found first in the CLI's own folder.
+        Pinned("qwen", "@qwen-code/qwen-code", "0.24.4", beside=("node@22.23.3",)),
     )
 }
 
@@ -115,7 +123,7 @@ def _install(pinned: Pinned, cache: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=f".{pinned.name}-", dir=cache) as partial:
         # Without a package.json of its own, npm looks for a project in the folders above.
         Path(partial, "package.json").write_text("{}\n", encoding="utf-8")
-        _run_npm([npm, "install", f"{pinned.package}@{pinned.version}"], pinned, Path(partial))
+        _run_npm([npm, "install", *pinned.packages], pinned, Path(partial))
         _check_version(Path(partial, "node_modules", ".bin", pinned.name), pinned)
         # What an older tool or a person left half done under the final name has no executable: it gives way.
         shutil.rmtree(pinned.folder, ignore_errors=True)
@@ -160,8 +168,16 @@ def _await(npm: subprocess.Popen[str], label: str, began: float) -> str:
 
 def _check_version(executable: Path, pinned: Pinned) -> None:
     """An install counts only once the CLI itself has named the version that was asked for."""
+    path = os.pathsep.join((str(executable.parent), os.environ.get("PATH", os.defpath)))
     try:
-        run = subprocess.run([executable, "--version"], capture_output=True, text=True, timeout=120, check=False)
+        run = subprocess.run(
+            [executable, "--version"],
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as wrong:
         raise PeerFault(f"{pinned.name} {pinned.version}: installed, but it does not start: {wrong}") from wrong
     if run.returncode != 0 or pinned.version not in run.stdout:

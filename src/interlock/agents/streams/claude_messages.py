@@ -50,6 +50,9 @@ class _Draft:
         return f"{self.message_id}:{self.ended + 1}" if self.ended and self.message_id else self.message_id
 
 
+_NOTHING_YET: Final = _Draft()
+
+
 class Messages:
     """The drafts of the agent (by the blank name) and of its sub-agents. `window_tokens` is told from outside."""
 
@@ -103,10 +106,12 @@ class Messages:
         draft = self._of(sub_agent)
         match text(delta, "type"):
             case "text_delta" if piece := text(delta, "text"):
-                self._keep(sub_agent, replace(draft, has_text=True))
+                if not draft.has_text:
+                    self._keep(sub_agent, replace(draft, has_text=True))
                 return [TextArrived(text=piece, message_id=draft.text_id, sub_agent=sub_agent)]
             case "thinking_delta" if piece := text(delta, "thinking"):
-                self._keep(sub_agent, replace(draft, has_thought=True))
+                if not draft.has_thought:
+                    self._keep(sub_agent, replace(draft, has_thought=True))
                 return [ThoughtArrived(text=piece, sub_agent=sub_agent)]
             case _:
                 return []
@@ -163,7 +168,7 @@ class Messages:
         return [] if draft.has_thought or not whole else [ThoughtArrived(text=whole, sub_agent=sub_agent)]
 
     def _of(self, sub_agent: str) -> _Draft:
-        return self._drafts.get(sub_agent, _Draft())
+        return self._drafts.get(sub_agent, _NOTHING_YET)
 
     def _keep(self, sub_agent: str, draft: _Draft) -> None:
         self._drafts[sub_agent] = draft

@@ -2,8 +2,8 @@
 
 Laws:
 1. An answer is one that was offered, or the plain yes or no of its kind; what contradicts itself is not sent.
-2. A plain no is `decline`: the agent is told and goes on. Codex takes it also where it does not offer it; `cancel`,
-   where it is chosen, ends the turn.
+2. A plain no is `decline`: the agent is told and goes on. Codex takes it also where it does not offer it, so it is
+   shown before `cancel`, which ends the turn where it is chosen.
 3. A grant is never wider than what was asked for.
 """
 
@@ -113,6 +113,12 @@ def _present(params: Fields, *names: str) -> Fields:
 def _decided(params: Fields) -> tuple[tuple[ApprovalOption, ...], dict[str, Fields]]:
     """The options, and the reply that each stands for."""
     offered = members(params, "availableDecisions") or list(_PLAIN)
+    if "decline" not in offered:
+        offered = [
+            *(one for one in offered if one != "cancel"),
+            "decline",
+            *(one for one in offered if one == "cancel"),
+        ]
     pairs = [(option, decision) for decision in offered if (option := _option(decision)) is not None]
     return tuple(option for option, _ in pairs), {option.id: {"decision": decision} for option, decision in pairs}
 

@@ -1,0 +1,225 @@
+"""pi by `--mode rpc`: one process for a whole session.
+
+No options; the model is `provider/id`. Its tools run at once, without a question; only extensions ask. A prompt that is
+a command of an extension (`/name`) is carried out without a run of the agent, and its end is not told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from interlock.agents.acp.fields import decode_object, string
+from interlock.agents.acp.outlet import Outlet
+from interlock.agents.observations import (
+    ApprovalAsked,
+    ApprovalGone,
+    BecameReady,
+    Observation,
+    SessionNamed,
+    TurnEnded,
+    TurnEnding,
+    Warned,
+    traced,
+)
+from interlock.agents.port import (
+    AgentSpec,
+    Capabilities,
+    Decision,
+    DeliveryUnknown,
+    NotDelivered,
+    ProcessIdentity,
+    Prompt,
+    StopReport,
+)
+from interlock.agents.processes.child import Child, inherited_environment
+from interlock.agents.processes.lines import Line
+from interlock.agents.streams.pi_lines import PiLines
+from interlock.agents.streams.pi_questions import answer
+from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.errors import PeerFault, UsageError
+from interlock.vocabulary.ids import SpawnId
+from interlock.vocabulary.registry import Json
+from interlock.vocabulary.states import DriverKind
+
+CAPABILITIES: Final = Capabilities(
+    streams_text=True, reports_usage=True, reports_thoughts=True, reports_approvals=True, can_resume=True
+)
+_ACCEPT_SECONDS: Final = 30.0
+_STALE: Final = "No session found matching"
+
+
+def pi_argv(spec: AgentSpec) -> tuple[str, ...]:
+    """What is started for a spec."""
+    if spec.options:
+        raise UsageError(f"{spec.driver} has no options", remedy="leave them out")
+    return (
+        *(spec.argv or ("pi",)),
+        *("--mode", "rpc"),
+        *(("--model", spec.model) if spec.model else ()),
+        *(("--session", spec.resume) if spec.resume else ()),
+    )
+
+
+class PiDriver:
+    """See `Driver`."""
+
+    name = "pi-rpc"
+    kind = DriverKind.STREAM
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
+
+    async def spawn(self, spec: AgentSpec, spawn_id: SpawnId) -> PiHandle:
+        """Start it. That a session to resume is unknown shows at its exit, as `is_stale_resume`."""
+        argv = pi_argv(spec)
+        environment = inherited_environment(spec.environment)
+        child = await Child.start(argv, cwd=spec.cwd, environment=environment, spawn_id=spawn_id)
+        return PiHandle(child, spawn_id, argv, is_resumed=bool(spec.resume))
+
+
+class PiHandle:
+    """One living pi; see `AgentHandle`."""
+
+    capabilities = CAPABILITIES
+    where: Json = None
+
+    def __init__(self, child: Child, spawn_id: SpawnId, argv: tuple[str, ...], *, is_resumed: bool) -> None:
+        self.spawn_id, self.argv = spawn_id, argv
+        self._child, self._is_resumed = child, is_resumed
+        self._lines, self._outlet = PiLines(), Outlet()
+        self._is_turn_open = False
+        self._accepting: dict[str, asyncio.Future[str]] = {}
+        self._asked: dict[str, ApprovalAsked] = {}
+        self._stopping: asyncio.Task[StopReport] | None = None
+        self._reading = asyncio.create_task(self._read())
+
+    @property
+    def process(self) -> ProcessIdentity:
+        return self._child.identity
+
+    def observations(self) -> AsyncIterator[Observation]:
+        return self._outlet.read()
+
+    async def submit(self, prompt: Prompt) -> DeliveryStage:
+        """Give a prompt, and wait for the agent's word that it has it. A prompt that it refuses is not delivered."""
+        if self._is_turn_open:
+            raise NotDelivered("the agent is busy with the prompt before")
+        self._is_turn_open = True
+        accepted = self._accepting[prompt.prompt_id] = asyncio.get_running_loop().create_future()
+        try:
+            await self._write({"id": prompt.prompt_id, "type": "prompt", "message": prompt.text})
+            async with asyncio.timeout(_ACCEPT_SECONDS):
+                refusal = await accepted
+        except TimeoutError:
+            return DeliveryStage.TYPED
+        except NotDelivered:
+            self._is_turn_open = False
+            raise
+        finally:
+            self._accepting.pop(prompt.prompt_id, None)
+        if refusal:
+            self._is_turn_open = False
+            raise NotDelivered(f"the agent refused the prompt: {refusal[:500]}")
+        return DeliveryStage.ACCEPTED
+
+    async def interrupt(self) -> None:
+        if not self._is_turn_open:
+            raise NotDelivered("no turn is open")
+        await self._write({"type": "abort"})
+
+    async def decide(self, decision: Decision) -> None:
+        """Answer an extension. It says nothing back, so the question counts as gone once the answer is written."""
+        asked = self._asked.pop(decision.request_id, None)
+        if asked is None:
+            raise NotDelivered(f"no question {decision.request_id!r} is open")
+        try:
+            await self._write(answer(asked, decision))
+        except NotDelivered:
+            self._asked[decision.request_id] = asked
+            raise
+        await self._outlet.put([ApprovalGone(request_id=decision.request_id)])
+
+    async def stop(self) -> StopReport:
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop())
+        return await asyncio.shield(self._stopping)
+
+    async def release(self) -> None:
+        await self.stop()
+
+    async def _stop(self) -> StopReport:
+        self._outlet.open_wide()
+        report = await self._child.stop()
+        await self._reading
+        return report
+
+    async def _write(self, message: Json) -> None:
+        await self._child.write(msgspec.json.encode(message) + b"\n")
+
+    async def _read(self) -> None:
+        last: list[Observation] = []
+        try:
+            await self._ask_state()
+            async for line in self._child.lines():
+                await self._outlet.put(self._noted(self._meaning(line)))
+                if self._lines.wants_state:
+                    self._lines.wants_state = False
+                    await self._ask_state()
+            last = self._noted(self._lines.ended())
+            if self._is_turn_open:
+                last.append(TurnEnded(ending=TurnEnding.SILENT))
+        finally:
+            for accepted in [one for one in self._accepting.values() if not one.done()]:
+                accepted.set_exception(DeliveryUnknown("the agent ended before it said that it has the prompt"))
+            exited = await self._child.exited()
+            is_stale = self._is_resumed and _STALE in exited.stderr_tail
+            self._outlet.close([*last, replace(exited, is_stale_resume=is_stale)])
+
+    async def _ask_state(self) -> None:
+        """Its answer names the session, and proves that nothing of an earlier run is still to come."""
+        try:
+            await self._write({"type": "get_state"})
+        except PeerFault as error:
+            await self._outlet.put([Warned(kind="pi_state_not_asked", message=str(error))])
+
+    def _meaning(self, line: Line) -> list[Observation]:
+        if line.is_cut or not line.is_whole:
+            return [Warned(kind="line_not_ended", message="a line without its end"), traced(line.data)]
+        event = decode_object(line.data)
+        if event is not None and event.get("type") == "response" and event.get("command") == "prompt":
+            self._accept(event)
+            return []
+        return self._lines.feed(line.data)
+
+    def _accept(self, event: Mapping[str, Json]) -> None:
+        accepted = self._accepting.get(string(event.get("id")))
+        if accepted is not None and not accepted.done():
+            refusal = "" if event.get("success") is True else string(event.get("error")) or "it gave no reason"
+            accepted.set_result(refusal)
+
+    def _noted(self, seen: list[Observation]) -> list[Observation]:
+        """Keep count of the turn and its questions. The first name of the session is the sign that it takes prompts."""
+        kept: list[Observation] = []
+        for one in seen:
+            match one:
+                case SessionNamed():
+                    kept += [one, BecameReady()]
+                case ApprovalAsked(request_id=name):
+                    self._asked[name] = one
+                    kept.append(one)
+                case TurnEnded() if self._is_turn_open:
+                    self._is_turn_open = False
+                    kept += [ApprovalGone(request_id=name, is_answered=False) for name in self._asked]
+                    self._asked.clear()
+                    kept.append(one)
+                case TurnEnded():
+                    kept.append(Warned(kind="pi_end_without_turn", message=f"a run ended by itself: {one.ending}"))
+                case _:
+                    kept.append(one)
+        return kept

@@ -1,0 +1,46 @@
+"""Lines of JSON that somebody else wrote, and what is made of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.agents.acp.fields import amount, as_text, count, decode_object
+from interlock.vocabulary.registry import Json
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        (b'{"a": "\\ud83d"}', {"a": "\ufffd"}),
+        (b'{"a": "\\ud83d\\ude00"}', {"a": "\U0001f600"}),
+        (b'{"\\udc00": [{"b": "x\\udc00y"}]}', {"\ufffd": [{"b": "x\ufffdy"}]}),
+        (b'{"a": "\xff"}', {"a": "\ufffd"}),
+        (b'{"a": 123456789012345678901234567890}', {"a": "123456789012345678901234567890"}),
+        (b'{"a": 1e999, "b": "1234567890123456789"}', {"a": "1e999", "b": "1234567890123456789"}),
+        (b'{"a": 12, "a": 13}', {"a": 13}),
+    ],
+)
+def test_an_object_is_read_though_part_of_it_cannot_be_kept(line: bytes, value: Json) -> None:
+    assert decode_object(line) == value
+
+
+@pytest.mark.parametrize("line", [b"", b"[1]", b"7", b"null", b'{"a": NaN}', b'{"a":' * 5000, b'{"a": 1'])
+def test_what_is_no_object_is_none(line: bytes) -> None:
+    assert decode_object(line) is None
+
+
+@pytest.mark.parametrize("value", [True, -1, 1.5, "7", None, [1]])
+def test_only_a_whole_number_of_things_is_a_count(value: Json) -> None:
+    assert count(value) is None
+
+
+@pytest.mark.parametrize("value", [True, -0.5, "7", None, 1e300])
+def test_only_a_quantity_is_an_amount(value: Json) -> None:
+    assert amount(value) is None
+
+
+def test_a_value_that_is_too_deep_to_be_shown_is_named_as_that() -> None:
+    deep: Json = None
+    for _ in range(100_000):
+        deep = [deep]
+    assert as_text(deep) == "(nested too deeply)"
