@@ -26,7 +26,8 @@ from interlock.agents.observations import (
 from interlock.agents.port import AgentHandle, AgentSpec, Decision, Prompt
 from interlock.agents.streams.claude import ClaudeStreamDriver
 from interlock.testing.scripted_agent import command, prompts_in, write_program
-from interlock.vocabulary.ids import PromptId, SpawnId, TurnId
+from interlock.vocabulary.ids import PromptId, TurnId
+from tests.agents.processes.trees import new_spawn_id
 
 LIMIT_SECONDS = 40.0
 FACES = ("stream-json", "acp")
@@ -77,7 +78,7 @@ def driven(face: str, script: str, folder: Path, react: Reaction = nothing) -> l
         driver = AcpDriver() if face == "acp" else ClaudeStreamDriver()
         program = write_program(folder / "agent", command(face, ledger=ledger))
         spec = AgentSpec(agent="scripted", driver=driver.name, argv=(program,), cwd=str(folder))
-        handle = await driver.spawn(spec, SpawnId("spn_scripted"))
+        handle = await driver.spawn(spec, new_spawn_id())
         try:
             async with asyncio.timeout(LIMIT_SECONDS):
                 return await watch(handle, script, react)

@@ -30,9 +30,9 @@ from interlock.agents.port import AgentSpec, Decision, NotDelivered, StaleResume
 from interlock.agents.processes.identity import is_alive
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.errors import PeerFault, UsageError
-from interlock.vocabulary.ids import SpawnId
 from tests.agents.acp.driving import Session, prompt
 from tests.agents.acp.peer import FLOOD
+from tests.agents.processes.trees import new_spawn_id
 
 PEER = Path(__file__).parent / "peer.py"
 LIMIT_SECONDS = 30.0
@@ -48,7 +48,7 @@ def run(act: Callable[[Session], Awaitable[None]], how: AgentSpec | None = None)
 
     async def whole() -> None:
         async with asyncio.timeout(LIMIT_SECONDS):
-            handle = await AcpDriver().spawn(how or spec(), SpawnId("spawn-1"))
+            handle = await AcpDriver().spawn(how or spec(), new_spawn_id())
             session = Session(handle)
             try:
                 await act(session)
@@ -219,7 +219,7 @@ def test_what_a_resumed_session_repeats_of_its_past_is_not_news() -> None:
 def test_a_flood_that_nobody_reads_waits_and_does_not_hold_up_the_stop() -> None:
     async def whole() -> None:
         async with asyncio.timeout(LIMIT_SECONDS):
-            handle = await AcpDriver().spawn(spec(), SpawnId("spawn-1"))
+            handle = await AcpDriver().spawn(spec(), new_spawn_id())
             await handle.submit(prompt("flood"))
             await asyncio.gather(handle.stop(), handle.stop())
             seen = [one async for one in handle.observations()]
@@ -249,7 +249,7 @@ def test_a_flood_that_is_read_late_is_read_whole() -> None:
 )
 def test_a_spawn_that_fails_says_why(how: AgentSpec, kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words):
-        asyncio.run(AcpDriver().spawn(how, SpawnId("spawn-1")))
+        asyncio.run(AcpDriver().spawn(how, new_spawn_id()))
 
 
 def test_a_mode_that_the_agent_offers_is_set() -> None:
@@ -261,14 +261,14 @@ def test_a_mode_that_the_agent_offers_is_set() -> None:
 
 def test_an_agent_that_says_nothing_is_given_up_and_ended() -> None:
     with pytest.raises(PeerFault, match=r"no session within 0\.5 s"):
-        asyncio.run(AcpDriver(start_seconds=0.5).spawn(spec("silent"), SpawnId("spawn-1")))
+        asyncio.run(AcpDriver(start_seconds=0.5).spawn(spec("silent"), new_spawn_id()))
 
 
 def test_a_spawn_that_is_cancelled_leaves_no_process(tmp_path: Path) -> None:
     async def whole() -> list[str]:
         marker = f"il-acp-{tmp_path.name}"
         silent = spec("silent")
-        spawning = asyncio.create_task(AcpDriver().spawn(spec(argv=(*silent.argv, marker)), SpawnId("spawn-cancelled")))
+        spawning = asyncio.create_task(AcpDriver().spawn(spec(argv=(*silent.argv, marker)), new_spawn_id()))
         async with asyncio.timeout(LIMIT_SECONDS):
             await asyncio.to_thread(_await_start, marker)
             spawning.cancel()
@@ -301,4 +301,4 @@ def _running(marker: str) -> list[str]:
 def test_without_the_library_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "acp", None)
     with pytest.raises(UsageError, match=r"pip install interlock\[acp\]"):
-        asyncio.run(AcpDriver().spawn(spec(), SpawnId("spawn-1")))
+        asyncio.run(AcpDriver().spawn(spec(), new_spawn_id()))

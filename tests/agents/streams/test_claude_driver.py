@@ -31,12 +31,13 @@ from interlock.agents.processes.stopping import StopPolicy
 from interlock.agents.streams.claude import ClaudeStreamDriver, command_line, prompt_uuid
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.ids import PromptId, SpawnId, TurnId
+from interlock.vocabulary.ids import PromptId, TurnId
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import DriverKind
+from tests.agents.processes.trees import new_spawn_id
 from tests.agents.streams.claude_fake import READY, heard_by, make_fake
 
-SPAWN: Final = SpawnId("spn_claude_test")
+SPAWN: Final = new_spawn_id()
 PROMPT: Final = Prompt(prompt_id=PromptId("prm_1"), turn_id=TurnId("trn_1"), text="Grüße")
 TEXT: Final[Json] = {"type": "assistant", "message": {"id": "m", "content": [{"type": "text", "text": "Hi."}]}}
 RESULT: Final[Json] = {"type": "result", "subtype": "success", "is_error": False, "result": "Hi."}

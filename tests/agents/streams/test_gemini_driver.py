@@ -22,8 +22,8 @@ from interlock.agents.observations import (
 from interlock.agents.port import AgentHandle, AgentSpec, Decision, NotDelivered
 from interlock.agents.streams.gemini import GeminiStreamDriver
 from interlock.vocabulary.audit import DeliveryStage
-from interlock.vocabulary.ids import SpawnId
 from tests.agents.acp.driving import Session, prompt
+from tests.agents.processes.trees import new_spawn_id
 
 LIMIT_SECONDS = 30.0
 HEAD = "import sys, json\nask = sys.stdin.read()\n"
@@ -40,7 +40,7 @@ def run(program: str, act: Callable[[Session], Awaitable[None]], *, resume: str 
     async def whole() -> list[Observation]:
         spec = AgentSpec(agent="g", driver="gemini-stream", argv=(sys.executable, "-S", "-c", program), resume=resume)
         async with asyncio.timeout(LIMIT_SECONDS):
-            handle: AgentHandle = await GeminiStreamDriver().spawn(spec, SpawnId("spawn-1"))
+            handle: AgentHandle = await GeminiStreamDriver().spawn(spec, new_spawn_id())
             session = Session(handle)
             try:
                 await act(session)
@@ -106,7 +106,7 @@ def test_a_flood_that_nobody_reads_does_not_hold_up_the_stop() -> None:
     async def whole() -> None:
         spec = AgentSpec(agent="g", driver="gemini-stream", argv=(sys.executable, "-S", "-c", program))
         async with asyncio.timeout(LIMIT_SECONDS):
-            handle = await GeminiStreamDriver().spawn(spec, SpawnId("spawn-1"))
+            handle = await GeminiStreamDriver().spawn(spec, new_spawn_id())
             await handle.submit(prompt("go"))
             first = await anext(one async for one in handle.observations() if isinstance(one, TextArrived))
             assert first.text == "x"

@@ -25,8 +25,8 @@ from interlock.agents.port import AgentSpec, Decision, NotDelivered, StaleResume
 from interlock.agents.streams.opencode import OpencodeDriver, opencode_argv
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.errors import PeerFault, UsageError
-from interlock.vocabulary.ids import SpawnId
 from tests.agents.acp.driving import Session, prompt
+from tests.agents.processes.trees import new_spawn_id
 
 FAKE = Path(__file__).parent / "opencode_fake.py"
 LIMIT_SECONDS = 30.0
@@ -39,7 +39,7 @@ def spec(*more: str, resume: str = "") -> AgentSpec:
 def run(act: Callable[[Session], Awaitable[None]], *, resume: str = "") -> list[Observation]:
     async def whole() -> list[Observation]:
         async with asyncio.timeout(LIMIT_SECONDS):
-            session = Session(await OpencodeDriver().spawn(spec(resume=resume), SpawnId("spawn-1")))
+            session = Session(await OpencodeDriver().spawn(spec(resume=resume), new_spawn_id()))
             try:
                 await act(session)
             finally:
@@ -135,7 +135,7 @@ def test_a_stream_that_ends_while_the_server_lives_is_a_lost_channel() -> None:
 )
 def test_a_spawn_that_fails_says_why(how: AgentSpec, kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words):
-        asyncio.run(OpencodeDriver().spawn(how, SpawnId("spawn-1")))
+        asyncio.run(OpencodeDriver().spawn(how, new_spawn_id()))
 
 
 def test_the_server_is_started_on_loopback_with_the_port_that_was_chosen() -> None:

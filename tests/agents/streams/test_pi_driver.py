@@ -26,8 +26,8 @@ from interlock.agents.observations import (
 from interlock.agents.port import AgentSpec, Decision, DeliveryUnknown, NotDelivered
 from interlock.agents.streams.pi import PiDriver
 from interlock.vocabulary.audit import DeliveryStage
-from interlock.vocabulary.ids import SpawnId
 from tests.agents.acp.driving import Session, prompt
+from tests.agents.processes.trees import new_spawn_id
 
 FAKE = Path(__file__).parent / "pi_fake.py"
 LIMIT_SECONDS = 30.0
@@ -38,7 +38,7 @@ def run(act: Callable[[Session], Awaitable[None]], *, resume: str = "") -> list[
         argv = (sys.executable, "-S", "-E", str(FAKE))
         async with asyncio.timeout(LIMIT_SECONDS):
             spec = AgentSpec(agent="pi", driver="pi", argv=argv, resume=resume)
-            session = Session(await PiDriver().spawn(spec, SpawnId("spawn-1")))
+            session = Session(await PiDriver().spawn(spec, new_spawn_id()))
             try:
                 await act(session)
             finally:
