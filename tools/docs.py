@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from enum import Enum
+from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
 from types import NoneType, UnionType
@@ -14,6 +16,8 @@ from typing import Annotated, Any, Final, NewType, Union, get_args, get_origin
 import msgspec
 
 import interlock.vocabulary.events  # noqa: F401  # declares every event type
+from interlock.agents.drivers import DRIVERS
+from interlock.agents.port import Capabilities, Driver
 from interlock.cli.exit_codes import ExitCode
 from interlock.lifecycle import render
 from interlock.lifecycle.table import ContextT, Machine, StateT
@@ -25,6 +29,20 @@ DOCS: Final = Path(__file__).parent.parent / "docs"
 FOLDERS: Final = ("machines", "reference")
 MARKER: Final = "<!-- Made by `make docs` from the code. Edits here are overwritten. -->"
 
+CAPABILITIES: Final[Mapping[str, tuple[str, str]]] = {
+    "reports_approvals": ("asks", "what it waits for is told, and an answer can be given"),
+    "streams_text": ("live text", "text is told while it is written"),
+    "reports_usage": ("usage", "tokens are told, and costs where the agent knows them"),
+    "reports_thoughts": ("thoughts", "reasoning is told while it is written"),
+    "owns_text": ("owns text", "the whole answer reaches us, so that a missing one is a failure"),
+    "can_interrupt": ("interrupt", "a turn can be ended while the agent stays"),
+    "can_resume": ("resume", "a later process takes the conversation up by the agent's own session id"),
+    "needs_history": ("needs history", "it remembers nothing: each prompt brings the conversation, from the log"),
+    "outlives_runtime": ("outlives us", "it goes on when the runtime ends, and is adopted by the next one"),
+    "is_one_shot": ("one shot", "a process takes one prompt and ends"),
+}
+"""Each capability: the head of its column, and what it means."""
+
 Pages = Mapping[str, str]
 
 
@@ -33,6 +51,7 @@ def pages() -> Pages:
     made = {f"machines/{name}.md": machine_page(name, group) for name, group in MACHINES.items()}
     made["machines/README.md"] = index_page(MACHINES)
     made["reference/exit-codes.md"] = exit_codes_page()
+    made["reference/drivers.md"] = drivers_page(DRIVERS)
     made["reference/events.md"] = events_page(DECLARATIONS)
     made["reference/events.schema.json"] = json.dumps(json_schema(), indent=2, sort_keys=True) + "\n"
     return made
@@ -98,6 +117,39 @@ def exit_codes_page() -> str:
     """The exit codes of every command."""
     rows = [(str(code.value), code.name.lower().replace("_", " "), code.meaning) for code in ExitCode]
     return page("Exit codes", "Every command ends with one of these.", table(("Code", "Name", "Meaning"), rows))
+
+
+def drivers_page(drivers: Mapping[str, tuple[str, str]]) -> str:
+    """Every driver: what it runs, and what it declares that it can do."""
+    made = [_declared(module, name) for module, name in drivers.values()]
+    runs = ((f"`{one.name}`", one.kind.value, _first_line(type(one).__module__)) for one in made)
+    # A capability without words here is a mistake, and stops the build.
+    heads = [CAPABILITIES[field.name] for field in fields(Capabilities)]
+    marks = ((f"`{one.name}`", *_marks(one.capabilities)) for one in made)
+    return page(
+        "Drivers",
+        "`AgentSpec.driver` names one of these; `interlock.agents.drivers` lists their classes. A driver's module says"
+        " which options it takes. What the columns below are for is told in [running"
+        " agents](../explanation/running-agents.md).",
+        table(("Driver", "Kind", "What it runs"), runs),
+        "## What each can do",
+        table(("Driver", *(head for head, _ in heads)), marks),
+        table(("Column", "Means"), heads),
+    )
+
+
+def _declared(module: str, name: str) -> Driver:
+    """A driver to ask for what it declares. That depends on nothing it is made with, and some need something."""
+    made: type[Driver] = getattr(import_module(module), name)
+    return object.__new__(made)
+
+
+def _first_line(module: str) -> str:
+    return (import_module(module).__doc__ or "").partition("\n")[0]
+
+
+def _marks(capabilities: Capabilities) -> list[str]:
+    return ["yes" if getattr(capabilities, field.name) else "" for field in fields(Capabilities)]
 
 
 def events_page(declarations: Mapping[str, Declaration]) -> str:

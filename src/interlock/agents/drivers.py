@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Final, cast
 
+from interlock.agents.evidence.hooks import hook_socket
 from interlock.agents.port import Driver
+from interlock.log.paths import default_home
 from interlock.vocabulary.errors import UsageError
 
+TERMINAL: Final = "terminal"
 DRIVERS: Final[Mapping[str, tuple[str, str]]] = {
     "claude-stream": ("interlock.agents.streams.claude", "ClaudeStreamDriver"),
     "codex-app-server": ("interlock.agents.streams.codex_app_server", "CodexAppServerDriver"),
@@ -19,17 +24,22 @@ DRIVERS: Final[Mapping[str, tuple[str, str]]] = {
     "pi-rpc": ("interlock.agents.streams.pi", "PiDriver"),
     "acp": ("interlock.agents.acp.driver", "AcpDriver"),
     "model": ("interlock.agents.model.driver", "ModelDriver"),
-    "terminal": ("interlock.agents.terminal.driver", "TerminalDriver"),
+    TERMINAL: ("interlock.agents.terminal.driver", "TerminalDriver"),
 }
 
 
-def driver(name: str) -> Driver:
-    """The driver of that name, with its defaults."""
+def driver(name: str, home: Path | None = None) -> Driver:
+    """The driver of that name, with its defaults. `home` is where it may keep sockets; by default, our state folder."""
     if name not in DRIVERS:
         raise UsageError(f"there is no driver {name!r}", remedy=f"the drivers are {', '.join(DRIVERS)}")
     module, made = DRIVERS[name]
-    return cast("Driver", getattr(import_module(module), made)())
+    found = getattr(import_module(module), made)
+    if name == TERMINAL:
+        home = home or default_home(os.environ)
+        return cast("Driver", found(home / "run", hook_socket(home)))
+    return cast("Driver", found())
 
 
-def builtin_drivers(names: Iterable[str] = DRIVERS) -> tuple[Driver, ...]:
-    return tuple(driver(name) for name in names)
+def builtin_drivers(home: Path | None = None, names: Iterable[str] = DRIVERS) -> tuple[Driver, ...]:
+    """Some drivers, or all of them."""
+    return tuple(driver(name, home) for name in names)

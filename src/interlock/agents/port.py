@@ -42,8 +42,7 @@ class Capabilities:
 
     `owns_text`: the whole answer reaches us, so that a missing one is a failure. `needs_history`: the agent remembers
     nothing itself, and each prompt brings the conversation so far. `outlives_runtime`: the process goes on when we die,
-    and can be adopted. `is_one_shot`: the process takes one prompt and ends. `takes_prompt_while_working`: it queues or
-    steers by itself; the runtime does not use that, and waits.
+    and can be adopted. `is_one_shot`: the process takes one prompt and ends.
     """
 
     reports_approvals: bool = False
@@ -185,5 +184,5 @@ class Adopter(Protocol):
     """A driver whose agents outlive us, and who finds them again."""
 
     async def adopt(self, spec: AgentSpec, spawn_id: SpawnId, where: Json) -> AgentHandle:
-        """Take up a living agent. `Absent` (a `PeerFault`) if that very process is gone."""
+        """Take up a living agent. `PeerFault` if that very process is gone, `Unreachable` where nobody can tell."""
         ...

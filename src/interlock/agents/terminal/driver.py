@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from interlock.agents.evidence.hook_program import SOCKET_VARIABLE
 from interlock.agents.identify import foreground_argv, identify
 from interlock.agents.port import AgentSpec, Capabilities, ProcessIdentity, StaleResume
 from interlock.agents.processes.identity import identity_of, is_alive
@@ -64,9 +65,13 @@ class _Start:
 
 @dataclass(slots=True)
 class TerminalDriver:
-    """Starts and adopts agents in terminals. `run_folder` is for our sockets and is made private (0700)."""
+    """Starts and adopts agents in terminals. `run_folder` is for our sockets and is made private (0700).
+
+    `hook_socket` is where the hooks of these agents report; without it they report to the default home.
+    """
 
     run_folder: Path
+    hook_socket: Path | None = None
     server: TmuxServer = field(default_factory=TmuxServer.own)
     policy: TerminalPolicy = field(default_factory=TerminalPolicy)
     profiles: Sequence[Profile] = field(default_factory=load_profiles)
@@ -103,10 +108,14 @@ class TerminalDriver:
             behind_shim(launch.argv, ear.path),
             name=spec.agent,
             cwd=launch.cwd,
-            env=launch.environment,
+            env=self._environment(launch),
             columns=launch.options.columns,
             rows=launch.options.rows,
         )
+
+    def _environment(self, launch: Launch) -> Mapping[str, str]:
+        hooks = {} if self.hook_socket is None else {SOCKET_VARIABLE: str(self.hook_socket)}
+        return {**hooks, **launch.environment}
 
     async def _begin(self, spec: AgentSpec, launch: Launch, start: _Start) -> TerminalHandle:
         info = await asyncio.shield(start.pane)
