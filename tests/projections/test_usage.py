@@ -11,8 +11,8 @@ from interlock.vocabulary.ids import TurnId
 PROMPT = UserMessage(text="hello")
 
 
-def call(**figures: int) -> ProviderUsage:
-    return ProviderUsage(**figures)
+def call(*, input_tokens: int | None = None, output_tokens: int | None = None) -> ProviderUsage:
+    return ProviderUsage(input_tokens=input_tokens, output_tokens=output_tokens)
 
 
 def test_calls_of_a_turn_add_up() -> None:

@@ -13,6 +13,7 @@ from interlock.agents import observations as seen
 from interlock.agents.observations import Observation, TurnEnding, UsageScope
 from interlock.agents.port import Capabilities
 from interlock.lifecycle.turns import TurnRecord, fold_turns, turn_states
+from interlock.monitor.standing import Standing
 from interlock.runtime.acts import (
     AgentNotStarted,
     AgentStarted,
@@ -37,11 +38,11 @@ from interlock.runtime.acts import (
 from interlock.runtime.book import SessionBook
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.recovery import missing_ends
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage
 from interlock.vocabulary.conversation import ToolError, UserMessage
 from interlock.vocabulary.events import Event, new_event
-from interlock.vocabulary.ids import EventId, PromptId, RunId, SessionId, TurnId
-from interlock.vocabulary.states import DriverKind, ExitReason, TurnState
+from interlock.vocabulary.ids import EventId, PromptId, RunId, SessionId, SpawnId, TurnId
+from interlock.vocabulary.states import Activity, Attention, DriverKind, ExitReason, TurnState
 from tests.runtime.conducting import Stage
 
 POLICY = RunPolicy(
@@ -86,6 +87,11 @@ SPOKEN: tuple[Observation, ...] = (
     seen.Exited(code=0),
     seen.Exited(signal=9),
     seen.Exited(code=1, is_stale_resume=True),
+    *(
+        seen.StandingSeen(standing=Standing(activity=activity, attention=attention))
+        for activity in (Activity.WORKING, Activity.QUIET, Activity.STALLED, Activity.UNKNOWN)
+        for attention in (Attention.NONE, Attention.APPROVAL)
+    ),
 )
 MOVES = st.one_of(
     st.sampled_from(SPOKEN),
@@ -93,7 +99,7 @@ MOVES = st.one_of(
     st.sampled_from(
         ["send", "send", "edit", "remove", "cancel", "stop", "start", "open", "close", "allow", "deny",
          "grant", "grant", "grant", "refuse", "hopeless", "submit", "submit", "submit", "lose", "unsure", "tell",
-         "mumble", "crash"]
+         "mumble", "hesitate", "crash", "adopt", "adopt", "impostor"]
     ),
     st.sampled_from([0.5, 2.0, 6.0, 16.0, 26.0, 61.0]),
 )  # fmt: skip
@@ -104,15 +110,22 @@ ORDERS: dict[str, Command] = {
     "open": SetGate(is_open=True),
     "close": SetGate(is_open=False),
 }
-KINDS = st.sampled_from([DriverKind.STREAM, DriverKind.TERMINAL])
+IMPOSTOR = SpawnId("spn_impostor")
+AGENTS = st.sampled_from(
+    [
+        (DriverKind.STREAM, Capabilities()),
+        (DriverKind.STREAM, Capabilities(is_one_shot=True, can_interrupt=False)),
+        (DriverKind.TERMINAL, Capabilities(owns_text=False, outlives_runtime=True)),
+    ]
+)
 
 
 class Play:
     """A stage with a world around it that answers as it is told to, or does not."""
 
-    def __init__(self, kind: DriverKind) -> None:
+    def __init__(self, kind: DriverKind, capabilities: Capabilities) -> None:
         self.kind = kind
-        self.stage = Stage(POLICY, kind=kind, capabilities=Capabilities(owns_text=kind is not DriverKind.TERMINAL))
+        self.stage = Stage(POLICY, kind=kind, capabilities=capabilities)
         self.log: list[Event] = []
         self.prompts = 0
         self.seen_acts = 0
@@ -147,8 +160,10 @@ class Play:
             case "allow" | "deny":
                 for approval_id in list(stage.conductor._asking.questions)[:1]:
                     stage.order(Answer(approval_id=approval_id, is_allowed=move == "allow"))
-            case "crash":
-                self._crash()
+            case "crash" | "adopt":
+                self._crash(is_adopted=move == "adopt" and stage.capabilities.outlives_runtime)
+            case "impostor":
+                stage.hear(AgentStarted(spawn_id=IMPOSTOR, capabilities=stage.capabilities))
             case _:
                 self._reply(move)
 
@@ -169,18 +184,20 @@ class Play:
                 self.lost[prompt.prompt_id] += stage is DeliveryStage.NOT_DELIVERED
                 self.stage.hear(Submitted(prompt_id=prompt.prompt_id, stage=stage, message="because"))
             case DecideForAgent(decision):
-                self.stage.hear(Decided(request_id=decision.request_id, problem="" if move != "mumble" else "lost"))
+                problem = "lost" if move in ("mumble", "hesitate") else ""
+                self.stage.hear(Decided(request_id=decision.request_id, problem=problem, is_unknown=move == "hesitate"))
             case InterruptAgent():
                 self.stage.hear(Interrupted(problem="" if move != "mumble" else "lost"))
 
-    def _crash(self) -> None:
-        """The runtime dies, another one starts and settles what was left."""
+    def _crash(self, *, is_adopted: bool) -> None:
+        """The runtime dies, another one starts and settles what was left; or finds the agent again, if it lives."""
         stage = self.stage
         self.log += stage.events
         session_id = SessionId("ses_stage")
         book = SessionBook.of(session_id, self.log)
         spawn, turn = book.spawn, book.turn
-        ends = missing_ends(book, "the runtime died", RunId("run_x"), stage.now.at)
+        is_adopted = is_adopted and spawn is not None
+        ends = [] if is_adopted else missing_ends(book, "the runtime died", RunId("run_x"), stage.now.at)
         for number, data in enumerate(ends):
             event = new_event(
                 data,
@@ -196,6 +213,9 @@ class Play:
         again = Stage(POLICY, kind=self.kind, capabilities=stage.capabilities, book=book, seconds=stage.seconds)
         again._numbers = stage._numbers
         self.stage, self.seen_acts, self.pending = again, 0, []
+        if is_adopted and spawn is not None:
+            again.spawn_id = spawn.spawn_id
+            again.started(is_adopted=True)
         again.wait(0)
         again.hear_timer()
 
@@ -205,20 +225,7 @@ class Play:
 
     def _look(self) -> None:
         """Every law that can be seen from outside."""
-        written = _dispatched(self.log)
-        for index, act in enumerate(self.stage.acts):
-            if isinstance(act, Append):
-                written |= _dispatched(act.events)
-            if index < self.seen_acts:
-                continue
-            if isinstance(act, SubmitPrompt):
-                assert act.prompt.prompt_id in written, "a prompt was given to the agent before it was in the log"
-                self.given[act.prompt.prompt_id] += 1
-            if isinstance(act, SpawnAgent | SubmitPrompt | DecideForAgent | InterruptAgent):
-                self.pending.append(act)
-        self.seen_acts = len(self.stage.acts)
-        for prompt_id, times in self.given.items():
-            assert times <= 1 + self.lost[prompt_id], "a prompt that may have arrived was given again"
+        self._look_at_acts()
         assert fold_turns(self.events).findings == [], "our own log contradicts itself"
         for record in turn_states(self.events):
             if record.turn_id in self.ended:
@@ -228,11 +235,35 @@ class Play:
                 note(record.state.value)
         self._compare_books()
 
+    def _look_at_acts(self) -> None:
+        written, arrived = _dispatched(self.log), _arrived(self.log)
+        for index, act in enumerate(self.stage.acts):
+            if isinstance(act, Append):
+                written |= _dispatched(act.events)
+                arrived |= _arrived(act.events)
+            if index < self.seen_acts:
+                continue
+            if isinstance(act, SubmitPrompt):
+                assert act.prompt.prompt_id in written, "a prompt was given to the agent before it was in the log"
+                assert act.prompt.prompt_id not in arrived, "a prompt that did arrive was given again"
+                self.given[act.prompt.prompt_id] += 1
+            if isinstance(act, SpawnAgent):
+                assert not any(isinstance(one, SpawnAgent) for one in self.pending), "two agents for one session"
+            if isinstance(act, SpawnAgent | SubmitPrompt | DecideForAgent | InterruptAgent):
+                self.pending.append(act)
+        self.seen_acts = len(self.stage.acts)
+        for prompt_id, times in self.given.items():
+            assert times <= 1 + self.lost[prompt_id], "a prompt that may have arrived was given again"
+
     def _compare_books(self) -> None:
         told, kept = SessionBook.of(SessionId("ses_stage"), self.events), self.stage.conductor.book
         assert (told.turn_id, told.turn, told.queue.prompts) == (kept.turn_id, kept.turn, kept.queue.prompts)
         assert (told.dialogs.open, told.native) == (kept.dialogs.open, kept.native)
-        assert (kept.turn is None) == (self.stage.conductor.open_turn is None), "an open turn that nobody watches"
+        conductor = self.stage.conductor
+        assert (kept.turn is None) == (conductor.open_turn is None), "an open turn that nobody watches"
+        is_asked = conductor._asking.open_count > 0
+        assert kept.turn is None or (kept.turn.state is TurnState.WAITING) == is_asked, "a turn waits for nothing"
+        assert conductor.agent is None or conductor.agent.spawn_id != IMPOSTOR, "an agent that nobody started"
 
     def heal(self) -> None:
         """Whatever came before: the agent ends, time passes, and no turn is open any more."""
@@ -244,22 +275,53 @@ class Play:
         self.stage.wait(1000)
         assert self.stage.conductor.agent is None or self.stage.conductor.open_turn is None
 
+    def drain(self) -> None:
+        """Whatever came before: with an agent that behaves, every prompt that waits is sent."""
+        for _ in range(6 * self.prompts + 12):
+            if not self.stage.conductor.book.queue.waiting:
+                return
+            agent = self.stage.conductor.agent
+            if agent is not None and agent.stopping is not None:
+                self.move(seen.Exited(signal=15))
+            self.move("open")
+            self.move("start")
+            while self.pending:
+                self._reply("grant")
+                self._look()
+            for request_id in ("r1", "r2"):
+                self.move(seen.ApprovalGone(request_id=request_id))
+            self.move(seen.ChildrenChanged(open=frozenset()))
+            self.move(seen.StandingSeen(standing=Standing(activity=Activity.QUIET)))
+            self.move(seen.BecameReady())
+            self.move(seen.TurnEnded(ending=TurnEnding.NATURAL, text="the answer"))
+            if self.stage.capabilities.is_one_shot and self.stage.conductor.book.prompt_id is not None:
+                self.move(seen.Exited(code=0))
+        raise AssertionError("a prompt that nothing holds back is not sent")
+
 
 def _dispatched(events: Iterable[Event]) -> set[PromptId]:
     return {one.data.prompt_id for one in events if isinstance(one.data, UserMessage) and one.data.prompt_id}
+
+
+def _arrived(events: Iterable[Event]) -> set[PromptId]:
+    receipts = [one.data for one in events if isinstance(one.data, DeliveryReceipt)]
+    return {one.prompt_id for one in receipts if one.stage in (DeliveryStage.ACCEPTED, DeliveryStage.STARTED)}
 
 
 # Most of what can go wrong goes wrong in a turn.
 BEGINNINGS = st.sampled_from([["send"], ["send", "grant", seen.BecameReady(), "submit", seen.TextArrived(text="a ")]])
 
 
-@given(KINDS, BEGINNINGS, st.lists(MOVES, min_size=5, max_size=40))
+@given(AGENTS, BEGINNINGS, st.lists(MOVES, min_size=5, max_size=40))
 def test_every_law_of_the_conductor_holds_at_every_step(
-    kind: DriverKind, beginning: list[Observation | str | float], moves: list[Observation | str | float]
+    agent: tuple[DriverKind, Capabilities],
+    beginning: list[Observation | str | float],
+    moves: list[Observation | str | float],
 ) -> None:
-    play = Play(kind)
+    play = Play(*agent)
     for move in (*beginning, *moves):
         play.move(move)
+    play.drain()
     play.heal()
     open_turns = [record for record in turn_states(play.events) if record.state is TurnState.RUNNING]
     assert len(open_turns) <= 1

@@ -335,7 +335,7 @@ def test_an_agent_that_outlived_its_runtime_is_adopted_with_its_turn_still_open(
             driver.latest.say(PromptReached(stage=DeliveryStage.STARTED), done("by transcript"))
             assert (await runtime.wait_turn(session_id, prompt_id)).state is TurnState.COMPLETED
         kinds = [e.data.kind for e in await events_of(log, session_id) if isinstance(e.data, ProcessEvent)]
-        assert kinds[:2] == [ProcessEventKind.SPAWNED, ProcessEventKind.ADOPTED]
+        assert kinds[:3] == [ProcessEventKind.SPAWN_REQUESTED, ProcessEventKind.SPAWNED, ProcessEventKind.ADOPTED]
         assert driver.latest.is_released
         assert len(driver.latest.prompts) == 1
 

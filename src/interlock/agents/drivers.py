@@ -36,7 +36,7 @@ def driver(name: str, home: Path | None = None) -> Driver:
     found = getattr(import_module(module), made)
     if name == TERMINAL:
         home = home or default_home(os.environ)
-        return cast("Driver", found(home / "run", hook_socket(home)))
+        return cast("Driver", found(home / "run", hook_socket=hook_socket(home)))
     return cast("Driver", found())
 
 

@@ -6,7 +6,8 @@ Laws:
    prompt, and the same id with other words is refused.
 3. A prompt is edited or removed only while it is queued. What is dispatched is never queued again: whoever wants it
    sent twice sends another one.
-4. A receipt never goes back, except that `unknown` gives way to whatever is known. `not_delivered` is an end.
+4. A receipt never goes back, except that `unknown` gives way to whatever is known. `not_delivered` is an end. What was
+   accepted did arrive: it never becomes `unknown` or `not_delivered`.
 5. While the gate is closed nothing is dispatched; prompts are still accepted.
 """
 
@@ -66,6 +67,7 @@ class SendQueue:
 
     def __init__(self) -> None:
         self.prompts: dict[PromptId, QueuedPrompt] = {}
+        self._queued: dict[PromptId, None] = {}  # in order, so that the head costs the same however long the history
         self.is_open = True
         self.gate_reason = ""
 
@@ -73,7 +75,9 @@ class SendQueue:
         """Fold one event. Total: what does not fit changes nothing."""
         match data:
             case QueueEvent(kind=QueueEventKind.QUEUED, prompt_id=prompt_id, text=text):
-                self.prompts.setdefault(prompt_id, QueuedPrompt(prompt_id, text))
+                if prompt_id not in self.prompts:
+                    self.prompts[prompt_id] = QueuedPrompt(prompt_id, text)
+                    self._queued[prompt_id] = None
             case QueueEvent(kind=kind, prompt_id=prompt_id, text=text) if prompt_id in self.prompts:
                 self._move(self.prompts[prompt_id], kind, text)
             case DeliveryReceipt(prompt_id=prompt_id, stage=stage) if prompt_id in self.prompts:
@@ -90,16 +94,18 @@ class SendQueue:
             state = MACHINE.next_state(prompt.state, kind, None)
             kept = text if kind is QueueEventKind.EDITED else prompt.text
             self.prompts[prompt.prompt_id] = replace(prompt, state=state, text=kept)
+            if state is not PromptState.QUEUED:
+                del self._queued[prompt.prompt_id]
 
     @property
     def waiting(self) -> tuple[QueuedPrompt, ...]:
         """What is to be sent, in order."""
-        return tuple(prompt for prompt in self.prompts.values() if prompt.state is PromptState.QUEUED)
+        return tuple(self.prompts[prompt_id] for prompt_id in self._queued)
 
     @property
     def head(self) -> QueuedPrompt | None:
         """What is to be sent next, whether or not the gate is open."""
-        return next((prompt for prompt in self.prompts.values() if prompt.state is PromptState.QUEUED), None)
+        return next((self.prompts[prompt_id] for prompt_id in self._queued), None)
 
     def accept(self, prompt_id: PromptId, text: str) -> QueueEvent | None:
         """Queue a prompt; None if it was accepted before, word for word."""
@@ -108,6 +114,8 @@ class SendQueue:
             if not text.strip():
                 raise UsageError("a prompt must not be blank", remedy="write something for the agent to do")
             return QueueEvent(kind=QueueEventKind.QUEUED, prompt_id=prompt_id, text=text)
+        if known.state is PromptState.REMOVED:
+            raise UsageError(f"prompt {prompt_id} was removed from the queue", remedy="send it under another id")
         if known.text != text:
             raise UsageError(
                 f"prompt {prompt_id} was accepted before with other words", remedy="give every prompt an id of its own"
@@ -150,5 +158,5 @@ def is_progress(before: DeliveryStage, now: DeliveryStage) -> bool:
     if before is DeliveryStage.UNKNOWN:
         return now is not DeliveryStage.QUEUED
     if now in (DeliveryStage.UNKNOWN, DeliveryStage.NOT_DELIVERED):
-        return before is not DeliveryStage.STARTED
+        return before in (DeliveryStage.QUEUED, DeliveryStage.TYPED)
     return _PROGRESS.index(now) > _PROGRESS.index(before)

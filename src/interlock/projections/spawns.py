@@ -131,7 +131,7 @@ def _told(row: SpawnRow, data: ProcessEvent, at: datetime) -> SpawnRow:
             return replace(row, stop_requested=row.stop_requested or at)
         case kind.RELEASED:
             return replace(row, is_released=True)
-        case kind.CENSUS | kind.RESTARTS_EXHAUSTED | kind.RESTART_DUE:
+        case kind.SPAWN_REQUESTED | kind.CENSUS | kind.RESTARTS_EXHAUSTED | kind.RESTART_DUE:
             return row
         case unreachable:
             assert_never(unreachable)

@@ -74,13 +74,19 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """End the agent. An open turn ends as interrupted."""
+    """End the agent. An open turn ends as interrupted. `is_closing`: so that nothing is started here any more."""
 
     reason: ExitReason = ExitReason.STOPPED
     decided_by: str = ""
+    is_closing: bool = False
 
 
-Command: TypeAlias = Send | EditPrompt | RemovePrompt | Cancel | Answer | SetGate | Start | Stop
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """Leave the agent running, and do nothing about it any more."""
+
+
+Command: TypeAlias = Send | EditPrompt | RemovePrompt | Cancel | Answer | SetGate | Start | Stop | Release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,10 +130,11 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """How giving a decision to the agent went; blank: it was given."""
+    """How giving a decision to the agent went; blank: it was given. `is_unknown`: it may have been, all the same."""
 
     request_id: str
     problem: str = ""
+    is_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +204,8 @@ class DecideForAgent:
 
 @dataclass(frozen=True, slots=True)
 class StopAgent:
-    """End the agent with everything it started; the answer is `Stopped`, and `Exited` is observed before it."""
+    """End the agent with everything it started; the answer is `Stopped`, and `Exited` is observed before it. One that
+    is being started is not started: the answer is `AgentNotStarted`, or `AgentStarted` where that came too late."""
 
 
 @dataclass(frozen=True, slots=True)

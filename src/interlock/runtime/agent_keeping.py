@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interlock.agents import observations as seen
-from interlock.agents.pool.exits import exit_reason
+from interlock.agents.pool.exits import ASKED_FOR, exit_reason
 from interlock.agents.pool.idle import IdleFacts, idle_deadline_seconds
 from interlock.agents.pool.masking import masked_argv, masked_text
 from interlock.lifecycle.process import ProcessState
@@ -14,7 +14,7 @@ from interlock.runtime.acts import (
     StopAgent,
 )
 from interlock.runtime.agent_side import AgentSide, Push
-from interlock.runtime.endings import ending_by_death
+from interlock.runtime.endings import ending_by_cancel, ending_by_death
 from interlock.runtime.turn_keeping import TurnKeeping
 from interlock.vocabulary.audit import (
     AgentSession,
@@ -23,6 +23,7 @@ from interlock.vocabulary.audit import (
     ProcessEventKind,
     QueueGate,
 )
+from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.states import ExitReason
 
 
@@ -30,6 +31,10 @@ class AgentKeeping(TurnKeeping):
     """What belongs to the process of the agent."""
 
     def _on_started(self, news: AgentStarted) -> None:
+        is_expected = news.is_adopted or news.spawn_id == self._spawning
+        if self._agent is not None or not is_expected:
+            self._note("unexpected_start", f"nobody waited for spawn {news.spawn_id}")
+            return
         self._spawning = None
         seconds = self._now.seconds
         self._agent = AgentSide(
@@ -48,13 +53,16 @@ class AgentKeeping(TurnKeeping):
         )
         if self.book.turn is not None and self._open is None:
             self._take_up()
+        if self._stop_start is not None:
+            self._stop(self._stop_start)
+            self._stop_start = None
 
     def _take_up(self) -> None:
         """An agent that outlived us is back, with its turn still open."""
         began, budget = self.book.turn_began_at or self._now.at, self.book.budget_seconds
         so_far = max(0.0, (self._now.at - began).total_seconds())
         self._open = self._new_turn(self._now.seconds - so_far, budget)
-        self._open.submits = 1
+        self._open.submits, self._open.is_taken_up = 1, True
         self._open.cancel_asked = bool(self.book.turn and self.book.turn.cancel_requested)
         prompt = self.book.queue.prompts.get(self.book.prompt_id) if self.book.prompt_id is not None else None
         if prompt is not None and prompt.stage is DeliveryStage.STARTED:
@@ -63,20 +71,16 @@ class AgentKeeping(TurnKeeping):
             self._ask_to_end()
 
     def _on_not_started(self, news: AgentNotStarted) -> None:
-        self._spawning = None
+        is_stopped, self._spawning, self._stop_start = self._stop_start is not None, None, None
         self._append(ProcessEvent(kind=ProcessEventKind.SPAWN_FAILED, message=news.message), spawn_id=news.spawn_id)
+        if is_stopped:
+            return
         if news.is_hopeless:
             self._give_up(news.message)
             return
         if news.is_stale_resume:
             self._forget_resume(news.message)
         self._plan_restart(ExitReason.CRASHED, is_stale_resume=news.is_stale_resume)
-
-    def _give_up(self, message: str) -> None:
-        """Nothing that we can do would help: whoever waits is told why, and nothing is tried in a loop."""
-        self._problem = message
-        if self.book.queue.is_open and self.book.queue.head is not None:
-            self._append(QueueGate(is_open=False, reason=message))
 
     def _forget_resume(self, why: str) -> None:
         self._append(AgentSession(native_session_id="", reason=why or "the agent knows no such session any more"))
@@ -113,15 +117,31 @@ class AgentKeeping(TurnKeeping):
         if self._open is not None:
             asked = self._open.cancel_asked
             text = self._open.talk.text
-            self._end_turn(ending_by_death(exited, reason, self._run_id(), text, cancel_asked=asked))
+            ending = ending_by_death(exited, reason, self._run_id(), text, cancel_asked=asked)
+            self._end_turn(ending, is_agent_at_rest=True)
         self._asking.end(is_agent_gone=True)
         self._agent, self._push = None, None
         if exited.is_stale_resume:
             self._forget_resume("")
-        self._plan_restart(reason, is_stale_resume=exited.is_stale_resume)
+        if not agent.is_spent:  # else the next prompt starts the next one
+            self._plan_restart(reason, is_stale_resume=exited.is_stale_resume)
+
+    def _stop_for_operator(self, reason: ExitReason, *, is_closing: bool) -> None:
+        """What an operator stopped is not started again by what is queued; what is let go goes on with its queue."""
+        if reason not in ASKED_FOR:
+            raise UsageError(f"an agent is not stopped as {reason.value}", remedy="leave the reason out")
+        self._is_closing |= is_closing
+        is_running = self.running_spawn is not None or self._respawn_at is not None
+        is_held = is_running and reason is ExitReason.STOPPED and not self._is_closing
+        self._stop(reason)
+        if is_held and self.book.queue.is_open and self.book.queue.head is not None:
+            self._append(QueueGate(is_open=False, reason="the agent was stopped, and prompts are waiting"))
 
     def _stop(self, reason: ExitReason) -> None:
         self._respawn_at = None
+        if self._spawning is not None:
+            self._stop_start = reason
+            self._acts.append(StopAgent())
         if self._agent is None:
             return
         if self._agent.stopping is None:
@@ -135,6 +155,9 @@ class AgentKeeping(TurnKeeping):
         if push.rung == 1:
             push.due_seconds = self._now.seconds + self.policy.interrupt_seconds
             self._acts.append(InterruptAgent())
+        elif self._open is not None and self._agent is not None and self._agent.is_seen_at_rest:
+            # It does rest, and only never said so: nothing is left to end but the turn.
+            self._end_turn(ending_by_cancel(self._run_id(), self._open.talk.text), is_agent_at_rest=True)
         else:
             self._stop(ExitReason.STOPPED)
 

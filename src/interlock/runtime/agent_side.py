@@ -19,7 +19,9 @@ TRACES_KEPT = 64
 
 @dataclass(slots=True)
 class AgentSide:
-    """One spawn. `is_winding_down`: we ended its turn ourselves, and it has not said that it stopped."""
+    """One spawn. `is_winding_down`: we ended its turn ourselves, and it has not said that it stopped. `is_spent`: it
+    takes one prompt and had it. `presumed_ready_at`: it fell silent, and if it is not seen to end until then, it goes
+    on."""
 
     spawn_id: SpawnId
     capabilities: Capabilities
@@ -30,6 +32,8 @@ class AgentSide:
     is_ready: bool = False
     is_lost: bool = False
     is_winding_down: bool = False
+    is_spent: bool = False
+    presumed_ready_at: float | None = None
     stopping: ExitReason | None = None
     children: frozenset[str] = frozenset()
     settle_by_seconds: float | None = None
@@ -39,12 +43,19 @@ class AgentSide:
     @property
     def can_take_prompt(self) -> bool:
         is_free = not (self.is_winding_down or self.is_lost or self.stopping or self.children)
-        return self.is_ready and is_free and (self.standing is None or self.standing.is_ready)
+        return self.is_ready and is_free and (self.standing is None or self.is_seen_at_rest)
+
+    @property
+    def is_seen_at_rest(self) -> bool:
+        """Quiet, and nobody is asked for anything: an error that a turn left on the screen asks for nothing."""
+        seen = self.standing
+        is_quiet = seen is not None and not self.is_lost and seen.activity is Activity.QUIET
+        return is_quiet and seen is not None and seen.attention in (Attention.NONE, Attention.ERROR)
 
 
 @dataclass(slots=True)
 class OpenTurn:
-    """The open turn, as far as it is not in the log."""
+    """The open turn, as far as it is not in the log. `is_taken_up`: another runtime began it, and died."""
 
     talk: Talk
     began_seconds: float
@@ -54,6 +65,7 @@ class OpenTurn:
     thoughts: StreamId
     thought_offset: int = 0
     is_stalled: bool = False
+    is_taken_up: bool = False
     submits: int = 0
     resubmit_at: float | None = None
     cancel_asked: bool = False
@@ -93,7 +105,8 @@ def _activity(agent: AgentSide | None, turn: OpenTurn | None, *, is_spawning: bo
     if agent.is_lost:
         return Activity.UNKNOWN, "channel_lost"
     if agent.standing is not None:
-        return agent.standing.activity, "terminal"
+        is_settling = agent.standing.activity is Activity.QUIET and turn is None and bool(agent.children)
+        return (Activity.SETTLING, "stream.children_open") if is_settling else (agent.standing.activity, "terminal")
     if turn is not None:
         return (Activity.STALLED, "stream.silent") if turn.is_stalled else (Activity.WORKING, "stream.turn_open")
     if agent.is_winding_down:

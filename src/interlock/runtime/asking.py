@@ -4,6 +4,8 @@ Laws:
 1. Every question is a record before it is shown: a suspended tool call where it is about one, else a dialog.
 2. An answer is persisted, then given to the agent, once. It is confirmed by what the agent does next.
 3. A question that the agent takes back, or that outlives its turn, is closed as such. Past its deadline: no.
+4. A question that was open when an earlier runtime died is the same one if it is still asked. If it had an answer then,
+   it is asked anew: nobody knows whether what is asked now is what was answered.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from interlock.lifecycle.approvals import (
 )
 from interlock.lifecycle.decisions import is_suspended
 from interlock.lifecycle.dialogs import DialogState
-from interlock.lifecycle.toolcall import CallKey
+from interlock.lifecycle.toolcall import CallKey, ToolCallState
 from interlock.runtime.acts import Answer
 from interlock.runtime.book import SessionBook
 from interlock.vocabulary.audit import (
@@ -49,7 +51,8 @@ from interlock.vocabulary.states import Attention
 
 @dataclass(slots=True)
 class _Question:
-    """One question of this spawn: who asked, and what stands for it in the log."""
+    """One question of this spawn: who asked, and what stands for it in the log. `is_given`: the decision did reach the
+    agent, or may have."""
 
     approval_id: str
     asked: ApprovalAsked
@@ -57,7 +60,9 @@ class _Question:
     deadline_at: datetime | None
     decision: Decision | None = None
     confirm_by_seconds: float | None = None
-    deliveries: int = 0
+    attempts: int = 0
+    is_given: bool = False
+    problem: str = ""
 
 
 class Asking:
@@ -72,9 +77,19 @@ class Asking:
     @property
     def open_count(self) -> int:
         """How many decisions the run waits for."""
+        dialogs = self._book.dialogs.open.values()
+        return len(self._suspended()) + sum(dialog.state is DialogState.OPEN for dialog in dialogs)
+
+    def _suspended(self) -> list[ToolCallState]:
+        """The calls that wait for a decision. One that the agent does not ask about any more waits for none."""
         calls = self._book.calls
-        suspended = 0 if calls is None or self._book.turn is None else len(approvals.open_suspended(calls))
-        return suspended + sum(dialog.state is DialogState.OPEN for dialog in self._book.dialogs.open.values())
+        waiting = () if calls is None or self._book.turn is None else approvals.open_suspended(calls)
+        return [call for call in waiting if _approval_id(call) not in self._book.closed_questions]
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the delivery of a decision; blank: nothing."""
+        return next((question.problem for question in self.questions.values() if question.problem), "")
 
     @property
     def attention(self) -> Attention:
@@ -86,6 +101,9 @@ class Asking:
         """Take down a question. The same request again is a repeat."""
         if any(question.asked.request_id == asked.request_id for question in self.questions.values()):
             return
+        if self._take_over(asked):
+            return  # an agent that outlived its runtime still asks what it asked: the record is there
+        self.close_left(DialogOutcome.WITHDRAWN)
         deadline_at = None if seconds is None else now + timedelta(seconds=seconds)
         approval_id = self._new_id("apr")
         is_of_a_call = bool(asked.call_id) and not asked.sub_agent and self._book.turn is not None
@@ -106,6 +124,21 @@ class Asking:
                 )
             )
         self.questions[approval_id] = _Question(approval_id, asked, key, deadline_at)
+
+    def _take_over(self, asked: ApprovalAsked) -> bool:
+        """Whether an earlier runtime took this question down, and nobody answered it."""
+        for call in self._suspended():
+            left = _approval_id(call)
+            if left and left not in self.questions and call.key.call_id == asked.call_id:
+                self.questions[left] = _Question(left, asked, call.key, call.deadline_at)
+                return True
+        labels = [option.label for option in asked.options if option.label]
+        for left, dialog in self._book.dialogs.open.items():
+            is_same = dialog.opened.question == asked.question and [o.label for o in dialog.opened.options] == labels
+            if is_same and dialog.state is DialogState.OPEN and left not in self.questions:
+                self.questions[left] = _Question(left, asked, None, dialog.opened.deadline_at)
+                return True
+        return False
 
     def _suspend(
         self, approval_id: str, asked: ApprovalAsked, now: datetime, deadline_at: datetime | None
@@ -155,7 +188,7 @@ class Asking:
         else:
             is_new = self._decide_call(given, option, now, is_allowed=is_allowed)
         if not is_new:
-            return None
+            return self._once_more(question)
         question.decision = Decision(
             request_id=question.asked.request_id,
             is_allowed=is_allowed,
@@ -165,6 +198,13 @@ class Asking:
             data=given.data,
         )
         return question.decision
+
+    def _once_more(self, question: _Question) -> Decision | None:
+        """A repeat changes nothing, but for a decision that certainly did not reach the agent."""
+        is_lost = bool(question.problem) and not question.is_given
+        if is_lost:
+            question.attempts, question.problem = 0, ""
+        return question.decision if is_lost else None
 
     def _answer_dialog(self, given: Answer, option: ApprovalOption | None, *, is_allowed: bool) -> bool:
         label = "" if option is None else option.label
@@ -208,7 +248,8 @@ class Asking:
 
     def moved_on(self) -> None:
         """The agent did something else: every answer that it was given has been taken."""
-        for question in [one for one in self.questions.values() if one.decision is not None and one.deliveries]:
+        self.close_left(DialogOutcome.WITHDRAWN)
+        for question in [one for one in self.questions.values() if one.decision is not None and one.is_given]:
             self._close(question, DialogOutcome.ANSWERED)
 
     def end(self, *, is_agent_gone: bool = False) -> None:
@@ -216,12 +257,24 @@ class Asking:
         for question in list(self.questions.values()):
             if is_agent_gone or not question.asked.sub_agent:
                 self._close(question, DialogOutcome.TURN_ENDED)
-        for dialog_id in self._book.dialogs.open.keys() - self.questions.keys():
-            self._append(DialogClosed(dialog_id=dialog_id, outcome=DialogOutcome.TURN_ENDED))
+        self.close_left(DialogOutcome.TURN_ENDED)
+
+    def close_left(self, outcome: DialogOutcome) -> None:
+        """Close what an earlier runtime left open and the agent does not ask any more."""
+        for left, dialog in list(self._book.dialogs.open.items()):
+            if left not in self.questions:
+                is_answered = dialog.state is DialogState.ANSWERED and outcome is DialogOutcome.WITHDRAWN
+                self._append(DialogClosed(dialog_id=left, outcome=DialogOutcome.ANSWERED if is_answered else outcome))
+        for call in self._suspended():
+            left = _approval_id(call)
+            if left not in self.questions and outcome is not DialogOutcome.TURN_ENDED:
+                self._append(DialogClosed(dialog_id=left, outcome=outcome))
 
     def _close(self, question: _Question, outcome: DialogOutcome) -> None:
         del self.questions[question.approval_id]
-        if question.approval_id in self._book.dialogs.open:
+        # What became of a call that nobody asks about any more, its result will tell.
+        waiting = [] if outcome is DialogOutcome.TURN_ENDED else [_approval_id(call) for call in self._suspended()]
+        if question.approval_id in (*self._book.dialogs.open, *waiting):
             self._append(DialogClosed(dialog_id=question.approval_id, outcome=outcome))
 
     def expire(self, now: datetime) -> Iterator[Decision]:
@@ -238,6 +291,10 @@ class Asking:
 
     def of_request(self, request_id: str) -> _Question | None:
         return next((one for one in self.questions.values() if one.asked.request_id == request_id), None)
+
+
+def _approval_id(call: ToolCallState) -> str:
+    return "" if call.ticket is None else call.ticket.suspension.id
 
 
 _REJECTIONS = (OptionKind.REJECT_ONCE, OptionKind.REJECT_ALWAYS)

@@ -13,6 +13,7 @@ from interlock.lifecycle.turns import TurnFold
 from interlock.projections.usage import UsageFold
 from interlock.vocabulary.audit import (
     AgentSession,
+    DialogClosed,
     ProcessEvent,
     ProcessEventKind,
     SessionOpened,
@@ -26,7 +27,7 @@ from interlock.vocabulary.ids import PromptId, SessionId, SpawnId, TurnId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivingSpawn:
-    """A spawn whose end is not in the log."""
+    """A spawn whose end is not in the log. It may never have begun: then `event` is that it was asked for."""
 
     spawn_id: SpawnId
     event: ProcessEvent
@@ -47,6 +48,7 @@ class SessionBook:
         self.spawn: LivingSpawn | None = None
         self.turn_id: TurnId | None = None
         self.calls: ToolCalls | None = None
+        self.closed_questions: set[str] = set()  # of the newest turn
         self.prompt_id: PromptId | None = None
         self.budget_seconds: float | None = None
         self.turn_began_at: Moment | None = None
@@ -91,6 +93,8 @@ class SessionBook:
                 if event.turn_id != self.turn_id:  # a turn that nobody prompted
                     self._open(event.turn_id, event.ts)
                 self.budget_seconds = budget
+            case DialogClosed(dialog_id=dialog_id):
+                self.closed_questions.add(dialog_id)
             case SessionOpened():
                 self.opened = data
             case AgentSession():
@@ -104,12 +108,14 @@ class SessionBook:
     def _open(self, turn_id: TurnId, at: Moment) -> None:
         self.turn_id, self.calls, self.turn_began_at = turn_id, ToolCalls(turn_id), at
         self.prompt_id = self.budget_seconds = None
+        self.closed_questions = set()
 
     def _absorb_process(self, event: Event, data: ProcessEvent) -> None:
         if event.spawn_id is None:
             return
-        if data.kind in (ProcessEventKind.SPAWNED, ProcessEventKind.ADOPTED):
+        kind = ProcessEventKind
+        if data.kind in (kind.SPAWN_REQUESTED, kind.SPAWNED, kind.ADOPTED):
             began = event.ts if self.spawn is None or self.spawn.spawn_id != event.spawn_id else self.spawn.began_at
             self.spawn = LivingSpawn(spawn_id=event.spawn_id, event=data, began_at=began)
-        elif data.kind is ProcessEventKind.EXITED and self.spawn is not None and self.spawn.spawn_id == event.spawn_id:
-            self.spawn = None
+        elif data.kind in (kind.EXITED, kind.SPAWN_FAILED) and self.spawn is not None:
+            self.spawn = None if self.spawn.spawn_id == event.spawn_id else self.spawn

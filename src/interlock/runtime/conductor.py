@@ -33,6 +33,7 @@ from interlock.runtime.acts import (
     News,
     Observed,
     Refuse,
+    Release,
     RemovePrompt,
     Send,
     SetGate,
@@ -42,6 +43,8 @@ from interlock.runtime.acts import (
     Submitted,
     TimerFired,
 )
+from interlock.runtime.agent_side import AgentSide
+from interlock.runtime.endings import ending_by_cancel
 from interlock.runtime.hearing import Hearing
 from interlock.runtime.policy import Instant
 from interlock.vocabulary.audit import (
@@ -85,8 +88,8 @@ class Conductor(Hearing):
                 self._on_observed_of(spawn_id, what)
             case Submitted():
                 self._on_submitted(news)
-            case Decided(request_id=request_id, problem=problem):
-                self._on_decided(request_id, problem)
+            case Decided():
+                self._on_decided(news)
             case Interrupted(problem=problem):
                 self._note_unless_blank("interrupt_not_delivered", problem)
             case Stopped(spawn_id=spawn_id, report=report):
@@ -123,7 +126,7 @@ class Conductor(Hearing):
         yield self._respawn_at
         yield self.idle_deadline
         if self._agent is not None:
-            yield self._agent.settle_by_seconds
+            yield from (self._agent.settle_by_seconds, self._agent.presumed_ready_at)
         if self._open is not None:
             yield from (self._open.deadline, self._open.start_by, self._open.resubmit_at, self._stall_at(self._open))
         for question in self._asking.questions.values():
@@ -133,10 +136,8 @@ class Conductor(Hearing):
 
     def _obey(self, command: Command) -> None:
         match command:
-            case Send(prompt_id=prompt_id, text=text):
-                queued = self.book.queue.accept(prompt_id, text)
-                if queued is not None:
-                    self._append(queued, DeliveryReceipt(prompt_id=prompt_id, stage=DeliveryStage.QUEUED))
+            case Send():
+                self._accept(command)
             case EditPrompt(prompt_id=prompt_id, text=text):
                 self._append(self.book.queue.edit(prompt_id, text))
             case RemovePrompt(prompt_id=prompt_id):
@@ -151,11 +152,19 @@ class Conductor(Hearing):
             case Start():
                 self._problem, self._restarts = "", Restarts()
                 self._spawn_now()
-            case Stop(reason=reason):
-                self._stop(reason)
+            case Stop(reason=reason, is_closing=is_closing):
+                self._stop_for_operator(reason, is_closing=is_closing)
+            case Release():
+                self._is_closing = True
+                self._append(ProcessEvent(kind=ProcessEventKind.RELEASED))
             case _:
                 assert_never(command)
         self._acts.append(Confirm())
+
+    def _accept(self, send: Send) -> None:
+        queued = self.book.queue.accept(send.prompt_id, send.text)
+        if queued is not None:
+            self._append(queued, DeliveryReceipt(prompt_id=send.prompt_id, stage=DeliveryStage.QUEUED))
 
     def _answer(self, given: Answer) -> None:
         decision = self._asking.answer(given, self._now.at)
@@ -170,26 +179,33 @@ class Conductor(Hearing):
         if self._open.cancel_asked:
             return
         self._open.cancel_asked = True
+        if self._open.resubmit_at is not None:  # the agent does not have the prompt, and shall not get it
+            self._end_unsent(ending_by_cancel(self._run_id()))
+            return
         if turn.run_id is not None:
             is_waiting = turn.state is TurnState.WAITING
             status, reason = (RunStatus.WAITING, SUSPENDED) if is_waiting else (RunStatus.RUNNING, None)
             self._append(RunState(run_id=turn.run_id, status=status, reason=reason, cancel_requested=True))
         self._ask_to_end()
 
-    def _on_decided(self, request_id: str, problem: str) -> None:
-        question = self._asking.of_request(request_id)
+    def _on_decided(self, news: Decided) -> None:
+        question = self._asking.of_request(news.request_id)
         if question is None or question.decision is None:
             return
-        question.deliveries += 1
-        if not problem:
+        question.attempts += 1
+        question.is_given = not news.problem or news.is_unknown
+        if not news.problem:
             question.confirm_by_seconds = self._now.seconds + self.policy.confirm_seconds
-        elif question.deliveries < _MAX_DELIVERIES:
-            self._note("decision_not_delivered_yet", problem)
+        elif news.is_unknown:
+            question.problem = f"nobody knows whether a decision reached the agent: {news.problem}"
+            self._note("decision_delivery_unknown", news.problem)
+        elif question.attempts < _MAX_DELIVERIES:
+            self._note("decision_not_delivered_yet", news.problem)
             self._give(question.decision)
         else:
             question.confirm_by_seconds = None
-            self._problem = f"a decision did not reach the agent: {problem}"
-            self._note("decision_not_delivered", problem)
+            question.problem = f"a decision did not reach the agent: {news.problem}"
+            self._note("decision_not_delivered", news.problem)
 
     def _on_timer(self) -> None:
         now = self._now.seconds
@@ -197,18 +213,24 @@ class Conductor(Hearing):
             self._watch_turn(self._open, now)
         for decision in list(self._asking.expire(self._now.at)):
             self._give(decision)
+        self._sync_run()
         for question in self._asking.questions.values():
             if question.confirm_by_seconds is not None and question.confirm_by_seconds <= now:
                 question.confirm_by_seconds = None
-                self._problem = "an answer was given, and nothing shows that the agent took it"
-                self._note("decision_unconfirmed", self._problem, {"approval_id": question.approval_id})
+                question.problem = "an answer was given, and nothing shows that the agent took it"
+                self._note("decision_unconfirmed", question.problem, {"approval_id": question.approval_id})
         if self._push is not None and self._push.due_seconds <= now:
             self._next_rung(self._push)
         if self._respawn_at is not None and self._respawn_at <= now:
             self._spawn_now()
-        agent = self._agent
-        if agent is not None and agent.settle_by_seconds is not None and agent.settle_by_seconds <= now:
-            agent.children, agent.settle_by_seconds = frozenset(), None
-            self._note("children_never_ended", "background work was not seen to end; the queue goes on without it")
+        if self._agent is not None:
+            self._watch_agent(self._agent, now)
         if self.idle_deadline is not None and self.idle_deadline <= now:
             self._stop(ExitReason.IDLE_TTL)
+
+    def _watch_agent(self, agent: AgentSide, now: float) -> None:
+        if agent.settle_by_seconds is not None and agent.settle_by_seconds <= now:
+            agent.children, agent.settle_by_seconds = frozenset(), None
+            self._note("children_never_ended", "background work was not seen to end; the queue goes on without it")
+        if agent.presumed_ready_at is not None and agent.presumed_ready_at <= now:
+            agent.presumed_ready_at, agent.is_ready = None, not (agent.is_spent or agent.is_winding_down)

@@ -29,7 +29,7 @@ from interlock.vocabulary.events import new_event
 from interlock.vocabulary.ids import EventId, RunId, SpawnId, TurnId
 from interlock.vocabulary.presenter import Status, TextDelta
 from interlock.vocabulary.registry import Json, Payload
-from interlock.vocabulary.states import DriverKind
+from interlock.vocabulary.states import DriverKind, ExitReason
 
 
 class Desk:
@@ -54,6 +54,8 @@ class Desk:
         self._asking = Asking(book, self._append, new_id)
         self._agent: AgentSide | None = None
         self._spawning: SpawnId | None = None
+        self._stop_start: ExitReason | None = None
+        self._is_closing = False
         self._open: OpenTurn | None = None
         self._push: Push | None = None
         self._restarts = Restarts()
@@ -66,6 +68,11 @@ class Desk:
         return self._agent
 
     @property
+    def running_spawn(self) -> SpawnId | None:
+        """The spawn that runs, or may run any moment."""
+        return self._spawning if self._agent is None else self._agent.spawn_id
+
+    @property
     def open_turn(self) -> OpenTurn | None:
         return self._open
 
@@ -74,7 +81,8 @@ class Desk:
         """What a person should see now."""
         is_spawning = self._spawning is not None
         attention = self._asking.attention
-        return status_of(self._agent, self._open, attention, is_spawning=is_spawning, problem=self._problem)
+        problem = self._problem or self._asking.problem
+        return status_of(self._agent, self._open, attention, is_spawning=is_spawning, problem=problem)
 
     def _run_id(self) -> RunId:
         turn = self.book.turn
@@ -119,6 +127,9 @@ class Desk:
         return acts
 
     def _ask_to_end(self) -> None:
+        if self._agent is not None and not self._agent.capabilities.can_interrupt:
+            self._push = Push(self._now.seconds, rung=1)  # the last rung is the only one, and due at once
+            return
         self._push = Push(self._now.seconds + self.policy.interrupt_seconds)
         self._acts.append(InterruptAgent())
 

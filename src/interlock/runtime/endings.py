@@ -88,6 +88,11 @@ def ending_by_clock(run_id: RunId, text: str, *, budget_seconds: float, elapsed_
     )
 
 
+def ending_by_cancel(run_id: RunId, text: str = "") -> Ending:
+    """By a cancel alone: the agent never got the prompt, or is seen to rest without a word."""
+    return Ending(run_id=run_id, reason=CANCELLED, text=text, cancel_requested=True)
+
+
 def ending_by_failure(run_id: RunId, text: str, kind: str, message: str) -> Ending:
     """By something that we found out ourselves: a stall, a prompt that never arrived."""
     advice = (NextAction(NextActionKind.SEND_AGAIN), NextAction(NextActionKind.ASK_OPERATOR))

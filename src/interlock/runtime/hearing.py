@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from interlock.agents import observations as seen
 from interlock.agents.observations import Observation
@@ -14,6 +14,7 @@ from interlock.runtime.agent_side import AgentSide, OpenTurn
 from interlock.vocabulary.audit import (
     AgentSession,
     DeliveryStage,
+    DialogOutcome,
     ProviderUsage,
     QueueGate,
     SurfaceEvent,
@@ -21,7 +22,7 @@ from interlock.vocabulary.audit import (
 from interlock.vocabulary.conversation import HistoryCompaction, Reasoning, SeqRange
 from interlock.vocabulary.ids import CallId
 from interlock.vocabulary.presenter import ContextPressure, PressureTier, ReasoningDelta
-from interlock.vocabulary.states import Activity
+from interlock.vocabulary.states import Activity, Attention
 
 OfATurn: TypeAlias = (
     seen.PromptReached
@@ -54,6 +55,24 @@ Aside: TypeAlias = (
 )
 
 
+_END_UNSEEN: Final = seen.TurnEnded(
+    ending=seen.TurnEnding.SILENT,
+    error_kind="end_unseen",
+    error_message="the turn ended while no runtime watched, and nothing shows how",
+)
+
+
+_PROVES_A_START: Final = (
+    seen.TextArrived,
+    seen.ThoughtArrived,
+    seen.MessageEnded,
+    seen.ToolCalled,
+    seen.ApprovalAsked,
+    seen.TurnEnded,
+)
+_PROVES_A_CHANNEL: Final = (*_PROVES_A_START, seen.ToolReturned, seen.PromptReached, seen.BecameReady)
+
+
 class Hearing(AgentKeeping):
     """One observation at a time."""
 
@@ -63,6 +82,8 @@ class Hearing(AgentKeeping):
             agent.process, _ = process.step(agent.process, event, self._now.seconds)
         if self._open is not None and not isinstance(what, seen.Exited):
             self._sign_of_life(self._open, what)
+        if isinstance(what, _PROVES_A_CHANNEL):
+            agent.is_lost = agent.is_lost and isinstance(what, seen.TurnEnded)  # which may be our own conclusion
         if isinstance(what, OfATurn):
             self._on_work(agent, what)
         elif isinstance(what, OfTheAgent):
@@ -94,9 +115,16 @@ class Hearing(AgentKeeping):
 
     def _on_ready(self, agent: AgentSide) -> None:
         """At rest. A turn that it began unasked is over then: of such a turn an agent need not say more."""
-        if self._open is not None and self.book.prompt_id is None and not agent.is_winding_down:
+        turn = self._open
+        if turn is not None and self.book.prompt_id is None and not agent.is_winding_down:
             self._on_turn_ended(agent, seen.TurnEnded(ending=seen.TurnEnding.NATURAL))
-        agent.is_ready, agent.is_winding_down = True, False
+        elif turn is not None and turn.is_taken_up and turn.start_by is None:
+            self._on_turn_ended(agent, _END_UNSEEN)
+        self._asking.close_left(DialogOutcome.WITHDRAWN)
+        self._sync_run()
+        if agent.is_winding_down:
+            self._rest(agent)
+        agent.is_ready, agent.presumed_ready_at = not agent.is_spent, None
 
     def _on_aside(self, agent: AgentSide, what: Aside) -> None:
         """Questions, figures, and what is only kept."""
@@ -130,6 +158,7 @@ class Hearing(AgentKeeping):
         if self._open is not None:
             if isinstance(what, seen.TextArrived | seen.MessageEnded | seen.ThoughtArrived | seen.ToolCalled):
                 self._asking.moved_on()
+                self._sync_run()
             self._work(self._open, what)
 
     def _work(self, turn: OpenTurn, what: OfATurn) -> None:
@@ -140,7 +169,7 @@ class Hearing(AgentKeeping):
             case seen.TextArrived(text=text):
                 self._emit(turn.talk.arrive(text, now))
             case seen.TextVoided():
-                turn.talk.void()
+                self._emit(turn.talk.void(now))
             case seen.MessageEnded(text=text, model=model):
                 self._emit(turn.talk.end_message(text, model, now))
             case seen.ThoughtArrived(text=text):
@@ -159,15 +188,8 @@ class Hearing(AgentKeeping):
 
     def _sign_of_life(self, turn: OpenTurn, what: Observation) -> None:
         turn.last_sign, turn.is_stalled = self._now.seconds, False
-        is_of_the_turn = isinstance(
-            what,
-            seen.TextArrived
-            | seen.ThoughtArrived
-            | seen.MessageEnded
-            | seen.ToolCalled
-            | seen.ApprovalAsked
-            | seen.TurnEnded,
-        )
+        is_silence = isinstance(what, seen.TurnEnded) and what.ending is seen.TurnEnding.SILENT
+        is_of_the_turn = isinstance(what, _PROVES_A_START) and not is_silence and not getattr(what, "sub_agent", "")
         if is_of_the_turn and turn.start_by is not None:
             self._receipt(DeliveryStage.STARTED)
 
@@ -195,6 +217,12 @@ class Hearing(AgentKeeping):
                     profile=what.profile,
                 )
             )
+        if what.standing.attention is Attention.NONE:
+            self._asking.close_left(DialogOutcome.WITHDRAWN)
+            self._sync_run()
+        if agent.is_winding_down and agent.is_seen_at_rest:
+            self._rest(agent)
+            agent.is_ready = True
         is_stalled = what.standing.activity is Activity.STALLED
         if is_stalled and self._open is not None and self.policy.stalled_is_terminal:
             self._fail_stalled()
@@ -249,13 +277,13 @@ class Hearing(AgentKeeping):
         if self.book.calls is None or self.book.turn_id is None:
             return
         call = self.book.calls.latest(CallId(what.call_id))
+        if call is None or call.is_open or call.decision is None:
+            key = CallKey(self.book.turn_id, CallId(what.call_id)) if call is None else call.key
+            self._asking.step(CallFinished(key, what.output, what.error), self._now.at)
+        # else it is the agent's own word on a call that was refused: its result is in the log already
         for question in list(self._asking.questions.values()):
             if question.key is not None and question.key.call_id == what.call_id:
                 self._asking.gone(question.asked.request_id, is_answered=question.decision is not None)
-        if call is not None and not call.is_open and call.decision is not None:
-            return  # the agent's own word on a call that was refused: its result is in the log already
-        key = CallKey(self.book.turn_id, CallId(what.call_id)) if call is None else call.key
-        self._asking.step(CallFinished(key, what.output, what.error), self._now.at)
         self._sync_run()
 
 

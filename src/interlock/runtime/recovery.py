@@ -3,21 +3,26 @@
 Laws:
 1. Nothing is assumed: a process lives only if that very process (number and start time) is found.
 2. An agent that outlived its runtime is adopted, with its turn still open. Any other is ended, with all it started.
+   Where nobody can tell whether one lives, nothing is done about it, and whoever asked is told.
 3. What is provably over gets its end: an open turn its closing batch, with the text of the last checkpoint; an open
    call its result; an open dialog its close.
 4. A prompt that was on its way when the runtime died is not sent again: nobody knows whether it arrived, and the record
    says so.
 5. What was accepted and not dispatched is still in the queue, and goes on.
+6. An agent whose end is known may have left processes: unless the log says that they were looked for, they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol, TypeGuard
 
+from msgspec import structs
+
 from interlock.agents.port import Adopter, AgentHandle, AgentSpec, Driver, ProcessIdentity, StopReport
+from interlock.agents.processes.identity import is_alive
 from interlock.agents.processes.stopping import stop_tree
 from interlock.lifecycle.closing import abandoned_ending, closing_batch
 from interlock.log.port import Log
@@ -34,8 +39,8 @@ from interlock.vocabulary.audit import (
     ProcessEventKind,
     SessionOpened,
 )
-from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
-from interlock.vocabulary.events import new_event
+from interlock.vocabulary.errors import PeerFault, Unreachable
+from interlock.vocabulary.events import Event, new_event
 from interlock.vocabulary.ids import EventId, RunId, SessionId, SpawnId, TurnId
 from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.states import ExitReason, TurnState
@@ -86,6 +91,9 @@ async def recover(
         if spawn is not None:
             ended = spawn.spawn_id
             report = await stop_tree(_identity(spawn), spawn.spawn_id)
+        elif (unswept := _unswept(found.events)) is not None:
+            report = await stop_tree(None, unswept)
+            await _append(book, log, services, [_census(report)], unswept)
         if spawn is not None or turn is not None or book.dialogs.open:
             is_unknown = await _settle(book, log, services, why, report)
         if turn is not None:
@@ -95,7 +103,7 @@ async def recover(
     if spec is not None and driver is not None:
         supervisor = Supervisor(book, spec, driver, policy, services)
         if handle is not None:
-            await supervisor.tell(supervisor.hold(handle))
+            supervisor.hold(handle)
     queued = len(book.queue.waiting)
     recovered = Recovered(
         session_id=session_id,
@@ -112,17 +120,59 @@ async def recover(
     return recovered if is_news else None, supervisor
 
 
+def _unswept(events: Sequence[Event]) -> SpawnId | None:
+    """The newest spawn, if its end is in the log and nothing tells that a census followed. An older one had its census:
+    the next agent is not started before. The end that a recovery writes comes after its census, and says why."""
+    for event in reversed(events):
+        match event.data:
+            case ProcessEvent(kind=ProcessEventKind.EXITED, message=""):
+                return event.spawn_id
+            case ProcessEvent(kind=ProcessEventKind.EXITED | ProcessEventKind.CENSUS):
+                return None
+            case _:
+                pass
+    return None
+
+
+def _census(report: StopReport) -> ProcessEvent:
+    """What a census found, also if that is nothing."""
+    left = f"{len(report.survivors)} processes could not be ended" if report.survivors else ""
+    return ProcessEvent(kind=ProcessEventKind.CENSUS, ended=report.ended, message=left)
+
+
 async def _adopt(book: SessionBook, spec: AgentSpec | None, driver: Driver | None) -> tuple[AgentHandle | None, str]:
-    """The living agent of a session; else why there is none."""
+    """The living agent of a session; else why there is none. `Unreachable` where nobody can tell: such an agent is
+    left alone, and so is its turn."""
     spawn = book.spawn
     if spawn is None:
         return None, "the runtime ended, and no agent was running"
-    if spec is None or driver is None or not driver.capabilities.outlives_runtime or not _can_adopt(driver):
+    if spawn.event.where is None:
         return None, "the runtime ended, and this kind of agent ends with it"
+    if spec is None or driver is None or not _can_adopt(driver):
+        identity = _identity(spawn)
+        if identity is None or is_alive(identity):
+            raise Unreachable(f"agent {spawn.event.pid or ''} may live, and nothing here can take it up")
+        return None, "the agent ended while no runtime watched"
     try:
-        return await driver.adopt(spec, spawn.spawn_id, spawn.event.where), ""
-    except (PeerFault, Unreachable, UsageError, OSError) as error:
+        handle = await driver.adopt(spec, spawn.spawn_id, spawn.event.where)
+    except PeerFault as error:
         return None, f"the agent was not found again: {error}"
+    except OSError as error:
+        raise Unreachable(f"whether the agent lives cannot be told: {error}") from error
+    prompt = book.queue.prompts.get(book.prompt_id) if book.turn is not None and book.prompt_id is not None else None
+    if prompt is not None and _can_expect(handle):
+        handle.expect(prompt.text)
+    return handle, ""
+
+
+class _Expecting(Protocol):
+    """An agent that can tell what became of a prompt which somebody else gave it."""
+
+    def expect(self, prompt: str) -> None: ...
+
+
+def _can_expect(handle: object) -> TypeGuard[_Expecting]:
+    return hasattr(handle, "expect")
 
 
 def _can_adopt(driver: object) -> TypeGuard[Adopter]:
@@ -177,7 +227,9 @@ def _is_delivery_unknown(book: SessionBook) -> bool:
     return prompt is not None and prompt.stage in unproven
 
 
-async def _append(book: SessionBook, log: Log, services: Services, payloads: list[Payload]) -> None:
+async def _append(
+    book: SessionBook, log: Log, services: Services, payloads: list[Payload], spawn_id: SpawnId | None = None
+) -> None:
     turn, spawn = book.turn, book.spawn
     now = services.clock().at
     events = [
@@ -187,11 +239,10 @@ async def _append(book: SessionBook, log: Log, services: Services, payloads: lis
             session_id=book.session_id,
             ts=now,
             turn_id=None if turn is None else turn.turn_id,
-            spawn_id=None if spawn is None else spawn.spawn_id,
+            spawn_id=spawn_id if spawn is None else spawn.spawn_id,
         )
         for data in payloads
     ]
     version = await log.append(book.session_id, events, expected_version=book.version)
-    for event in events:
-        book.add(event)
-    book.version = version
+    for seq, event in enumerate(events, version - len(events) + 1):
+        book.add(structs.replace(event, seq=seq))

@@ -13,18 +13,20 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
+from msgspec import structs
+
 from interlock.agents.pool.masking import masked_argv
 from interlock.agents.pool.pool import PoolLimits
 from interlock.agents.pool.slots import Slots
-from interlock.agents.port import AgentSpec, Driver
-from interlock.lifecycle.queue import QueuedPrompt
+from interlock.agents.port import AgentSpec, Driver, StopReport
+from interlock.lifecycle.queue import PromptState, QueuedPrompt
 from interlock.lifecycle.turns import TurnRecord, record_of
-from interlock.log.port import Log
+from interlock.log.port import Log, LogUnavailable, VersionConflict
 from interlock.runtime.acts import Answer, Cancel, EditPrompt, RemovePrompt, Send, SetGate, Start
 from interlock.runtime.book import SessionBook
 from interlock.runtime.conductor import Conductor
@@ -32,7 +34,7 @@ from interlock.runtime.policy import Instant, RunPolicy
 from interlock.runtime.recovery import Recovered, recover
 from interlock.runtime.supervisor import Services, Supervisor
 from interlock.vocabulary.audit import SessionOpened
-from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.errors import InterlockError, UsageError
 from interlock.vocabulary.events import Event, new_event
 from interlock.vocabulary.ids import EventId, PromptId, SessionId, TurnId, is_valid_id, sortable_id
 from interlock.vocabulary.presenter import Status
@@ -65,20 +67,22 @@ class ShutdownReport:
 
     left_running: tuple[SessionId, ...] = ()
     stopped: tuple[SessionId, ...] = ()
+    problems: Mapping[SessionId, str] = field(default_factory=dict)
 
 
 class Watcher:
-    """Published events, for one reader. One that falls behind is told so, and goes on from the log."""
+    """Published events, for one reader, without a gap. It ends with the runtime. One that falls behind ends where its
+    gap begins (`has_missed`), and goes on from the log."""
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[Event] = asyncio.Queue(MAX_UNREAD)
+        self._queue: asyncio.Queue[Event | None] = asyncio.Queue(MAX_UNREAD)
         self.has_missed = False
 
-    def put(self, event: Event) -> None:
-        try:
+    def put(self, event: Event | None) -> None:
+        """Show an event; None: there will be no more."""
+        self.has_missed = self.has_missed or self._queue.full()
+        if not self.has_missed:
             self._queue.put_nowait(event)
-        except asyncio.QueueFull:
-            self.has_missed = True
 
     def __aiter__(self) -> Self:
         return self
@@ -86,7 +90,10 @@ class Watcher:
     async def __anext__(self) -> Event:
         if self.has_missed and self._queue.empty():
             raise StopAsyncIteration
-        return await self._queue.get()
+        event = await self._queue.get()
+        if event is None:
+            raise StopAsyncIteration
+        return event
 
 
 class Runtime:
@@ -116,7 +123,11 @@ class Runtime:
         self.recovered: tuple[Recovered, ...] = ()
 
     async def __aenter__(self) -> Self:
-        self.recovered = await self._recover()
+        try:
+            self.recovered = await self._recover()
+        except BaseException:
+            await self.shutdown()
+            raise
         return self
 
     async def __aexit__(
@@ -151,10 +162,26 @@ class Runtime:
         )
         now = self._clock()
         event = new_event(opened, id=EventId(self._ids("evt")), session_id=session_id, ts=now.at)
-        await self._log.append(session_id, [event], expected_version=0)
+        try:
+            await self._log.append(session_id, [event], expected_version=0)
+        except VersionConflict as conflict:
+            raise UsageError(f"session {session_id} is in the log already", remedy="choose another id") from conflict
+        event = structs.replace(event, seq=1)
+        self._publish(event)
         book = SessionBook.of(session_id, [event])
         self._supervise(Supervisor(book, spec, driver, policy or self._policy, self._services()))
         return session_id
+
+    async def reopen(self, session_id: SessionId) -> Recovered | None:
+        """Take up a session again that is not supervised: its supervisor failed, or it could not be recovered. What is
+        done is what a new runtime would do."""
+        known = self._supervisors.get(session_id)
+        if known is not None and not known.is_over:
+            raise UsageError(f"session {session_id} is open already", remedy="use it")
+        if session_id in self._runs:
+            await asyncio.gather(self._runs.pop(session_id), return_exceptions=True)
+        self._supervisors.pop(session_id, None)
+        return await self._recover_one(session_id)
 
     async def start(self, session_id: SessionId) -> None:
         """Have the agent of a session running."""
@@ -201,8 +228,15 @@ class Runtime:
         await self._of(session_id).order(answer)
 
     async def wait_turn(self, session_id: SessionId, prompt_id: PromptId) -> TurnRecord:
-        """Wait until the turn of a prompt is terminal, and say how it ended."""
-        return await self.until(session_id, lambda conductor: ended_turn(conductor.book, prompt_id))
+        """Wait until the turn of a prompt is terminal, and say how it ended. `UsageError` if it will have none."""
+
+        def look(conductor: Conductor) -> TurnRecord | None:
+            prompt = conductor.book.queue.prompts.get(prompt_id)
+            if prompt is None or prompt.state is PromptState.REMOVED:
+                raise UsageError(f"prompt {prompt_id} is not in this session", remedy="send it, or look at the queue")
+            return ended_turn(conductor.book, prompt_id)
+
+        return await self.until(session_id, look)
 
     async def until(self, session_id: SessionId, look: Callable[[Conductor], TurnRecord | None]) -> TurnRecord:
         return await self._of(session_id).until(look)
@@ -236,21 +270,30 @@ class Runtime:
         """End every supervisor. Agents that outlive us are left running unless told otherwise; others are stopped."""
         left: list[SessionId] = []
         stopped: list[SessionId] = []
-        for session_id, supervisor in self._supervisors.items():
-            has_agent = supervisor.conductor.agent is not None
-            if stop_agents:
-                await supervisor.stop_agent()
-            elif await supervisor.release():
-                left.append(session_id)
-                continue
-            if has_agent:
+        problems: dict[SessionId, str] = {}
+
+        async def close(supervisor: Supervisor) -> None:
+            session_id, has_agent = supervisor.session_id, supervisor.conductor.running_spawn is not None
+            try:
+                if stop_agents:
+                    await supervisor.stop_agent(is_closing=True)
+                elif await supervisor.let_go():
+                    left.append(session_id)
+                    has_agent = False
+            except (InterlockError, TimeoutError) as error:
+                problems[session_id] = str(error) or type(error).__name__
+            finally:
+                self._runs[session_id].cancel()
+                await asyncio.gather(self._runs[session_id], return_exceptions=True)
+            if has_agent and session_id not in problems:
                 stopped.append(session_id)
-        for run in self._runs.values():
-            run.cancel()
-        await asyncio.gather(*self._runs.values(), return_exceptions=True)
+
+        await asyncio.gather(*(close(supervisor) for supervisor in self._supervisors.values()))
         self._supervisors.clear()
         self._runs.clear()
-        return ShutdownReport(left_running=tuple(left), stopped=tuple(stopped))
+        for watcher in self._watchers:
+            watcher.put(None)
+        return ShutdownReport(left_running=tuple(sorted(left)), stopped=tuple(sorted(stopped)), problems=problems)
 
     # Within
 
@@ -284,23 +327,28 @@ class Runtime:
         return self._supervisors[session_id]
 
     async def _recover(self) -> tuple[Recovered, ...]:
-        done = []
+        done: list[Recovered | None] = []
         after: SessionId | None = None
         while True:
             page = await self._log.sessions(after=after)
-            for summary in page.sessions:
-                if summary.is_purged:
-                    continue
-                recovered, supervisor = await recover(
-                    summary.session_id, self._log, self._drivers, self._specs, self._policy, self._services()
-                )
-                if recovered is not None:
-                    done.append(recovered)
-                if supervisor is not None:
-                    self._supervise(supervisor)
+            done += [await self._recover_one(one.session_id) for one in page.sessions if not one.is_purged]
             after = page.next_after
             if after is None:
-                return tuple(done)
+                return tuple(one for one in done if one is not None)
+
+    async def _recover_one(self, session_id: SessionId) -> Recovered | None:
+        """A session that cannot be recovered is told, and keeps nobody from the others."""
+        try:
+            recovered, supervisor = await recover(
+                session_id, self._log, self._drivers, self._specs, self._policy, self._services()
+            )
+        except LogUnavailable:
+            raise
+        except InterlockError as error:
+            return Recovered(session_id=session_id, stopped=StopReport(), problem=str(error) or type(error).__name__)
+        if supervisor is not None:
+            self._supervise(supervisor)
+        return recovered
 
 
 def ended_turn(book: SessionBook, prompt_id: PromptId) -> TurnRecord | None:

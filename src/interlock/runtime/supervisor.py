@@ -11,16 +11,19 @@ Laws:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Final, TypeVar, assert_never
 
 from msgspec import structs, to_builtins
 
 from interlock.agents.observations import Exited, Observation, Warned
+from interlock.agents.pool.masking import MASK
 from interlock.agents.port import (
     AgentHandle,
     AgentSpec,
+    Decision,
     Driver,
     NotDelivered,
     Prompt,
@@ -44,6 +47,7 @@ from interlock.runtime.acts import (
     Observed,
     Publish,
     Refuse,
+    Release,
     SpawnAgent,
     Stop,
     StopAgent,
@@ -58,15 +62,17 @@ from interlock.runtime.policy import Instant, RunPolicy
 from interlock.vocabulary.audit import DeliveryStage, RunState
 from interlock.vocabulary.errors import InterlockError, UsageError
 from interlock.vocabulary.events import Event, new_event
+from interlock.vocabulary.evidence import Evidence, EvidenceSource
 from interlock.vocabulary.ids import EventId, PromptId, SessionId, SpawnId
 from interlock.vocabulary.presenter import Status
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.registry import Json, Payload
 from interlock.vocabulary.run import RunStatus
-from interlock.vocabulary.states import Activity, ExitReason
+from interlock.vocabulary.states import Activity, Attention, ExitReason
 
 MAX_WAITING: Final = 1024
 _BATCH: Final = 256
 _STOP_SECONDS: Final = 60.0
+_SPAWN_SECONDS: Final = 120.0
 _LOG_PATIENCE_SECONDS: Final = 120.0
 
 ResultT = TypeVar("ResultT")
@@ -92,7 +98,7 @@ class Services:
     clock: Callable[[], Instant]
     new_id: Callable[[str], str]
     publish: Callable[[Event], None]
-    admit: Callable[[SessionId, str], Awaitable[None]]
+    admit: Callable[[SessionId, str], Coroutine[object, object, None]]
     dismiss: Callable[[SessionId], None]
 
 
@@ -108,9 +114,16 @@ class Supervisor:
         self._services = services
         self._version = book.version
         self.status = Status(activity=Activity.UNKNOWN)
+        self._live_id = services.new_id("evt")
+        self._live_numbers = count(1)
         self._conductor = Conductor(book, spec, driver.kind, services.new_id, policy, services.clock())
         self._mailbox: asyncio.Queue[_Item] = asyncio.Queue(MAX_WAITING)
+        self._first: list[_Item] = []
         self._handle: AgentHandle | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._adoption: asyncio.Task[None] | None = None
+        self._doing: list[_Item] = []
         self._stops: dict[SpawnId, asyncio.Task[StopReport]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._moved = asyncio.Condition()
@@ -129,9 +142,15 @@ class Supervisor:
 
     async def order(self, command: Command) -> Json:
         """Give a command; returns once it is durable and begun. `UsageError` where it is refused."""
+        return await self._given(command)
+
+    async def _given(self, what: Command | News) -> Json:
         self._raise_if_over()
         done: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
-        await self._mailbox.put(_Item(command, done))
+        await self._mailbox.put(_Item(what, done))
+        if self.is_over:
+            done.cancel()  # nobody reads the mailbox any more
+            self._raise_if_over()
         return await done
 
     async def until(self, look: Callable[[Conductor], ResultT | None]) -> ResultT:
@@ -142,86 +161,136 @@ class Supervisor:
                 await self._moved.wait()
             return found
 
+    async def record(self, *payloads: Payload, is_of_turn: bool = True) -> None:
+        """Append facts about this session that its agent did not make (its children, its workflows), and publish them.
+
+        They are durable when this returns. `is_of_turn`: they belong to the turn that is open, if one is.
+        """
+        async with self._moved:
+            self._raise_if_over()
+            turn_id = self.book.turn_id if is_of_turn and self.book.turn is not None else None
+            events = [
+                new_event(
+                    data,
+                    id=EventId(self._services.new_id("evt")),
+                    session_id=self.session_id,
+                    ts=self._services.clock().at,
+                    turn_id=turn_id,
+                )
+                for data in payloads
+            ]
+            await self._write(events)
+            for event in events:
+                self.book.add(event)
+            self._moved.notify_all()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody supervises this session any more."""
+        return self._is_over or self._failure is not None
+
     def _raise_if_over(self) -> None:
         if self._failure is not None:
             raise SessionFailed(f"session {self.session_id} is not supervised any more: {self._failure}")
         if self._is_over:
             raise UsageError(f"session {self.session_id} is closed", remedy="open the runtime again")
 
-    def hold(self, handle: AgentHandle) -> AgentStarted:
-        """Take an agent that was adopted. What is returned is to be heard first."""
+    def hold(self, handle: AgentHandle) -> None:
+        """Take an agent that was adopted, before `run`. The conductor hears of it before anything else: without an
+        agent it would start one."""
+        self._first.append(_Item(_started(handle, is_adopted=True)))
         self._handle = handle
-        self._start(self._read(handle))
-        return _started(handle, is_adopted=True)
+        # It runs whether or not there is room: where there is none, the next slot is its own.
+        self._adoption = asyncio.create_task(self._services.admit(self.session_id, self.spec.agent))
+        self._keep(self._adoption)
+        self._listen(handle, is_new=False)
 
     async def tell(self, news: News) -> None:
         """Tell the conductor something."""
         await self._mailbox.put(_Item(news))
 
-    async def release(self) -> bool:
-        """Let go: an agent that outlives us goes on, any other is stopped. Whether one was left running."""
-        handle = self._handle
-        if handle is not None and handle.capabilities.outlives_runtime and self._conductor.agent is not None:
-            await handle.release()
-            self._handle = None
-            return True
-        await self.stop_agent()
-        return False
+    async def let_go(self) -> bool:
+        """Before `run` is cancelled: an agent that outlives us is left running, any other is stopped. Whether one is
+        left. It is `run` that lets go of it, when nobody listens to it any more: its silence is no end."""
+        agent = self._conductor.agent
+        if self.is_over or agent is None or not agent.capabilities.outlives_runtime or agent.stopping is not None:
+            await self.stop_agent(is_closing=True)
+            return False
+        await self.order(Release())
+        return True
 
-    async def stop_agent(self, reason: ExitReason = ExitReason.STOPPED) -> None:
-        """Stop the agent and wait until it is gone."""
-        if self._is_over or self._failure is not None:
+    async def stop_agent(self, reason: ExitReason = ExitReason.STOPPED, *, is_closing: bool = False) -> None:
+        """Stop the agent and wait until it is gone; one that is being started, too."""
+        if self.is_over:
             return
-        await self.order(Stop(reason=reason))
+        spawn_id, reading = self._conductor.running_spawn, self._reading
+        await self.order(Stop(reason=reason, is_closing=is_closing))
         async with asyncio.timeout(_STOP_SECONDS):
-            await self.until(lambda conductor: True if conductor.agent is None else None)
+            await self.until(lambda conductor: None if spawn_id and conductor.running_spawn == spawn_id else True)
+            if reading is not None:
+                await asyncio.wait((reading,))  # with the census
+                await self._given(TimerFired())  # and with its record
 
     # The loop
 
     async def run(self) -> None:
         """Supervise until cancelled. Another end is a failure, which `order` and `until` then raise."""
-        items = [_Item(TimerFired())]  # what an earlier runtime left to do is looked at once
+        self._doing = [*self._first, _Item(TimerFired())]  # what an earlier runtime left to do is looked at once
         try:
             while True:
                 async with self._moved:  # whoever looks sees only what is durable
-                    await self._perform(items)
+                    await self._perform(self._doing)
                     self._moved.notify_all()
-                items = await self._next_items()
+                self._doing = await self._next_items()
         except asyncio.CancelledError:
             self._is_over = True
             raise
         except Exception as error:
             self._failure = error
+            self._show_failure(error)
             raise
         finally:
             await self._end()
 
+    def _show_failure(self, error: Exception) -> None:
+        """What was shown last is not known to be so any more."""
+        why = Evidence(source=EvidenceSource.LOG, rule="supervisor_failed", where=str(error) or type(error).__name__)
+        self._show(Publish(Status(activity=Activity.UNKNOWN, attention=Attention.ERROR, evidence=(why,))))
+
     async def _end(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, *self._stops.values(), return_exceptions=True)
-        if self._handle is not None:
-            await self._handle.release()
+        try:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, *self._stops.values(), return_exceptions=True)
+            if self._handle is not None:
+                await self._handle.release()
+        finally:
             self._handle = None
-        self._services.dismiss(self.session_id)
+            self._services.dismiss(self.session_id)
+            self._fail_waiting()
+            async with self._moved:
+                self._moved.notify_all()
+
+    def _fail_waiting(self) -> None:
+        """Whoever waits for what is not done any more is told."""
         while not self._mailbox.empty():
-            item = self._mailbox.get_nowait()
+            self._doing.append(self._mailbox.get_nowait())
+        for item in self._doing:
             if item.done is not None and not item.done.done():
                 item.done.set_exception(SessionFailed(f"session {self.session_id} is not supervised any more"))
-        async with self._moved:
-            self._moved.notify_all()
 
     async def _next_items(self) -> list[_Item]:
-        deadline, now = self._conductor.deadline, self._services.clock()
-        try:
-            async with asyncio.timeout(None if deadline is None else max(0.0, deadline - now.seconds)):
-                items = [await self._mailbox.get()]
-        except TimeoutError:
-            return [_Item(TimerFired())]
+        deadline, items = self._conductor.deadline, list[_Item]()
+        if self._mailbox.empty():
+            left = None if deadline is None else max(0.0, deadline - self._services.clock().seconds)
+            try:
+                async with asyncio.timeout(left):
+                    items = [await self._mailbox.get()]
+            except TimeoutError:
+                return [_Item(TimerFired())]
         while len(items) < _BATCH and not self._mailbox.empty():
             items.append(self._mailbox.get_nowait())
-        due = self._conductor.deadline
-        if due is not None and due <= self._services.clock().seconds:
+        if deadline is not None and deadline <= self._services.clock().seconds:
             items.insert(0, _Item(TimerFired()))  # a due deadline comes before what makes us look
         return items
 
@@ -244,7 +313,8 @@ class Supervisor:
                 if waiting:
                     await self._write(waiting)
                     waiting = []
-                item.done.set_result(None)
+                if not item.done.done():
+                    item.done.set_result(None)
         if waiting:
             await self._write(waiting)
 
@@ -291,13 +361,14 @@ class Supervisor:
             case Confirm() | Refuse():
                 _reply(act, done)
             case SpawnAgent():
-                self._start(self._spawn(act))
+                self._starting = asyncio.create_task(self._spawn(act))
+                self._keep(self._starting)
             case SubmitPrompt(prompt):
                 self._start(self._submit(prompt))
             case InterruptAgent():
                 self._start(self._interrupt())
             case DecideForAgent(decision):
-                self._start(self._call(decision.request_id, lambda handle: handle.decide(decision)))
+                self._start(self._decide(decision))
             case StopAgent():
                 self._start(self._stop())
             case _:
@@ -306,30 +377,41 @@ class Supervisor:
     def _show(self, act: Publish) -> None:
         if isinstance(act.data, Status):
             self.status = act.data
-        event_id, at = EventId(self._services.new_id("evt")), self._services.clock().at
+        # Nothing refers to what is not logged: a number is name enough, and many of these are shown each second.
+        event_id, at = EventId(f"{self._live_id}.{next(self._live_numbers)}"), self._services.clock().at
         self._services.publish(new_event(act.data, id=event_id, session_id=self.session_id, ts=at, turn_id=act.turn_id))
 
     # Beside the loop
 
     def _start(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.create_task(work)
+        self._keep(asyncio.create_task(work))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def _listen(self, handle: AgentHandle, *, is_new: bool) -> None:
+        self._reading = asyncio.create_task(self._read(handle, is_new=is_new))
+        self._keep(self._reading)
+
     async def _spawn(self, act: SpawnAgent) -> None:
+        """One agent a session: what the one before it left is ended first, and its slot is given back."""
         try:
+            if self._reading is not None:
+                await asyncio.wait((self._reading,))
+            _refuse_masked(self.spec)
             await self._services.admit(self.session_id, self.spec.agent)
-            handle = await self.driver.spawn(replace(self.spec, resume=act.resume), act.spawn_id)
+            async with asyncio.timeout(_SPAWN_SECONDS):
+                handle = await self.driver.spawn(replace(self.spec, resume=act.resume), act.spawn_id)
         except StaleResume as error:
             await self._not_started(act.spawn_id, error, is_stale_resume=True)
         except UsageError as error:
             await self._not_started(act.spawn_id, error, is_hopeless=True)
         except Exception as error:  # a driver is the edge of the world: nothing that it does ends the session
             await self._not_started(act.spawn_id, error)
-        else:
+        else:  # and nothing is awaited, so that a stop finds either no agent or a handle
             self._handle = handle
-            await self.tell(_started(handle, is_adopted=False))
-            self._start(self._read(handle))
+            self._listen(handle, is_new=True)
 
     async def _not_started(
         self, spawn_id: SpawnId, error: Exception, *, is_hopeless: bool = False, is_stale_resume: bool = False
@@ -337,12 +419,17 @@ class Supervisor:
         self._services.dismiss(self.session_id)
         await self.tell(
             AgentNotStarted(
-                spawn_id=spawn_id, message=str(error), is_hopeless=is_hopeless, is_stale_resume=is_stale_resume
+                spawn_id=spawn_id,
+                message=str(error) or type(error).__name__,
+                is_hopeless=is_hopeless,
+                is_stale_resume=is_stale_resume,
             )
         )
 
-    async def _read(self, handle: AgentHandle) -> None:
+    async def _read(self, handle: AgentHandle, *, is_new: bool) -> None:
         """Everything that the agent says, in order; its end, and what a census then finds."""
+        if is_new:
+            await self.tell(_started(handle, is_adopted=False))
         is_in_step = handle.capabilities.needs_history
         last: Observation | None = None
         try:
@@ -354,9 +441,13 @@ class Supervisor:
         if not isinstance(last, Exited):
             await self._observe(handle, Exited(), is_in_step=False)
         report = await self._stop_once(handle)
-        del self._stops[handle.spawn_id]
+        self._stops.pop(handle.spawn_id, None)
         if self._handle is handle:
             self._handle = None
+        if self._adoption is not None:
+            self._adoption.cancel()
+            await asyncio.wait((self._adoption,))
+            self._adoption = None
         self._services.dismiss(self.session_id)
         await self.tell(Stopped(spawn_id=handle.spawn_id, report=report))
 
@@ -387,23 +478,33 @@ class Supervisor:
         return tuple(to_builtins(item) for item in provider_items(before, model=self.spec.model))
 
     async def _interrupt(self) -> None:
-        problem = await self._attempt(lambda handle: handle.interrupt())
+        problem = "the agent is gone" if self._handle is None else ""
+        try:
+            if self._handle is not None:
+                await self._handle.interrupt()
+        except Exception as error:
+            problem = str(error) or type(error).__name__
         await self.tell(Interrupted(problem=problem))
 
-    async def _call(self, request_id: str, call: Callable[[AgentHandle], Awaitable[None]]) -> None:
-        await self.tell(Decided(request_id=request_id, problem=await self._attempt(call)))
-
-    async def _attempt(self, call: Callable[[AgentHandle], Awaitable[None]]) -> str:
-        if self._handle is None:
-            return "the agent is gone"
+    async def _decide(self, decision: Decision) -> None:
+        problem, is_unknown = "the agent is gone" if self._handle is None else "", False
         try:
-            await call(self._handle)
+            if self._handle is not None:
+                await self._handle.decide(decision)
+        except (NotDelivered, UsageError) as error:
+            problem = str(error)
         except Exception as error:
-            return str(error) or type(error).__name__
-        return ""
+            problem, is_unknown = str(error) or type(error).__name__, True
+        await self.tell(Decided(request_id=decision.request_id, problem=problem, is_unknown=is_unknown))
 
     async def _stop(self) -> None:
         """The observations end with `Exited`; the reader then asks for the census."""
+        starting, spawn_id = self._starting, self._conductor.running_spawn
+        if starting is not None and not starting.done() and spawn_id is not None:
+            starting.cancel()
+            await asyncio.wait((starting,))
+            if starting.cancelled():
+                await self._not_started(spawn_id, UsageError("it was stopped before it had started"))
         if self._handle is not None:
             await self._stop_once(self._handle)
 
@@ -412,7 +513,21 @@ class Supervisor:
         stop = self._stops.get(handle.spawn_id)
         if stop is None:
             stop = self._stops[handle.spawn_id] = asyncio.create_task(handle.stop())
-        return await asyncio.shield(stop)
+        try:
+            return await asyncio.shield(stop)
+        except Exception as error:
+            self._stops.pop(handle.spawn_id, None)  # so that another stop is another attempt
+            message = f"{type(error).__name__}: {error}"
+            await self._observe(handle, Warned(kind="stop_failed", message=message), is_in_step=False)
+            return StopReport()
+
+
+def _refuse_masked(spec: AgentSpec) -> None:
+    if any(MASK in word for word in spec.argv):
+        raise UsageError(
+            f"the command of {spec.agent} held a secret, which the log does not keep",
+            remedy="open the runtime with `specs` that know the whole command",
+        )
 
 
 def _started(handle: AgentHandle, *, is_adopted: bool) -> AgentStarted:

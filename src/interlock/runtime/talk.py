@@ -60,7 +60,10 @@ class Talk:
         if not text:
             return
         yield TextDelta(stream_id=self._stream_id, offset=len(self._text), text=text)
-        self._text += text
+        # Held by nobody else a string grows in place; added to as an attribute, all of it would be copied each time.
+        whole, self._text = self._text, ""
+        whole += text
+        self._text = whole
         pause = max(CHECKPOINT_SECONDS, len(self._text) / _CHARACTERS_A_SECOND)
         if now >= self._checkpoint_at + pause:
             yield self._checkpoint(now)
@@ -70,7 +73,7 @@ class Talk:
         if self._is_whole:
             yield from self.set_aside()
         if not text.startswith(self._text):
-            self._begin_again(self._attempt + 1)
+            yield from self.void(now)
         rest = text[len(self._text) :]
         if rest:
             yield TextDelta(stream_id=self._stream_id, offset=len(self._text), text=rest)
@@ -78,10 +81,13 @@ class Talk:
         if self._is_whole and self._checkpointed < len(text):
             yield self._checkpoint(now)
 
-    def void(self) -> None:
-        """The attempt is dead: none of its text counts."""
+    def void(self, now: float) -> Iterator[Payload]:
+        """The attempt is dead: none of its text counts, nor does a checkpoint of it."""
         if not self._is_whole:
+            is_kept = self._checkpointed > 0
             self._begin_again(self._attempt + 1)
+            if is_kept:
+                yield self._checkpoint(now)
 
     def set_aside(self) -> Iterator[Payload]:
         """Something else follows: what was said so far was no answer."""

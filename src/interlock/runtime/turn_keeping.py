@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from interlock.agents import observations as seen
 from interlock.agents.port import Prompt
 from interlock.lifecycle import approvals
@@ -14,13 +16,16 @@ from interlock.runtime.acts import (
     SubmitPrompt,
     Submitted,
 )
-from interlock.runtime.agent_side import AgentSide, OpenTurn
+from interlock.runtime.agent_side import AgentSide, OpenTurn, Push
 from interlock.runtime.desk import Desk
-from interlock.runtime.endings import ending_by_agent, ending_by_clock, ending_by_failure
+from interlock.runtime.endings import ending_by_agent, ending_by_cancel, ending_by_clock, ending_by_failure
 from interlock.runtime.talk import Talk
 from interlock.vocabulary.audit import (
     DeliveryReceipt,
     DeliveryStage,
+    ProcessEvent,
+    ProcessEventKind,
+    QueueGate,
     RunState,
     TurnStarted,
 )
@@ -37,7 +42,8 @@ class TurnKeeping(Desk):
         """Send what waits, if everything allows it; start the agent, if that is what is missing."""
         queue, agent = self.book.queue, self._agent
         is_due = queue.is_open and queue.head is not None
-        if self._open is None and is_due and not self._asking.open_count:
+        is_free = self._open is None and self.book.turn is None and not self._is_closing
+        if is_free and is_due and not self._asking.open_count:
             if agent is None and self._respawn_at is None:
                 self._spawn_now()
             elif agent is not None and agent.can_take_prompt:
@@ -48,10 +54,12 @@ class TurnKeeping(Desk):
             self._publish(status)
 
     def _spawn_now(self) -> None:
-        if self._agent is not None or self._spawning is not None:
-            return
         self._respawn_at = None
+        if self._agent is not None or self._spawning is not None or self._is_closing:
+            return
         self._spawning = SpawnId(self._new_id("spn"))
+        # So that what is started can be found, should we die before we can say that it was.
+        self._append(ProcessEvent(kind=ProcessEventKind.SPAWN_REQUESTED), spawn_id=self._spawning)
         native = self.book.native
         self._acts.append(
             SpawnAgent(spawn_id=self._spawning, resume="" if native is None else native.native_session_id)
@@ -71,7 +79,8 @@ class TurnKeeping(Desk):
             turn_id=turn_id,
         )
         self._open = self._new_turn(self._now.seconds, budget)
-        agent.is_ready = not agent.capabilities.is_one_shot
+        agent.is_spent = agent.capabilities.is_one_shot
+        agent.is_ready = not agent.is_spent
         self._problem = ""
         self._submit(self._open)
 
@@ -110,32 +119,58 @@ class TurnKeeping(Desk):
         turn = self._open
         if turn is None or news.prompt_id != self.book.prompt_id:
             return
-        if news.stage is not DeliveryStage.NOT_DELIVERED:
-            self._receipt(news.stage)
-            if news.stage is DeliveryStage.UNKNOWN:
-                self._note("delivery_unknown", news.message)
+        if news.stage is DeliveryStage.NOT_DELIVERED:
+            self._on_not_delivered(turn, news.message)
             return
-        if turn.submits < self.policy.resubmit_attempts and not turn.cancel_asked:
+        self._receipt(news.stage)
+        if news.stage is DeliveryStage.UNKNOWN:
+            self._note("delivery_unknown", news.message)
+
+    def _on_not_delivered(self, turn: OpenTurn, message: str) -> None:
+        """Given again, if nothing speaks against it. The agent has nothing of this prompt, and is left alone."""
+        if self._has_arrived():
+            self._note("delivery_disputed", message)
+        elif turn.cancel_asked:
+            self._end_unsent(ending_by_cancel(self._run_id()))
+        elif turn.submits < self.policy.resubmit_attempts:
             turn.resubmit_at = self._now.seconds + self.policy.resubmit_seconds
-            self._note("not_delivered_yet", news.message, {"attempt": turn.submits})
-            return
+            self._note("not_delivered_yet", message, {"attempt": turn.submits})
+        else:
+            self._end_unsent(ending_by_failure(self._run_id(), "", "not_delivered", message))
+            self._give_up(message)  # the next prompt would meet the same
+
+    def _end_unsent(self, ending: Ending) -> None:
         self._receipt(DeliveryStage.NOT_DELIVERED)
-        self._end_turn(ending_by_failure(self._run_id(), "", "not_delivered", news.message))
+        self._end_turn(ending, is_agent_at_rest=True)
+
+    def _give_up(self, message: str) -> None:
+        """Nothing that we can do would help: whoever waits is told why, and nothing is tried in a loop."""
+        self._problem = message
+        if self.book.queue.is_open and self.book.queue.head is not None:
+            self._append(QueueGate(is_open=False, reason=message))
+
+    def _has_arrived(self) -> bool:
+        """Whether the agent is known to have the prompt of the open turn."""
+        known = None if self.book.prompt_id is None else self.book.queue.prompts.get(self.book.prompt_id)
+        return known is not None and known.stage in (DeliveryStage.ACCEPTED, DeliveryStage.STARTED)
 
     def _receipt(self, stage: DeliveryStage) -> None:
         """Write down how far the open turn's prompt got, if that is news."""
-        if stage is DeliveryStage.STARTED and self._open is not None:
-            self._open.start_by = None
+        if self._open is not None and stage in (DeliveryStage.ACCEPTED, DeliveryStage.STARTED):
+            self._open.resubmit_at = None
+            self._open.start_by = None if stage is DeliveryStage.STARTED else self._open.start_by
         prompt_id = self.book.prompt_id
         known = None if prompt_id is None else self.book.queue.prompts.get(prompt_id)
         if prompt_id is not None and known is not None and is_progress(known.stage, stage):
             self._append(DeliveryReceipt(prompt_id=prompt_id, stage=stage))
 
     def _on_turn_ended(self, agent: AgentSide, said: seen.TurnEnded) -> None:
-        agent.is_ready = not agent.capabilities.is_one_shot
+        is_told = said.ending is not seen.TurnEnding.SILENT or agent.is_seen_at_rest
+        agent.is_ready = is_told and not agent.is_spent
+        agent.presumed_ready_at = None if is_told else self._now.seconds + self.policy.interrupt_seconds
         if agent.is_winding_down or self._open is None:
-            agent.is_winding_down = False
-            self._push = None
+            self._asking.end()
+            self._rest(agent)
             return
         turn = self._open
         elapsed = self._now.seconds - turn.began_seconds
@@ -148,15 +183,23 @@ class TurnKeeping(Desk):
                 cancel_asked=turn.cancel_asked,
                 elapsed_seconds=elapsed,
             ),
-            is_by_agent=True,
+            is_agent_at_rest=True,
         )
 
-    def _end_turn(self, ending: Ending, *, is_by_agent: bool = False) -> None:
-        """Write the closing batch. An agent that did not end the turn itself is asked to, and not ready until then."""
+    def _rest(self, agent: AgentSide) -> None:
+        """The agent has nothing to do any more. One that was for one prompt only has to end now, or is ended."""
+        agent.is_winding_down, self._push = False, None
+        if agent.is_spent and agent.stopping is None:
+            self._push = Push(self._now.seconds + self.policy.interrupt_seconds, rung=1)
+
+    def _end_turn(self, ending: Ending, *, is_agent_at_rest: bool = False) -> None:
+        """Write the closing batch. An agent that is not at rest is asked to end its turn, and not ready until then."""
         turn, facts = self._open, self.book.turn
-        self._open = None
         if facts is None or turn is None:
+            self._open = None
             return
+        self._receipt(DeliveryStage.UNKNOWN)  # unless more is known
+        self._open = None
         self._asking.end()
         kind = EndKind.RUN_TIMED_OUT if ending.reason.stop_code == StopCode.TIMEOUT else None
         if ending.reason == CANCELLED:
@@ -167,12 +210,13 @@ class TurnKeeping(Desk):
                 if isinstance(output, Persist):
                     self._append(output.record)
         facts = self.book.turn or facts
-        self._append(*closing_batch(facts, ending))
+        self._append(*closing_batch(facts, replace(ending, model=ending.model or turn.talk.model)))
         agent = self._agent
-        if agent is not None:
-            agent.free_since = self._now.seconds
-        if is_by_agent or agent is None or agent.stopping is not None or turn.submits == 0:
-            self._push = None if agent is None or not agent.is_winding_down else self._push
+        if agent is None or agent.stopping is not None:
+            return
+        agent.free_since = self._now.seconds
+        if is_agent_at_rest or agent.is_seen_at_rest:
+            self._rest(agent)
             return
         agent.is_winding_down, agent.is_ready = True, False
         if self._push is None:
@@ -191,10 +235,10 @@ class TurnKeeping(Desk):
 
     def _stall_at(self, turn: OpenTurn) -> float | None:
         """When silence becomes a stall. A tool that runs, and a question that is open, may take their time."""
-        limit = self.policy.stall_after_seconds
+        limit, agent = self.policy.stall_after_seconds, self._agent
         is_excused = turn.open_tools or self._asking.open_count or turn.is_stalled or turn.start_by is not None
-        if limit is None or is_excused or (self._agent is not None and self._agent.standing is not None):
-            return None
+        if limit is None or is_excused or agent is None or agent.is_lost or agent.standing is not None:
+            return None  # who cannot be seen is not silent, and a terminal has a stall clock of its own
         return turn.last_sign + limit
 
     def _watch_turn(self, turn: OpenTurn, now: float) -> None:
@@ -205,10 +249,10 @@ class TurnKeeping(Desk):
             text = turn.talk.text
             self._end_turn(ending_by_clock(self._run_id(), text, budget_seconds=budget, elapsed_seconds=elapsed))
         elif turn.start_by is not None and turn.start_by <= now:
-            self._receipt(DeliveryStage.UNKNOWN)
+            kind = "never_began" if self._has_arrived() else "delivery_unknown"
             message = "the prompt was given to the agent, and nothing shows that it began"
             self._problem = message
-            self._end_turn(ending_by_failure(self._run_id(), turn.talk.text, "delivery_unknown", message))
+            self._end_turn(ending_by_failure(self._run_id(), turn.talk.text, kind, message))
         elif turn.resubmit_at is not None and turn.resubmit_at <= now:
             self._submit(turn)
         elif stall_at is not None and stall_at <= now:

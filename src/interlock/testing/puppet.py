@@ -2,9 +2,9 @@
 
 puppets = PuppetDriver()
 async with Runtime(MemoryLog(), [puppets]) as runtime:
-    ...
-    puppet = await puppets.next_spawn()
-    puppet.say(TextArrived(text="done"), TurnEnded(ending=TurnEnding.NATURAL))
+    await runtime.send(session_id, "hello")
+    ...  # until `puppets.puppets` is not empty
+    puppets.latest.say(TextArrived(text="done"), TurnEnded(ending=TurnEnding.NATURAL))
 """
 
 from __future__ import annotations

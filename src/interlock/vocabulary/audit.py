@@ -262,6 +262,7 @@ class AgentSession(Payload, frozen=True, kw_only=True):
 class ProcessEventKind(StrEnum):
     """What happened to a process."""
 
+    SPAWN_REQUESTED = "spawn_requested"
     SPAWNED = "spawned"
     ADOPTED = "adopted"
     EXITED = "exited"

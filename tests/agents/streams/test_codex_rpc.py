@@ -189,6 +189,21 @@ def test_warnings_are_told_by_their_kind() -> None:
     assert told.kind == "model_rerouted"
 
 
+def test_only_what_codex_lists_runs_on_after_a_turn() -> None:
+    session = Session()
+    for call in ("a", "b"):
+        session.tell("item/started", item={"type": "commandExecution", "id": call, "command": "sleep 9"})
+    session.end(status="interrupted")
+    assert session.thread.has_commands_left
+    assert session.thread.commands_listed({"data": [], "nextCursor": "more"}) == []
+    assert session.thread.commands_listed({"data": "odd"}) == []
+    listed: Json = [{"itemId": "a"}, 7]
+    assert session.thread.commands_listed({"data": listed}) == [ChildrenChanged(open=frozenset({"a"}))]
+    assert session.thread.commands_listed({"data": listed}) == []
+    assert session.thread.commands_listed({"data": []}) == [ChildrenChanged(open=frozenset())]
+    assert not session.thread.has_commands_left
+
+
 def test_text_of_a_turn_that_is_over_is_not_taken_for_the_next() -> None:
     session = Session()
     session.end()
@@ -214,7 +229,10 @@ def test_a_command_is_asked_for_with_the_options_that_codex_offers() -> None:
         OptionKind.ALLOW_ONCE,
         OptionKind.ALLOW_ALWAYS,
         OptionKind.REJECT_ONCE,
+        OptionKind.REJECT_ONCE,
     ]
+    # Not offered, and taken: whoever says no is not to end the turn by it.
+    assert [option.id for option in shown.options[2:]] == ["decline", "cancel"]
     assert "`npm i`" in shown.options[1].label
     assert session.reply(is_allowed=True, option_label=shown.options[1].label) == {"decision": amendment}
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
 from interlock.agents.observations import Exited
 from interlock.agents.port import SPAWN_ID_VARIABLE, DeliveryUnknown, NotDelivered, ProcessIdentity, StopReport
 from interlock.agents.processes.identity import identity_of
-from interlock.agents.processes.lines import Line, LineSplitter
+from interlock.agents.processes.lines import Line
 from interlock.agents.processes.oom import MemoryAccount
 from interlock.agents.processes.pipes import PipeReader, WaitingLines
 from interlock.agents.processes.stopping import StopPolicy, stop_tree
@@ -25,6 +25,7 @@ from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 from interlock.vocabulary.ids import SpawnId
 
 STDERR_TAIL_BYTES: Final = 4096
+_STDOUT: Final = 1
 _BUFFER_BYTES: Final = 1 << 16
 _WRITE_SECONDS: Final = 30.0
 # How long a child that was stopped may take to be waited for, and its last lines to be taken.
@@ -32,11 +33,34 @@ _LET_GO_SECONDS: Final = 2.0
 
 
 class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
-    """Tells the end of the process itself: `Process.wait` also waits for whoever holds its pipes open."""
+    """Tells the end of the process itself: `Process.wait` also waits for whoever holds its pipes open.
+
+    Standard output goes straight into lines: `output` is there once the process was started.
+    """
+
+    output: WaitingLines
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(_BUFFER_BYTES, loop)
         self.ended: asyncio.Future[None] = loop.create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        pipe = transport.get_pipe_transport(_STDOUT)
+        assert isinstance(pipe, asyncio.ReadTransport)
+        self.output = WaitingLines(pipe)
+
+    def pipe_data_received(self, fd: int, data: bytes | str) -> None:
+        if fd == _STDOUT and isinstance(data, bytes):
+            self.output.feed(data)
+        else:
+            super().pipe_data_received(fd, data)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if fd == _STDOUT:
+            self.output.end()
+        super().pipe_connection_lost(fd, exc)
 
     def process_exited(self) -> None:
         super().process_exited()
@@ -49,23 +73,19 @@ class Child:
 
     def __init__(self, transport: asyncio.SubprocessTransport, protocol: _Pipes, spawn_id: SpawnId) -> None:
         process = asyncio.subprocess.Process(transport, protocol, asyncio.get_running_loop())
-        assert process.stdout is not None
         assert process.stderr is not None
         self._transport = transport
         self._process = process
         self._spawn_id = spawn_id
         self.identity: ProcessIdentity = _identity_or_number(process.pid)
         self._memory = MemoryAccount.of(process.pid)
-        self._waiting = WaitingLines()
+        self._waiting = protocol.output
         self._stderr = bytearray()
         self._writing = asyncio.Lock()
         self._ended_ticks: int | None = None
-        pipes = PipeReader(process.stdout), PipeReader(process.stderr)
-        self._ended = asyncio.create_task(self._wait(protocol.ended, pipes))
-        self._tasks = (
-            asyncio.create_task(self._read_stdout(pipes[0])),
-            asyncio.create_task(self._read_stderr(pipes[1])),
-        )
+        errors = PipeReader(process.stderr)
+        self._ended = asyncio.create_task(self._wait(protocol.ended, errors))
+        self._reading_errors = asyncio.create_task(self._read_stderr(errors))
 
     @classmethod
     async def start(cls, argv: Sequence[str], *, cwd: str, environment: Mapping[str, str], spawn_id: SpawnId) -> Child:
@@ -125,7 +145,7 @@ class Child:
     async def exited(self) -> Exited:
         """Wait for the end, and say how it went, with the last that it printed on standard error."""
         code = await asyncio.shield(self._ended)
-        await asyncio.wait(self._tasks[1:])
+        await asyncio.wait((self._reading_errors,))
         is_signal = code < 0
         ended_code, signal = (None, -code) if is_signal else (code, None)
         is_oom = self._memory.explains(ended_code, signal)
@@ -141,33 +161,22 @@ class Child:
         self.end_input()
         try:
             report = await stop_tree(self.identity, self._spawn_id, policy, leader_seen_ticks=seen_ticks)
-            await asyncio.wait((self._ended, *self._tasks), timeout=_LET_GO_SECONDS)
+            let_go = (self._ended, self._reading_errors, self._waiting.ended)
+            await asyncio.wait(let_go, timeout=_LET_GO_SECONDS)
             return report
         finally:
-            for task in self._tasks:
-                task.cancel()
+            self._reading_errors.cancel()
+            self._waiting.end()
             self._transport.close()
 
-    async def _wait(self, ended: asyncio.Future[None], pipes: Iterable[PipeReader]) -> int:
+    async def _wait(self, ended: asyncio.Future[None], errors: PipeReader) -> int:
         await ended
         code = self._process.returncode
         assert code is not None
         self._ended_ticks = now_ticks()
-        for pipe in pipes:
-            pipe.child_is_over()
+        self._waiting.child_is_over()
+        errors.child_is_over()
         return code
-
-    async def _read_stdout(self, pipe: PipeReader) -> None:
-        splitter = LineSplitter()
-        try:
-            while data := await pipe.read():
-                for line in splitter.feed(data):
-                    await self._waiting.put(line)
-            rest = splitter.end()
-            if rest is not None:
-                await self._waiting.put(rest)
-        finally:
-            self._waiting.close()
 
     async def _read_stderr(self, pipe: PipeReader) -> None:
         while data := await pipe.read():

@@ -33,8 +33,11 @@ class LineSplitter:
         *ended, rest = data.split(b"\n")
         lines = []
         for piece in ended:
-            self._keep(piece)
-            line = self._take(is_whole=True)
+            if self._size or len(piece) > self._limit:
+                self._keep(piece)
+                line = self._take(is_whole=True)
+            else:
+                line = _line(piece, is_whole=True)
             if line is not None:
                 lines.append(line)
         self._keep(rest)
@@ -52,6 +55,11 @@ class LineSplitter:
                 self._held += piece[:room]
 
     def _take(self, *, is_whole: bool) -> Line | None:
-        data, is_cut = bytes(self._held).removesuffix(b"\r"), self._size > self._limit
+        data, is_cut = bytes(self._held), self._size > self._limit
         self._held, self._size = bytearray(), 0
-        return Line(data, is_whole, is_cut) if data.strip() else None
+        return _line(data, is_whole=is_whole, is_cut=is_cut)
+
+
+def _line(data: bytes, *, is_whole: bool, is_cut: bool = False) -> Line | None:
+    data = data.removesuffix(b"\r")
+    return Line(data, is_whole, is_cut) if data and not data.isspace() else None

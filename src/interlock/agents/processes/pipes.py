@@ -12,7 +12,7 @@ import asyncio
 from collections import deque
 from typing import Final
 
-from interlock.agents.processes.lines import Line
+from interlock.agents.processes.lines import Line, LineSplitter
 
 _READ_BYTES: Final = 1 << 16
 # Time to wait for bytes after the end, and how many are taken then: more than a pipe and our own buffer can hold.
@@ -57,38 +57,88 @@ class PipeReader:
 
 
 class WaitingLines:
-    """Lines between one task that reads and one that takes them. `put` waits for room, `take` for a line."""
+    """The lines of one pipe, between its bytes as they come and the one task that takes them.
 
-    def __init__(self) -> None:
+    Bytes are pushed (`feed`) by the event loop itself, without a task that would have to be woken for each of them.
+    """
+
+    def __init__(self, pipe: asyncio.ReadTransport) -> None:
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pipe = pipe
+        self._splitter = LineSplitter()
         self._lines: deque[Line] = deque()
         self._bytes = 0
-        self._is_closed = False
-        self._changed = asyncio.Event()
+        self._taker: asyncio.Future[None] | None = None
+        self._is_held = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._seconds_left: float | None = None
+        self._bytes_left = _LAST_WORDS_BYTES
 
-    async def put(self, line: Line) -> None:
-        """Add a line once there is room. One line always has room, however long it is."""
-        while len(self._lines) >= _MAX_WAITING_LINES or self._bytes >= _MAX_WAITING_BYTES:
-            await self._change()
-        self._lines.append(line)
-        self._bytes += len(line.data)
-        self._changed.set()
+    def feed(self, data: bytes) -> None:
+        """Bytes that came. Once too much waits to be taken the pipe is left alone until there is room."""
+        if self.ended.done():
+            return
+        self._add(self._splitter.feed(data))
+        if self._seconds_left is not None:
+            self._bytes_left -= len(data)
+            if self._bytes_left <= 0:
+                self.end()
+                return
+        if len(self._lines) >= _MAX_WAITING_LINES or self._bytes >= _MAX_WAITING_BYTES:
+            self._hold()
+
+    def child_is_over(self) -> None:
+        """From now on only last words are read."""
+        if not self.ended.done():
+            self._seconds_left = _LAST_WORDS_SECONDS
+            self._count_down()
+
+    def end(self) -> None:
+        """No more will come, or none is wanted. Lines that wait can still be taken."""
+        if self.ended.done():
+            return
+        self.ended.set_result(None)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._pipe.pause_reading()  # somebody else may hold its other end, and write on
+        rest = self._splitter.end()
+        self._add([] if rest is None else [rest])
 
     async def take(self) -> Line | None:
-        """The next line; None once the lines are closed and all were taken."""
-        while not self._lines and not self._is_closed:
-            await self._change()
-        if not self._lines:
-            return None
+        """The next line; None once there will be no more."""
+        while not self._lines:
+            if self.ended.done():
+                return None
+            self._taker = asyncio.get_running_loop().create_future()
+            try:
+                await self._taker
+            finally:
+                self._taker = None
         line = self._lines.popleft()
         self._bytes -= len(line.data)
-        self._changed.set()
+        if self._is_held and len(self._lines) <= _MAX_WAITING_LINES // 2 and self._bytes <= _MAX_WAITING_BYTES // 2:
+            self._go_on()
         return line
 
-    def close(self) -> None:
-        """No more lines will come. Those that wait can still be taken."""
-        self._is_closed = True
-        self._changed.set()
+    def _add(self, lines: list[Line]) -> None:
+        self._lines.extend(lines)
+        self._bytes += sum(len(line.data) for line in lines)
+        if self._taker is not None and not self._taker.done() and (lines or self.ended.done()):
+            self._taker.set_result(None)
 
-    async def _change(self) -> None:
-        self._changed.clear()
-        await self._changed.wait()
+    def _hold(self) -> None:
+        self._is_held = True
+        self._pipe.pause_reading()
+        if self._timer is not None and self._seconds_left is not None:
+            self._seconds_left = max(0.0, self._timer.when() - asyncio.get_running_loop().time())
+            self._timer.cancel()
+
+    def _go_on(self) -> None:
+        self._is_held = False
+        if not self.ended.done():
+            self._pipe.resume_reading()
+            self._count_down()
+
+    def _count_down(self) -> None:
+        if self._seconds_left is not None and not self._is_held:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds_left, self.end)

@@ -157,7 +157,8 @@ class ClaudeStream:
         async for line in self._child.lines():
             for seen in self._read(line):
                 yield seen
-            await self._refuse()
+            if refused := self._lines.asking.take_refusals():
+                await self._refuse(refused)
         for seen in self._lines.end():
             yield seen
         exiting = asyncio.ensure_future(self._child.exited())
@@ -218,9 +219,9 @@ class ClaudeStream:
             return [Warned(kind="line_too_long", message="its rest was skipped"), traced(line.data)]
         return self._lines.feed(line.data)
 
-    async def _refuse(self) -> None:
+    async def _refuse(self, request_ids: list[str]) -> None:
         """Say no to what nobody here can answer. An agent that is over needs no answer."""
-        for request_id in self._lines.asking.take_refusals():
+        for request_id in request_ids:
             body: Json = {"subtype": "error", "request_id": request_id, "error": "this client does not support it"}
             try:
                 await self._child.write(_line({"type": "control_response", "response": body}))

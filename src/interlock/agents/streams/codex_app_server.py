@@ -4,7 +4,8 @@ Laws:
 1. A prompt is given only while no turn is open: Codex would mix it into the running one.
 2. A process that dies in mid-turn ends the turn `silent`, and then is `Exited`.
 3. Every question of Codex is passed on or refused. None is left without an answer, and none is answered by us.
-4. The child waits when nobody reads the observations, but never when a command waits for Codex's answer.
+4. A command that outlives its turn is asked after: of one that an interrupt ended at its start Codex says nothing more.
+5. The child waits when nobody reads the observations, but never when a command waits for Codex's answer.
 """
 
 from __future__ import annotations
@@ -44,11 +45,16 @@ from interlock.vocabulary.states import DriverKind
 CAPABILITIES: Final = Capabilities(
     reports_approvals=True, streams_text=True, reports_usage=True, reports_thoughts=True, can_resume=True
 )
-_CLIENT: Final[Fields] = {"clientInfo": {"name": "interlock", "title": "Interlock", "version": version("interlock")}}
+# The list of commands that run on is experimental. A Codex without it refuses that one request.
+_CLIENT: Final[Fields] = {
+    "clientInfo": {"name": "interlock", "title": "Interlock", "version": version("interlock")},
+    "capabilities": {"experimentalApi": True},
+}
 _OPTIONS: Final = {"sandbox": SANDBOX, "approval_policy": APPROVAL_POLICY}
 # Beyond so many observations that nobody took, no more lines are read.
 _MAX_WAITING: Final = 1024
 _LAST_WORDS_SECONDS: Final = 5.0
+_ASK_AFTER_SECONDS: Final = 2.0
 _SHOWN_CHARACTERS: Final = 300
 
 
@@ -92,6 +98,8 @@ class CodexAppServer:
         self._has_begun = asyncio.Event()
         self._has_begun.set()
         self._in_a_hurry = 0
+        self._asking_after: asyncio.Task[None] | None = None
+        self._lists_commands = True
         self._reader = asyncio.create_task(self._read())
 
     @property
@@ -204,6 +212,8 @@ class CodexAppServer:
         finally:
             self._peer.close("nobody listens any more")
             self._has_begun.set()
+            if self._asking_after is not None:
+                self._asking_after.cancel()
             self._tell([*self._thread.ended(), ended])
             self._told.put_nowait(None)
 
@@ -212,9 +222,22 @@ class CodexAppServer:
         self._tell(self._thread.read(message, line.data))
         if not self._thread.is_starting:
             self._has_begun.set()
+        is_asked = self._asking_after is not None and not self._asking_after.done()
+        if self._thread.has_commands_left and self._lists_commands and not is_asked:
+            self._asking_after = asyncio.create_task(self._ask_after_commands())
         if isinstance(message, Asked) and not self._thread.knows(message):
             with suppress(PeerFault):  # A server that is gone needs no answer, and its end is told as such.
                 await self._peer.refuse(message.id, message.method)
+
+    async def _ask_after_commands(self) -> None:
+        """Until none is left. It ends with the reader, and at a Codex that does not tell."""
+        try:
+            while self._thread.has_commands_left:
+                answer = await self._request("thread/backgroundTerminals/list", {"threadId": self._thread.id})
+                self._tell(self._thread.commands_listed(answer))
+                await asyncio.sleep(_ASK_AFTER_SECONDS)
+        except PeerFault:
+            self._lists_commands = False
 
     def _tell(self, seen: Iterable[Observation]) -> None:
         for one in seen:

@@ -114,6 +114,7 @@ class Calls:
 
     open: dict[str, str] = field(default_factory=dict)
     _background: set[str] = field(default_factory=set)
+    _left: set[str] = field(default_factory=set)
     _over: set[str] = field(default_factory=set)
 
     def began(self, item: Fields) -> list[Observation] | None:
@@ -144,6 +145,17 @@ class Calls:
         self._background.discard(call_id)
         return [self._children()]
 
+    @property
+    def left(self) -> frozenset[str]:
+        """The commands of turns that are over, as far as they are not known to have ended."""
+        return frozenset(self._left & self._background)
+
+    def only_run(self, running: frozenset[str]) -> list[Observation]:
+        """What it tells that no other commands run on than these."""
+        ended = self.left - running
+        self._background -= ended
+        return [self._children()] if ended else []
+
     def agent_moved(self, item: Fields) -> list[Observation] | None:
         """What an activity of a sub-agent tells: whether it is at work."""
         agent, kind = text(item, "agent_thread_id"), snake(text(item, "kind"))
@@ -163,6 +175,7 @@ class Calls:
             is_running = kind == "command_execution" and call_id not in waiting
             if is_running:
                 self._background.add(call_id)
+                self._left.add(call_id)
             is_fine = is_running and is_natural
             error = None if is_fine else ToolError(kind="interrupted", message="the turn ended before the call did")
             told.append(self._close(call_id, {"is_running": True} if is_running else None, error))

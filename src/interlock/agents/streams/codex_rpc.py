@@ -49,7 +49,7 @@ _ENDINGS: Final[Mapping[str, TurnEnding]] = {
 # What Codex says of itself and what it repeats: no news for us.
 _BOOKKEEPING: Final = frozenset(
     {"thread/started", "thread/status/changed", "account/rateLimits/updated", "remoteControl/status/changed"}
-    | {"turn/diff/updated", "thread/goal/cleared"}
+    | {"turn/diff/updated", "thread/goal/cleared", "thread/readState/changed"}
 )
 _SILENT_ITEMS: Final = frozenset({"user_message", "agent_message", "reasoning"})
 _WARNINGS: Final = frozenset({"warning", "guardianWarning", "configWarning", "deprecationNotice", "model/rerouted"})
@@ -104,6 +104,18 @@ class CodexThread:
     def is_busy(self) -> bool:
         """Whether a turn is open, or a prompt on its way."""
         return self._is_prompt_sent or self._turn is not None
+
+    @property
+    def has_commands_left(self) -> bool:
+        """Whether commands of turns that are over may still run."""
+        return bool(self._calls.left)
+
+    def commands_listed(self, answer: Fields) -> list[Observation]:
+        """Take in Codex's own list of the commands that run on; a part of one says nothing."""
+        if not isinstance(answer.get("data"), list) or answer.get("nextCursor"):
+            return []
+        running = [text(one, "itemId") for one in members(answer, "data") if isinstance(one, dict)]
+        return self._calls.only_run(frozenset(running))
 
     def prompt_sent(self) -> None:
         self._is_prompt_sent = True

@@ -71,10 +71,10 @@ class TerminalDriver:
     """
 
     run_folder: Path
-    hook_socket: Path | None = None
     server: TmuxServer = field(default_factory=TmuxServer.own)
     policy: TerminalPolicy = field(default_factory=TerminalPolicy)
     profiles: Sequence[Profile] = field(default_factory=load_profiles)
+    hook_socket: Path | None = None
     _hubs: dict[TmuxServer, TerminalHub] = field(default_factory=dict)
 
     @property

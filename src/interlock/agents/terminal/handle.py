@@ -159,13 +159,22 @@ class TerminalHandle:
         while (observation := await self._told.get()) is not None:
             if isinstance(observation, TurnEnded):
                 self._is_expecting = False
-                if observation.ending is TurnEnding.NATURAL:
-                    observation = replace(observation, text=await self._beside.answer())
+                observation = await self._in_words(observation)
             elif isinstance(observation, BecameReady) and self._is_expecting:
                 self._is_expecting = False
                 if (ended := await self._beside.ended()) is not None:
                     yield ended
             yield observation
+
+    async def _in_words(self, ended: TurnEnded) -> TurnEnded:
+        """The end of a turn with what only the transcript has: the answer, or an error that the screen did not tell."""
+        if ended.ending is TurnEnding.NATURAL:
+            return replace(ended, text=await self._beside.answer())
+        if ended.ending is TurnEnding.ERROR and not ended.error_message:
+            told = await self._beside.ended()
+            if told is not None and told.ending is TurnEnding.ERROR:
+                return replace(ended, error_message=told.error_message)
+        return ended
 
     def expect(self, prompt: str) -> None:
         """Say, after an adoption, which prompt was open. Call it before anything is read.

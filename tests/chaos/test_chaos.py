@@ -1,0 +1,40 @@
+"""Runtime and agents are killed at any moment: no acknowledged prompt is lost or doubled, every turn has one end, and
+no process is left.
+
+A failure names its seed; `CHAOS_SEED=SEED` plays that schedule again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.chaos.rounds import run_world
+from tests.chaos.world import World
+
+DEEP_WORLDS: Final = 10
+DEEP_ROUNDS: Final = 11
+
+
+def play(home: Path, rounds: int, *, streams: int, has_terminal: bool) -> str:
+    seed = int(os.environ.get("CHAOS_SEED") or int.from_bytes(os.urandom(4), "big"))
+    with World(home, seed, streams, has_terminal, is_patient=rounds == DEEP_ROUNDS) as world:
+        return run_world(world, rounds)
+
+
+def test_deaths_lose_nothing_and_leave_nothing(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    record_property("explored", "chaos: " + play(tmp_path / "home", 3, streams=2, has_terminal=False))
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", range(DEEP_WORLDS))
+def test_many_deaths_lose_nothing_and_leave_nothing(
+    number: int, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    told = play(tmp_path / "home", DEEP_ROUNDS, streams=3, has_terminal=number % 2 == 1)
+    record_property("explored", f"chaos: {told}")
