@@ -12,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadline for a single example: a loaded machine is no reason to fail. pytest-timeout bounds the test as a whole.
-settings.register_profile("quick", max_examples=60, deadline=None, print_blob=True)
-# A gate answers the same way each time it is asked. `search` looks where nobody has looked: run it before a change is
-# handed in (`HYPOTHESIS_PROFILE=search make test-deep`), and keep what it finds as a test of its own.
+# A gate answers the same way each time it is asked: in the first two nothing is left to chance. `search` looks where
+# nobody has looked: run it before a change is handed in (`HYPOTHESIS_PROFILE=search make test-deep`), and keep what it
+# finds as a test of its own.
+settings.register_profile("quick", max_examples=60, deadline=None, derandomize=True, print_blob=True)
 settings.register_profile(
     "thorough",
     max_examples=400,

@@ -354,7 +354,7 @@ def test_a_stop_reaches_an_agent_that_waits_for_a_slot() -> None:
 
 def test_a_start_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        monkeypatch.setattr("interlock.runtime.supervisor._SPAWN_SECONDS", 0.05)
+        monkeypatch.setattr("interlock.runtime.errands._SPAWN_SECONDS", 0.05)
         driver, log = SlowDriver(), MemoryLog()
         async with Runtime(log, [driver]) as runtime:
             session_id = await runtime.open_session(SPEC)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from interlock.agents.observations import (
@@ -32,6 +34,8 @@ from interlock.runtime.acts import (
     AgentNotStarted,
     Answer,
     Append,
+    AskAttended,
+    Attended,
     Cancel,
     Decided,
     DecideForAgent,
@@ -73,7 +77,7 @@ from interlock.vocabulary.ids import PromptId, TurnId
 from interlock.vocabulary.presenter import Status, TextDelta
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import Activity, Attention, DriverKind, ExitReason, TurnState
-from tests.runtime.conducting import Stage, refused
+from tests.runtime.conducting import BEGAN, Stage, refused
 
 NATURAL = TurnEnded(ending=TurnEnding.NATURAL)
 
@@ -655,6 +659,11 @@ def idle_deadline(stage: Stage) -> float | None:
     return stage.conductor.idle_deadline
 
 
+def attended(stage: Stage, *, is_attended: bool) -> None:
+    assert stage.spawn_id is not None
+    stage.hear(Attended(spawn_id=stage.spawn_id, is_attended=is_attended))
+
+
 def test_an_unused_agent_is_stopped_at_the_deadline_that_is_shown() -> None:
     stage = Stage(RunPolicy(idle_ttl_seconds=120))
     stage.working()
@@ -662,13 +671,39 @@ def test_an_unused_agent_is_stopped_at_the_deadline_that_is_shown() -> None:
     stage.wait(10)
     stage.see(done("ok"))
     assert idle_deadline(stage) == 130
-    stage.wait(121)
+    assert stage.published(Status)[-1].idle_at == BEGAN + timedelta(seconds=130)
+    stage.wait(119)
+    assert stage.wanted(AskAttended) == []
+    stage.wait(2)
+    assert len(stage.wanted(AskAttended)) == 1
+    attended(stage, is_attended=False)
     assert len(stage.wanted(StopAgent)) == 1
     stage.see(Exited(signal=15))
     ended = next(one for one in stage.logged(ProcessEvent) if one.kind is ProcessEventKind.EXITED)
     assert ended.exit_reason is ExitReason.IDLE_TTL
     stage.wait(1000)
     assert len(stage.wanted(SpawnAgent)) == 1
+
+
+def test_an_agent_with_a_person_at_its_terminal_is_not_stopped_for_being_idle() -> None:
+    stage = Stage(RunPolicy(idle_ttl_seconds=120))
+    stage.working()
+    stage.see(done("ok"))
+    stage.wait(121)
+    attended(stage, is_attended=True)
+    stage.wait(121)
+    assert len(stage.wanted(AskAttended)) == 2
+    assert stage.wanted(StopAgent) == []
+
+
+def test_an_agent_that_has_work_by_the_time_of_the_answer_is_not_stopped() -> None:
+    stage = Stage(RunPolicy(idle_ttl_seconds=120))
+    stage.working()
+    stage.see(done("ok"))
+    stage.wait(121)
+    stage.send("next", "p2")
+    attended(stage, is_attended=False)
+    assert stage.wanted(StopAgent) == []
 
 
 def test_status_is_published_on_change_only_and_names_its_evidence() -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
+import tempfile
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
+from interlock.agents.evidence import hook_program
+from interlock.agents.evidence.hooks import HookHeard
 from interlock.agents.observations import (
     ApprovalAsked,
     BecameReady,
@@ -42,7 +48,7 @@ from interlock.vocabulary.audit import (
 from interlock.vocabulary.conversation import AssistantMessage
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events import Event
-from interlock.vocabulary.ids import PromptId, SessionId
+from interlock.vocabulary.ids import PromptId, SessionId, SpawnId
 from interlock.vocabulary.presenter import Status, TextDelta
 from interlock.vocabulary.states import Activity, DriverKind, ExitReason, TurnState
 
@@ -246,7 +252,78 @@ def test_caps_hold_and_nobody_is_forgotten() -> None:
     run(story())
 
 
+def test_waiting_for_a_turn_that_a_held_queue_keeps_from_beginning_is_refused_with_the_reason() -> None:
+    async def story() -> None:
+        driver, log = PuppetDriver(), MemoryLog()
+        driver.next_failure = UsageError("there is no such program", remedy="install it")
+        async with Runtime(log, [driver]) as runtime:
+            session_id = await runtime.open_session(SPEC)
+            prompt_id = await runtime.send(session_id, "hello")
+            with pytest.raises(UsageError, match="no such program"):
+                await runtime.wait_turn(session_id, prompt_id)
+
+    run(story())
+
+
+class HookedPuppet(Puppet):
+    """A puppet that hears hooks."""
+
+    def __init__(self, spec: AgentSpec, spawn_id: SpawnId, capabilities: Capabilities) -> None:
+        super().__init__(spec, spawn_id, capabilities)
+        self.heard: list[str] = []
+
+    def hear_hook(self, heard: HookHeard) -> None:
+        self.heard.append(heard.event)
+
+
+class HookedDriver(PuppetDriver):
+    async def spawn(self, spec: AgentSpec, spawn_id: SpawnId) -> Puppet:
+        self.puppets.append(HookedPuppet(spec, spawn_id, self.capabilities))
+        return self.latest
+
+
+def test_a_hook_reaches_the_agent_in_whose_process_tree_it_fired_and_no_other() -> None:
+    async def story(folder: Path) -> None:
+        driver, socket = HookedDriver(), folder / "hooks.sock"
+        async with Runtime(MemoryLog(), [driver], hooks=socket) as runtime:
+            for _ in range(2):
+                await runtime.start(await runtime.open_session(SPEC))
+            one, other = await soon(lambda: two(driver))
+            for spawn_id in (one.spawn_id, "spn_of_nobody"):
+                environment = {**os.environ, "INTERLOCK_HOOK_SOCKET": str(socket), "INTERLOCK_SPAWN_ID": spawn_id}
+                hook = await asyncio.create_subprocess_exec(
+                    sys.executable, hook_program.__file__, env=environment, stdin=asyncio.subprocess.PIPE
+                )
+                await hook.communicate(b'{"hook_event_name": "Stop", "session_id": "s"}')
+                assert hook.returncode == 0
+            assert isinstance(one, HookedPuppet)
+            assert isinstance(other, HookedPuppet)
+            await soon(lambda: one.heard or None)
+            assert (one.heard, other.heard) == (["Stop"], [])
+        assert not socket.exists()
+
+    with tempfile.TemporaryDirectory(prefix="il-") as folder:  # a short path: a socket's may not be long
+        run(story(Path(folder)))
+
+
+def two(driver: PuppetDriver) -> list[Puppet] | None:
+    return driver.puppets if len(driver.puppets) == 2 else None
+
+
 # Restarts of the runtime
+
+
+def test_the_options_and_limits_of_a_session_outlive_the_runtime() -> None:
+    async def story() -> None:
+        log, spec = MemoryLog(), replace(SPEC, options={"mode": "plan"})
+        async with Runtime(log, [PuppetDriver()]) as first:
+            session_id = await first.open_session(spec, policy=RunPolicy(turn_budget_seconds=7, max_tokens=9))
+        async with Runtime(log, [PuppetDriver()]) as second:
+            supervisor = second.supervisor(session_id)
+            assert supervisor.spec.options == {"mode": "plan"}
+            assert supervisor.conductor.policy == RunPolicy(turn_budget_seconds=7, max_tokens=9)
+
+    run(story())
 
 
 async def die(runtime: Runtime) -> None:

@@ -88,6 +88,9 @@ class Stage:
         return turn_states(await self.events(session))[-1].state
 
 
+PARENT = SessionId("ses_parent")
+
+
 @asynccontextmanager
 async def stage(
     log: MemoryLog | None = None,
@@ -98,7 +101,8 @@ async def stage(
 ) -> AsyncIterator[Stage]:
     log, driver = log or MemoryLog(), driver or PuppetDriver()
     async with Runtime(log, [driver]) as runtime, Subagents(runtime, log, max_running=max_running, clock=clock) as some:
-        parent = runtime.sessions[0] if runtime.sessions else await runtime.open_session(SPEC)
+        # By its id: those of one millisecond are in no order, and a child is often opened within it.
+        parent = PARENT if PARENT in runtime.sessions else await runtime.open_session(SPEC, session_id=PARENT)
         yield Stage(log, driver, runtime, some, parent)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from interlock.agents.observations import Observation
 from interlock.vocabulary.audit import DeliveryStage, EndedProcess
@@ -160,6 +160,15 @@ class AgentHandle(Protocol):
 
     async def release(self) -> None:
         """Let go of an agent that outlives us, and leave it running. For any other kind this is `stop`."""
+        ...
+
+
+@runtime_checkable
+class HasTerminal(Protocol):
+    """An agent at whose terminal a person may be."""
+
+    async def is_attended(self) -> bool:
+        """Whether a person is there. `Unreachable` where that cannot be told."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from interlock.agents.observations import Observation
@@ -152,12 +152,22 @@ class Stopped:
     report: StopReport
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attended:
+    """Whether a person is at the terminal of the agent."""
+
+    spawn_id: SpawnId
+    is_attended: bool
+
+
 @dataclass(frozen=True, slots=True)
 class TimerFired:
     """Time passed; see `Conductor.deadline`."""
 
 
-News: TypeAlias = AgentStarted | AgentNotStarted | Observed | Submitted | Decided | Interrupted | Stopped | TimerFired
+News: TypeAlias = (
+    AgentStarted | AgentNotStarted | Observed | Submitted | Decided | Interrupted | Stopped | Attended | TimerFired
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +213,11 @@ class DecideForAgent:
 
 
 @dataclass(frozen=True, slots=True)
+class AskAttended:
+    """Ask whether a person is at the agent's terminal; the answer is `Attended`."""
+
+
+@dataclass(frozen=True, slots=True)
 class StopAgent:
     """End the agent with everything it started; the answer is `Stopped`, and `Exited` is observed before it. One that
     is being started is not started: the answer is `AgentNotStarted`, or `AgentStarted` where that came too late."""
@@ -224,16 +239,14 @@ class Refuse:
 
 
 Act: TypeAlias = (
-    Append | Publish | SpawnAgent | SubmitPrompt | InterruptAgent | DecideForAgent | StopAgent | Confirm | Refuse
+    Append
+    | Publish
+    | SpawnAgent
+    | SubmitPrompt
+    | InterruptAgent
+    | DecideForAgent
+    | AskAttended
+    | StopAgent
+    | Confirm
+    | Refuse
 )
-
-
-@dataclass(slots=True)
-class Acts:
-    """Acts in the order in which they are to be done."""
-
-    items: list[Act] = field(default_factory=list)
-
-    def take(self) -> tuple[Act, ...]:
-        items, self.items = tuple(self.items), []
-        return items

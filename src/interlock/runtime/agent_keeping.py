@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+from msgspec import structs
+
 from interlock.agents import observations as seen
 from interlock.agents.pool.exits import ASKED_FOR, exit_reason
 from interlock.agents.pool.idle import IdleFacts, idle_deadline_seconds
@@ -10,6 +14,7 @@ from interlock.lifecycle.process import ProcessState
 from interlock.runtime.acts import (
     AgentNotStarted,
     AgentStarted,
+    AskAttended,
     InterruptAgent,
     StopAgent,
 )
@@ -24,6 +29,8 @@ from interlock.vocabulary.audit import (
     QueueGate,
 )
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.ids import SpawnId
+from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.states import ExitReason
 
 
@@ -160,6 +167,28 @@ class AgentKeeping(TurnKeeping):
             self._end_turn(ending_by_cancel(self._run_id(), self._open.talk.text), is_agent_at_rest=True)
         else:
             self._stop(ExitReason.STOPPED)
+
+    def _ask_before_idle_stop(self) -> None:
+        """A person may be at its terminal. The countdown begins anew: if no answer comes, it is asked again."""
+        if self._agent is not None:
+            self._agent.free_since = self._now.seconds
+            self._acts.append(AskAttended())
+
+    def _on_attended(self, spawn_id: SpawnId, *, is_attended: bool) -> None:
+        agent = self._agent
+        has_ttl = self.idle_deadline is not None  # else it has work by now
+        if agent is not None and agent.spawn_id == spawn_id and has_ttl and not is_attended:
+            self._stop(ExitReason.IDLE_TTL)
+
+    @property
+    def status(self) -> Status:
+        """What a person should see now, with the end of the countdown."""
+        deadline = self.idle_deadline
+        if deadline is None:
+            return super().status
+        if self._idle is None or self._idle[0] != deadline:  # spelled once: two readings of a clock differ a little
+            self._idle = deadline, self._now.at + timedelta(seconds=deadline - self._now.seconds)
+        return structs.replace(super().status, idle_at=self._idle[1])
 
     @property
     def idle_deadline(self) -> float | None:

@@ -24,6 +24,7 @@ from interlock.runtime.acts import (
     AgentNotStarted,
     AgentStarted,
     Answer,
+    Attended,
     Cancel,
     Command,
     Confirm,
@@ -58,7 +59,7 @@ from interlock.vocabulary.audit import (
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import SpawnId, TurnId
 from interlock.vocabulary.run import SUSPENDED, RunStatus
-from interlock.vocabulary.states import ExitReason, TurnState
+from interlock.vocabulary.states import TurnState
 
 _MAX_DELIVERIES: Final = 3
 
@@ -94,6 +95,8 @@ class Conductor(Hearing):
                 self._note_unless_blank("interrupt_not_delivered", problem)
             case Stopped(spawn_id=spawn_id, report=report):
                 self._on_stopped(spawn_id, report)
+            case Attended(spawn_id=spawn_id, is_attended=is_attended):
+                self._on_attended(spawn_id, is_attended=is_attended)
             case TimerFired():
                 self._on_timer()
             case _:
@@ -226,7 +229,7 @@ class Conductor(Hearing):
         if self._agent is not None:
             self._watch_agent(self._agent, now)
         if self.idle_deadline is not None and self.idle_deadline <= now:
-            self._stop(ExitReason.IDLE_TTL)
+            self._ask_before_idle_stop()
 
     def _watch_agent(self, agent: AgentSide, now: float) -> None:
         if agent.settle_by_seconds is not None and agent.settle_by_seconds <= now:

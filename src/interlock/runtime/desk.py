@@ -6,6 +6,7 @@ What is appended is taken as written at once: the shell does nothing else before
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 
 from msgspec import structs
 
@@ -61,6 +62,7 @@ class Desk:
         self._restarts = Restarts()
         self._respawn_at: float | None = None
         self._problem = ""
+        self._idle: tuple[float, datetime] | None = None
         self._shown: Status | None = None
 
     @property

@@ -245,7 +245,7 @@ class Hearing(AgentKeeping):
         if limit_tokens is not None and tokens is not None and tokens >= limit_tokens:
             over = f"{tokens} of {limit_tokens} tokens are used"
         elif limit_cost is not None and cost is not None and cost >= limit_cost:
-            over = f"{cost:.2f} of {limit_cost:.2f} US dollars are used"
+            over = f"{cost:.4g} of {limit_cost:.4g} US dollars are used"
         if over and self.book.queue.is_open:
             self._append(QueueGate(is_open=False, reason=over))
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol, TypeGuard
 
-from msgspec import structs
+from msgspec import ValidationError, convert, structs
 
 from interlock.agents.port import Adopter, AgentHandle, AgentSpec, Driver, ProcessIdentity, StopReport
 from interlock.agents.processes.identity import is_alive
@@ -27,8 +27,9 @@ from interlock.agents.processes.stopping import stop_tree
 from interlock.lifecycle.closing import abandoned_ending, closing_batch
 from interlock.log.port import Log
 from interlock.runtime.book import LivingSpawn, SessionBook
+from interlock.runtime.errands import Services
 from interlock.runtime.policy import RunPolicy
-from interlock.runtime.supervisor import Services, Supervisor
+from interlock.runtime.supervisor import Supervisor
 from interlock.vocabulary.actions import NextAction, NextActionKind
 from interlock.vocabulary.audit import (
     DeliveryReceipt,
@@ -101,7 +102,7 @@ async def recover(
             settled_as = book.turns.turns[(session_id, turn.turn_id)].state
     supervisor = None
     if spec is not None and driver is not None:
-        supervisor = Supervisor(book, spec, driver, policy, services)
+        supervisor = Supervisor(book, spec, driver, policy_from_log(book.opened) or policy, services)
         if handle is not None:
             supervisor.hold(handle)
     queued = len(book.queue.waiting)
@@ -118,6 +119,14 @@ async def recover(
     )
     is_news = handle is not None or ended is not None or settled is not None or queued or problem
     return recovered if is_news else None, supervisor
+
+
+def policy_from_log(opened: SessionOpened) -> RunPolicy | None:
+    """The limits that a session was opened with; None where it has none of its own, or they cannot be read."""
+    try:
+        return None if opened.policy is None else convert(opened.policy, RunPolicy)
+    except ValidationError:
+        return None
 
 
 def _unswept(events: Sequence[Event]) -> SpawnId | None:

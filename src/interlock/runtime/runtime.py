@@ -15,11 +15,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 
+from interlock.agents.evidence.hooks import HookListener
 from interlock.agents.pool.masking import masked_argv
 from interlock.agents.pool.pool import PoolLimits
 from interlock.agents.pool.slots import Slots
@@ -30,9 +32,10 @@ from interlock.log.port import Log, LogUnavailable, VersionConflict
 from interlock.runtime.acts import Answer, Cancel, EditPrompt, RemovePrompt, Send, SetGate, Start
 from interlock.runtime.book import SessionBook
 from interlock.runtime.conductor import Conductor
+from interlock.runtime.errands import Services
 from interlock.runtime.policy import Instant, RunPolicy
 from interlock.runtime.recovery import Recovered, recover
-from interlock.runtime.supervisor import Services, Supervisor
+from interlock.runtime.supervisor import Supervisor
 from interlock.vocabulary.audit import SessionOpened
 from interlock.vocabulary.errors import InterlockError, UsageError
 from interlock.vocabulary.events import Event, new_event
@@ -57,7 +60,12 @@ def wall_clock() -> Instant:
 def spec_from_log(_: SessionId, opened: SessionOpened) -> AgentSpec:
     """As the log has it, with our own environment."""
     return AgentSpec(
-        agent=opened.agent, driver=opened.driver, argv=opened.argv, cwd=opened.cwd or ".", model=opened.model
+        agent=opened.agent,
+        driver=opened.driver,
+        argv=opened.argv,
+        cwd=opened.cwd or ".",
+        model=opened.model,
+        options=opened.options if isinstance(opened.options, dict) else {},
     )
 
 
@@ -97,7 +105,10 @@ class Watcher:
 
 
 class Runtime:
-    """Use it as a context manager. Commands are durable when they return."""
+    """Use it as a context manager. Commands are durable when they return.
+
+    `hooks` is the socket on which it hears the hooks of its agents; None: it does not listen.
+    """
 
     def __init__(
         self,
@@ -107,6 +118,7 @@ class Runtime:
         policy: RunPolicy | None = None,
         limits: PoolLimits | None = None,
         specs: SpecSource = spec_from_log,
+        hooks: Path | None = None,
         clock: Callable[[], Instant] = wall_clock,
         ids: Callable[[str], str] = new_id,
     ) -> None:
@@ -120,10 +132,15 @@ class Runtime:
         self._supervisors: dict[SessionId, Supervisor] = {}
         self._runs: dict[SessionId, asyncio.Task[None]] = {}
         self._watchers: set[Watcher] = set()
+        self._hooks = hooks
+        self._hearing: asyncio.Task[None] | None = None
         self.recovered: tuple[Recovered, ...] = ()
 
     async def __aenter__(self) -> Self:
         try:
+            if self._hooks is not None:
+                listener = await HookListener(self._hooks).__aenter__()
+                self._hearing = asyncio.create_task(self._hear_hooks(listener))
             self.recovered = await self._recover()
         except BaseException:
             await self.shutdown()
@@ -159,6 +176,8 @@ class Runtime:
             model=spec.model,
             environment=tuple(sorted(spec.environment)),
             title=title,
+            options=to_builtins(spec.options) or None,
+            policy=None if policy is None else to_builtins(policy),
         )
         now = self._clock()
         event = new_event(opened, id=EventId(self._ids("evt")), session_id=session_id, ts=now.at)
@@ -234,6 +253,9 @@ class Runtime:
             prompt = conductor.book.queue.prompts.get(prompt_id)
             if prompt is None or prompt.state is PromptState.REMOVED:
                 raise UsageError(f"prompt {prompt_id} is not in this session", remedy="send it, or look at the queue")
+            if prompt.state is PromptState.QUEUED and not conductor.book.queue.is_open:
+                why = conductor.book.queue.gate_reason or "somebody asked for it"
+                raise UsageError(f"the queue is held: {why}", remedy="mend that, and open its gate")
             return ended_turn(conductor.book, prompt_id)
 
         return await self.until(session_id, look)
@@ -291,11 +313,23 @@ class Runtime:
         await asyncio.gather(*(close(supervisor) for supervisor in self._supervisors.values()))
         self._supervisors.clear()
         self._runs.clear()
+        if self._hearing is not None:
+            self._hearing.cancel()
+            await asyncio.gather(self._hearing, return_exceptions=True)
+            self._hearing = None
         for watcher in self._watchers:
             watcher.put(None)
         return ShutdownReport(left_running=tuple(sorted(left)), stopped=tuple(sorted(stopped)), problems=problems)
 
     # Within
+
+    async def _hear_hooks(self, listener: HookListener) -> None:
+        """Give each hook to the agent in whose process tree it fired. One that is nobody's says nothing."""
+        try:
+            async for heard in listener:
+                any(supervisor.hear_hook(heard) for supervisor in self._supervisors.values())
+        finally:
+            await listener.__aexit__(None, None, None)
 
     def _publish(self, event: Event) -> None:
         for watcher in self._watchers:

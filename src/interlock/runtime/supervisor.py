@@ -11,68 +11,52 @@ Laws:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from itertools import count
 from typing import Final, TypeVar, assert_never
 
-from msgspec import structs, to_builtins
+from msgspec import structs
 
-from interlock.agents.observations import Exited, Observation, Warned
-from interlock.agents.pool.masking import MASK
 from interlock.agents.port import (
     AgentHandle,
     AgentSpec,
-    Decision,
     Driver,
-    NotDelivered,
-    Prompt,
-    StaleResume,
-    StopReport,
 )
-from interlock.log.port import Log, LogUnavailable, VersionConflict
-from interlock.projections.replay import provider_items
+from interlock.log.port import LogUnavailable, VersionConflict
 from interlock.runtime.acts import (
     Act,
-    AgentNotStarted,
-    AgentStarted,
     Append,
+    AskAttended,
     Command,
     Confirm,
-    Decided,
     DecideForAgent,
     InterruptAgent,
-    Interrupted,
     News,
-    Observed,
     Publish,
     Refuse,
     Release,
     SpawnAgent,
     Stop,
     StopAgent,
-    Stopped,
     SubmitPrompt,
-    Submitted,
     TimerFired,
 )
 from interlock.runtime.book import SessionBook
 from interlock.runtime.conductor import Conductor
-from interlock.runtime.policy import Instant, RunPolicy
-from interlock.vocabulary.audit import DeliveryStage, RunState
+from interlock.runtime.errands import Errands, Item, Services, started
+from interlock.runtime.policy import RunPolicy
+from interlock.vocabulary.audit import RunState
 from interlock.vocabulary.errors import InterlockError, UsageError
 from interlock.vocabulary.events import Event, new_event
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
-from interlock.vocabulary.ids import EventId, PromptId, SessionId, SpawnId
+from interlock.vocabulary.ids import EventId
 from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.registry import Json, Payload
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import Activity, Attention, ExitReason
 
-MAX_WAITING: Final = 1024
 _BATCH: Final = 256
 _STOP_SECONDS: Final = 60.0
-_SPAWN_SECONDS: Final = 120.0
 _LOG_PATIENCE_SECONDS: Final = 120.0
 
 ResultT = TypeVar("ResultT")
@@ -82,61 +66,22 @@ class SessionFailed(InterlockError):
     """The supervisor of a session ended on an error. What it wrote is in the log; nothing is known beyond it."""
 
 
-@dataclass(slots=True)
-class _Item:
-    """Something for the conductor, and who waits for it to be dealt with."""
-
-    what: Command | News
-    done: asyncio.Future[Json] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
-    """What a supervisor needs of the world."""
-
-    log: Log
-    clock: Callable[[], Instant]
-    new_id: Callable[[str], str]
-    publish: Callable[[Event], None]
-    admit: Callable[[SessionId, str], Coroutine[object, object, None]]
-    dismiss: Callable[[SessionId], None]
-
-
-class Supervisor:
+class Supervisor(Errands):
     """One session in motion. `run` it in a task; give commands with `order`."""
 
     def __init__(
         self, book: SessionBook, spec: AgentSpec, driver: Driver, policy: RunPolicy, services: Services
     ) -> None:
-        self.session_id = book.session_id
-        self.spec = spec
-        self.driver = driver
-        self._services = services
+        super().__init__(book, spec, driver, policy, services)
         self._version = book.version
         self.status = Status(activity=Activity.UNKNOWN)
         self._live_id = services.new_id("evt")
         self._live_numbers = count(1)
-        self._conductor = Conductor(book, spec, driver.kind, services.new_id, policy, services.clock())
-        self._mailbox: asyncio.Queue[_Item] = asyncio.Queue(MAX_WAITING)
-        self._first: list[_Item] = []
-        self._handle: AgentHandle | None = None
-        self._reading: asyncio.Task[None] | None = None
-        self._starting: asyncio.Task[None] | None = None
-        self._adoption: asyncio.Task[None] | None = None
-        self._doing: list[_Item] = []
-        self._stops: dict[SpawnId, asyncio.Task[StopReport]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._first: list[Item] = []
+        self._doing: list[Item] = []
         self._moved = asyncio.Condition()
         self._failure: BaseException | None = None
         self._is_over = False
-
-    @property
-    def book(self) -> SessionBook:
-        return self._conductor.book
-
-    @property
-    def conductor(self) -> Conductor:
-        return self._conductor
 
     # For callers
 
@@ -147,7 +92,7 @@ class Supervisor:
     async def _given(self, what: Command | News) -> Json:
         self._raise_if_over()
         done: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
-        await self._mailbox.put(_Item(what, done))
+        await self._mailbox.put(Item(what, done))
         if self.is_over:
             done.cancel()  # nobody reads the mailbox any more
             self._raise_if_over()
@@ -198,16 +143,12 @@ class Supervisor:
     def hold(self, handle: AgentHandle) -> None:
         """Take an agent that was adopted, before `run`. The conductor hears of it before anything else: without an
         agent it would start one."""
-        self._first.append(_Item(_started(handle, is_adopted=True)))
+        self._first.append(Item(started(handle, is_adopted=True)))
         self._handle = handle
         # It runs whether or not there is room: where there is none, the next slot is its own.
         self._adoption = asyncio.create_task(self._services.admit(self.session_id, self.spec.agent))
         self._keep(self._adoption)
         self._listen(handle, is_new=False)
-
-    async def tell(self, news: News) -> None:
-        """Tell the conductor something."""
-        await self._mailbox.put(_Item(news))
 
     async def let_go(self) -> bool:
         """Before `run` is cancelled: an agent that outlives us is left running, any other is stopped. Whether one is
@@ -235,7 +176,7 @@ class Supervisor:
 
     async def run(self) -> None:
         """Supervise until cancelled. Another end is a failure, which `order` and `until` then raise."""
-        self._doing = [*self._first, _Item(TimerFired())]  # what an earlier runtime left to do is looked at once
+        self._doing = [*self._first, Item(TimerFired())]  # what an earlier runtime left to do is looked at once
         try:
             while True:
                 async with self._moved:  # whoever looks sees only what is durable
@@ -279,22 +220,22 @@ class Supervisor:
             if item.done is not None and not item.done.done():
                 item.done.set_exception(SessionFailed(f"session {self.session_id} is not supervised any more"))
 
-    async def _next_items(self) -> list[_Item]:
-        deadline, items = self._conductor.deadline, list[_Item]()
+    async def _next_items(self) -> list[Item]:
+        deadline, items = self._conductor.deadline, list[Item]()
         if self._mailbox.empty():
             left = None if deadline is None else max(0.0, deadline - self._services.clock().seconds)
             try:
                 async with asyncio.timeout(left):
                     items = [await self._mailbox.get()]
             except TimeoutError:
-                return [_Item(TimerFired())]
+                return [Item(TimerFired())]
         while len(items) < _BATCH and not self._mailbox.empty():
             items.append(self._mailbox.get_nowait())
         if deadline is not None and deadline <= self._services.clock().seconds:
-            items.insert(0, _Item(TimerFired()))  # a due deadline comes before what makes us look
+            items.insert(0, Item(TimerFired()))  # a due deadline comes before what makes us look
         return items
 
-    async def _perform(self, items: list[_Item]) -> None:
+    async def _perform(self, items: list[Item]) -> None:
         waiting: list[Event] = []
         for item in items:
             now = self._services.clock()
@@ -369,6 +310,8 @@ class Supervisor:
                 self._start(self._interrupt())
             case DecideForAgent(decision):
                 self._start(self._decide(decision))
+            case AskAttended():
+                self._start(self._look_for_people())
             case StopAgent():
                 self._start(self._stop())
             case _:
@@ -380,165 +323,6 @@ class Supervisor:
         # Nothing refers to what is not logged: a number is name enough, and many of these are shown each second.
         event_id, at = EventId(f"{self._live_id}.{next(self._live_numbers)}"), self._services.clock().at
         self._services.publish(new_event(act.data, id=event_id, session_id=self.session_id, ts=at, turn_id=act.turn_id))
-
-    # Beside the loop
-
-    def _start(self, work: Coroutine[object, object, None]) -> None:
-        self._keep(asyncio.create_task(work))
-
-    def _keep(self, task: asyncio.Task[None]) -> None:
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def _listen(self, handle: AgentHandle, *, is_new: bool) -> None:
-        self._reading = asyncio.create_task(self._read(handle, is_new=is_new))
-        self._keep(self._reading)
-
-    async def _spawn(self, act: SpawnAgent) -> None:
-        """One agent a session: what the one before it left is ended first, and its slot is given back."""
-        try:
-            if self._reading is not None:
-                await asyncio.wait((self._reading,))
-            _refuse_masked(self.spec)
-            await self._services.admit(self.session_id, self.spec.agent)
-            async with asyncio.timeout(_SPAWN_SECONDS):
-                handle = await self.driver.spawn(replace(self.spec, resume=act.resume), act.spawn_id)
-        except StaleResume as error:
-            await self._not_started(act.spawn_id, error, is_stale_resume=True)
-        except UsageError as error:
-            await self._not_started(act.spawn_id, error, is_hopeless=True)
-        except Exception as error:  # a driver is the edge of the world: nothing that it does ends the session
-            await self._not_started(act.spawn_id, error)
-        else:  # and nothing is awaited, so that a stop finds either no agent or a handle
-            self._handle = handle
-            self._listen(handle, is_new=True)
-
-    async def _not_started(
-        self, spawn_id: SpawnId, error: Exception, *, is_hopeless: bool = False, is_stale_resume: bool = False
-    ) -> None:
-        self._services.dismiss(self.session_id)
-        await self.tell(
-            AgentNotStarted(
-                spawn_id=spawn_id,
-                message=str(error) or type(error).__name__,
-                is_hopeless=is_hopeless,
-                is_stale_resume=is_stale_resume,
-            )
-        )
-
-    async def _read(self, handle: AgentHandle, *, is_new: bool) -> None:
-        """Everything that the agent says, in order; its end, and what a census then finds."""
-        if is_new:
-            await self.tell(_started(handle, is_adopted=False))
-        is_in_step = handle.capabilities.needs_history
-        last: Observation | None = None
-        try:
-            async for last in handle.observations():
-                await self._observe(handle, last, is_in_step=is_in_step)
-        except Exception as error:
-            message = f"{type(error).__name__}: {error}"
-            await self._observe(handle, Warned(kind="driver_failed", message=message), is_in_step=False)
-        if not isinstance(last, Exited):
-            await self._observe(handle, Exited(), is_in_step=False)
-        report = await self._stop_once(handle)
-        self._stops.pop(handle.spawn_id, None)
-        if self._handle is handle:
-            self._handle = None
-        if self._adoption is not None:
-            self._adoption.cancel()
-            await asyncio.wait((self._adoption,))
-            self._adoption = None
-        self._services.dismiss(self.session_id)
-        await self.tell(Stopped(spawn_id=handle.spawn_id, report=report))
-
-    async def _observe(self, handle: AgentHandle, what: Observation, *, is_in_step: bool) -> None:
-        done: asyncio.Future[Json] | None = asyncio.get_running_loop().create_future() if is_in_step else None
-        await self._mailbox.put(_Item(Observed(spawn_id=handle.spawn_id, seen=what), done))
-        if done is not None:
-            await done
-
-    async def _submit(self, prompt: Prompt) -> None:
-        handle = self._handle
-        stage, message = DeliveryStage.NOT_DELIVERED, "the agent is gone"
-        if handle is not None:
-            try:
-                if handle.capabilities.needs_history:
-                    prompt = replace(prompt, history=await self._history(prompt.prompt_id))
-                stage, message = await handle.submit(prompt), ""
-            except (NotDelivered, UsageError) as error:
-                message = str(error)
-            except Exception as error:
-                stage, message = DeliveryStage.UNKNOWN, f"{type(error).__name__}: {error}"
-        await self.tell(Submitted(prompt_id=prompt.prompt_id, stage=stage, message=message))
-
-    async def _history(self, prompt_id: PromptId) -> tuple[Json, ...]:
-        """The conversation before this prompt, as the log has it."""
-        found = await self._services.log.read(self.session_id)
-        before = [event for event in found.events if event.turn_id != self.book.turn_id]
-        return tuple(to_builtins(item) for item in provider_items(before, model=self.spec.model))
-
-    async def _interrupt(self) -> None:
-        problem = "the agent is gone" if self._handle is None else ""
-        try:
-            if self._handle is not None:
-                await self._handle.interrupt()
-        except Exception as error:
-            problem = str(error) or type(error).__name__
-        await self.tell(Interrupted(problem=problem))
-
-    async def _decide(self, decision: Decision) -> None:
-        problem, is_unknown = "the agent is gone" if self._handle is None else "", False
-        try:
-            if self._handle is not None:
-                await self._handle.decide(decision)
-        except (NotDelivered, UsageError) as error:
-            problem = str(error)
-        except Exception as error:
-            problem, is_unknown = str(error) or type(error).__name__, True
-        await self.tell(Decided(request_id=decision.request_id, problem=problem, is_unknown=is_unknown))
-
-    async def _stop(self) -> None:
-        """The observations end with `Exited`; the reader then asks for the census."""
-        starting, spawn_id = self._starting, self._conductor.running_spawn
-        if starting is not None and not starting.done() and spawn_id is not None:
-            starting.cancel()
-            await asyncio.wait((starting,))
-            if starting.cancelled():
-                await self._not_started(spawn_id, UsageError("it was stopped before it had started"))
-        if self._handle is not None:
-            await self._stop_once(self._handle)
-
-    async def _stop_once(self, handle: AgentHandle) -> StopReport:
-        """One stop an agent, whoever asks: its report is whole."""
-        stop = self._stops.get(handle.spawn_id)
-        if stop is None:
-            stop = self._stops[handle.spawn_id] = asyncio.create_task(handle.stop())
-        try:
-            return await asyncio.shield(stop)
-        except Exception as error:
-            self._stops.pop(handle.spawn_id, None)  # so that another stop is another attempt
-            message = f"{type(error).__name__}: {error}"
-            await self._observe(handle, Warned(kind="stop_failed", message=message), is_in_step=False)
-            return StopReport()
-
-
-def _refuse_masked(spec: AgentSpec) -> None:
-    if any(MASK in word for word in spec.argv):
-        raise UsageError(
-            f"the command of {spec.agent} held a secret, which the log does not keep",
-            remedy="open the runtime with `specs` that know the whole command",
-        )
-
-
-def _started(handle: AgentHandle, *, is_adopted: bool) -> AgentStarted:
-    return AgentStarted(
-        spawn_id=handle.spawn_id,
-        capabilities=handle.capabilities,
-        argv=handle.argv,
-        process=handle.process,
-        where=handle.where,
-        is_adopted=is_adopted,
-    )
 
 
 def _reply(act: Confirm | Refuse, done: asyncio.Future[Json] | None) -> None:

@@ -236,7 +236,8 @@ class SessionFork(Payload, frozen=True, kw_only=True):
 
 @declare("session_opened", Audience.AUDIT)
 class SessionOpened(Payload, frozen=True, kw_only=True):
-    """What runs in this session. The values of environment variables are never kept, only which were set."""
+    """What runs in this session, and under which limits. The values of environment variables are never kept, only
+    which were set."""
 
     agent: Name
     driver: Name
@@ -246,6 +247,8 @@ class SessionOpened(Payload, frozen=True, kw_only=True):
     model: str = ""
     environment: tuple[str, ...] = ()
     title: str = ""
+    options: Json = None
+    policy: Json = None
 
 
 @declare("agent_session", Audience.AUDIT)

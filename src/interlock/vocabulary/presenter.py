@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from interlock.vocabulary.conversation import Count
-from interlock.vocabulary.evidence import Evidence
+from interlock.vocabulary.evidence import Evidence, Moment
 from interlock.vocabulary.ids import StreamId
 from interlock.vocabulary.registry import Audience, Payload, declare
 from interlock.vocabulary.states import Activity, Attention
@@ -33,11 +33,12 @@ class ReasoningDelta(Payload, frozen=True, kw_only=True):
 
 @declare("status", Audience.PRESENTER)
 class Status(Payload, frozen=True, kw_only=True):
-    """What a person should see now: both axes, with proof."""
+    """What a person should see now: both axes, with proof. `idle_at`: when an agent that is not used is stopped."""
 
     activity: Activity
     attention: Attention = Attention.NONE
     evidence: tuple[Evidence, ...] = ()
+    idle_at: Moment | None = None
 
 
 class PlanEntryStatus(StrEnum):

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Protocol, Self, runtime_checkable
 
 import msgspec
 
@@ -85,6 +85,13 @@ class _Sent(msgspec.Struct, frozen=True):
     fired_unix_seconds: float = 0.0
     spawn_id: str = ""
     cli: str = ""
+
+
+@runtime_checkable
+class HearsHooks(Protocol):
+    """An agent that takes in the hooks of its own process tree."""
+
+    def hear_hook(self, heard: HookHeard) -> None: ...
 
 
 class HookListener:

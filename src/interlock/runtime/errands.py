@@ -1,0 +1,285 @@
+"""What a supervisor does beside its loop: calls to the agent and to its driver. What came of each is news.
+
+One agent a session: what the one before it left is ended, and its slot given back, before the next is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Final
+
+from msgspec import to_builtins
+
+from interlock.agents.evidence.hooks import HearsHooks, HookHeard
+from interlock.agents.observations import Exited, Observation, Warned
+from interlock.agents.pool.masking import MASK
+from interlock.agents.port import (
+    AgentHandle,
+    AgentSpec,
+    Decision,
+    Driver,
+    HasTerminal,
+    NotDelivered,
+    Prompt,
+    StaleResume,
+    StopReport,
+)
+from interlock.log.port import Log
+from interlock.projections.replay import provider_items
+from interlock.runtime.acts import (
+    AgentNotStarted,
+    AgentStarted,
+    Attended,
+    Command,
+    Decided,
+    Interrupted,
+    News,
+    Observed,
+    SpawnAgent,
+    Stopped,
+    Submitted,
+)
+from interlock.runtime.book import SessionBook
+from interlock.runtime.conductor import Conductor
+from interlock.runtime.policy import Instant, RunPolicy
+from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.ids import PromptId, SessionId, SpawnId
+from interlock.vocabulary.registry import Json
+
+_SPAWN_SECONDS: Final = 120.0
+MAX_WAITING: Final = 1024
+
+
+@dataclass(slots=True)
+class Item:
+    """Something for the conductor, and who waits for it to be dealt with."""
+
+    what: Command | News
+    done: asyncio.Future[Json] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What a supervisor needs of the world."""
+
+    log: Log
+    clock: Callable[[], Instant]
+    new_id: Callable[[str], str]
+    publish: Callable[[Event], None]
+    admit: Callable[[SessionId, str], Coroutine[object, object, None]]
+    dismiss: Callable[[SessionId], None]
+
+
+class Errands:
+    """The agent of one session, and whoever talks to it. `tell` is the way back to the loop."""
+
+    def __init__(
+        self, book: SessionBook, spec: AgentSpec, driver: Driver, policy: RunPolicy, services: Services
+    ) -> None:
+        self.session_id = book.session_id
+        self.spec = spec
+        self.driver = driver
+        self._services = services
+        self._conductor = Conductor(book, spec, driver.kind, services.new_id, policy, services.clock())
+        self._mailbox: asyncio.Queue[Item] = asyncio.Queue(MAX_WAITING)
+        self._handle: AgentHandle | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._adoption: asyncio.Task[None] | None = None
+        self._stops: dict[SpawnId, asyncio.Task[StopReport]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def book(self) -> SessionBook:
+        return self._conductor.book
+
+    @property
+    def conductor(self) -> Conductor:
+        return self._conductor
+
+    async def tell(self, news: News) -> None:
+        """Tell the conductor something."""
+        await self._mailbox.put(Item(news))
+
+    def _start(self, work: Coroutine[object, object, None]) -> None:
+        self._keep(asyncio.create_task(work))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _listen(self, handle: AgentHandle, *, is_new: bool) -> None:
+        self._reading = asyncio.create_task(self._read(handle, is_new=is_new))
+        self._keep(self._reading)
+
+    async def _spawn(self, act: SpawnAgent) -> None:
+        """One agent a session: what the one before it left is ended first, and its slot is given back."""
+        try:
+            if self._reading is not None:
+                await asyncio.wait((self._reading,))
+            _refuse_masked(self.spec)
+            await self._services.admit(self.session_id, self.spec.agent)
+            async with asyncio.timeout(_SPAWN_SECONDS):
+                handle = await self.driver.spawn(replace(self.spec, resume=act.resume), act.spawn_id)
+        except StaleResume as error:
+            await self._not_started(act.spawn_id, error, is_stale_resume=True)
+        except UsageError as error:
+            await self._not_started(act.spawn_id, error, is_hopeless=True)
+        except Exception as error:  # a driver is the edge of the world: nothing that it does ends the session
+            await self._not_started(act.spawn_id, error)
+        else:  # and nothing is awaited, so that a stop finds either no agent or a handle
+            self._handle = handle
+            self._listen(handle, is_new=True)
+
+    async def _not_started(
+        self, spawn_id: SpawnId, error: Exception, *, is_hopeless: bool = False, is_stale_resume: bool = False
+    ) -> None:
+        self._services.dismiss(self.session_id)
+        await self.tell(
+            AgentNotStarted(
+                spawn_id=spawn_id,
+                message=str(error) or type(error).__name__,
+                is_hopeless=is_hopeless,
+                is_stale_resume=is_stale_resume,
+            )
+        )
+
+    async def _read(self, handle: AgentHandle, *, is_new: bool) -> None:
+        """Everything that the agent says, in order; its end, and what a census then finds."""
+        if is_new:
+            await self.tell(started(handle, is_adopted=False))
+        is_in_step = handle.capabilities.needs_history
+        last: Observation | None = None
+        try:
+            async for last in handle.observations():
+                await self._observe(handle, last, is_in_step=is_in_step)
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"
+            await self._observe(handle, Warned(kind="driver_failed", message=message), is_in_step=False)
+        if not isinstance(last, Exited):
+            await self._observe(handle, Exited(), is_in_step=False)
+        report = await self._stop_once(handle)
+        self._stops.pop(handle.spawn_id, None)
+        if self._handle is handle:
+            self._handle = None
+        if self._adoption is not None:
+            self._adoption.cancel()
+            await asyncio.wait((self._adoption,))
+            self._adoption = None
+        self._services.dismiss(self.session_id)
+        await self.tell(Stopped(spawn_id=handle.spawn_id, report=report))
+
+    async def _observe(self, handle: AgentHandle, what: Observation, *, is_in_step: bool) -> None:
+        done: asyncio.Future[Json] | None = asyncio.get_running_loop().create_future() if is_in_step else None
+        await self._mailbox.put(Item(Observed(spawn_id=handle.spawn_id, seen=what), done))
+        if done is not None:
+            await done
+
+    async def _submit(self, prompt: Prompt) -> None:
+        handle = self._handle
+        stage, message = DeliveryStage.NOT_DELIVERED, "the agent is gone"
+        if handle is not None:
+            try:
+                if handle.capabilities.needs_history:
+                    prompt = replace(prompt, history=await self._history(prompt.prompt_id))
+                stage, message = await handle.submit(prompt), ""
+            except (NotDelivered, UsageError) as error:
+                message = str(error)
+            except Exception as error:
+                stage, message = DeliveryStage.UNKNOWN, f"{type(error).__name__}: {error}"
+        await self.tell(Submitted(prompt_id=prompt.prompt_id, stage=stage, message=message))
+
+    async def _history(self, prompt_id: PromptId) -> tuple[Json, ...]:
+        """The conversation before this prompt, as the log has it."""
+        found = await self._services.log.read(self.session_id)
+        before = [event for event in found.events if event.turn_id != self.book.turn_id]
+        return tuple(to_builtins(item) for item in provider_items(before, model=self.spec.model))
+
+    async def _interrupt(self) -> None:
+        problem = "the agent is gone" if self._handle is None else ""
+        try:
+            if self._handle is not None:
+                await self._handle.interrupt()
+        except Exception as error:
+            problem = str(error) or type(error).__name__
+        await self.tell(Interrupted(problem=problem))
+
+    async def _decide(self, decision: Decision) -> None:
+        problem, is_unknown = "the agent is gone" if self._handle is None else "", False
+        try:
+            if self._handle is not None:
+                await self._handle.decide(decision)
+        except (NotDelivered, UsageError) as error:
+            problem = str(error)
+        except Exception as error:
+            problem, is_unknown = str(error) or type(error).__name__, True
+        await self.tell(Decided(request_id=decision.request_id, problem=problem, is_unknown=is_unknown))
+
+    def hear_hook(self, heard: HookHeard) -> bool:
+        """Take in a hook of this session's agent; False if it is another's."""
+        handle = self._handle
+        if handle is None or handle.spawn_id != heard.spawn_id or not isinstance(handle, HearsHooks):
+            return False
+        handle.hear_hook(heard)
+        return True
+
+    async def _look_for_people(self) -> None:
+        """Where that cannot be told nobody is taken to be there: only a terminal has a place for a person."""
+        handle = self._handle
+        if handle is None:
+            return
+        is_attended = False
+        try:
+            if isinstance(handle, HasTerminal):
+                is_attended = await handle.is_attended()
+        except (PeerFault, Unreachable) as error:
+            is_attended = True  # it may be
+            await self._observe(handle, Warned(kind="attendance_unknown", message=str(error)), is_in_step=False)
+        await self.tell(Attended(spawn_id=handle.spawn_id, is_attended=is_attended))
+
+    async def _stop(self) -> None:
+        """The observations end with `Exited`; the reader then asks for the census."""
+        starting, spawn_id = self._starting, self._conductor.running_spawn
+        if starting is not None and not starting.done() and spawn_id is not None:
+            starting.cancel()
+            await asyncio.wait((starting,))
+            if starting.cancelled():
+                await self._not_started(spawn_id, UsageError("it was stopped before it had started"))
+        if self._handle is not None:
+            await self._stop_once(self._handle)
+
+    async def _stop_once(self, handle: AgentHandle) -> StopReport:
+        """One stop an agent, whoever asks: its report is whole."""
+        stop = self._stops.get(handle.spawn_id)
+        if stop is None:
+            stop = self._stops[handle.spawn_id] = asyncio.create_task(handle.stop())
+        try:
+            return await asyncio.shield(stop)
+        except Exception as error:
+            self._stops.pop(handle.spawn_id, None)  # so that another stop is another attempt
+            message = f"{type(error).__name__}: {error}"
+            await self._observe(handle, Warned(kind="stop_failed", message=message), is_in_step=False)
+            return StopReport()
+
+
+def _refuse_masked(spec: AgentSpec) -> None:
+    if any(MASK in word for word in spec.argv):
+        raise UsageError(
+            f"the command of {spec.agent} held a secret, which the log does not keep",
+            remedy="open the runtime with `specs` that know the whole command",
+        )
+
+
+def started(handle: AgentHandle, *, is_adopted: bool) -> AgentStarted:
+    return AgentStarted(
+        spawn_id=handle.spawn_id,
+        capabilities=handle.capabilities,
+        argv=handle.argv,
+        process=handle.process,
+        where=handle.where,
+        is_adopted=is_adopted,
+    )
