@@ -182,9 +182,11 @@ class StreamJson(Face):
 
     def failed(self, text: str) -> None:
         self._begin()
-        self._close_message("stop_sequence")
+        self._abandon_message()
         said = f"API Error: {text}"
-        self._assistant({"type": "text", "text": said}, identifier(), model="<synthetic>")
+        words: Fields = {"type": "text", "text": said}
+        whole = self._whole([words], identifier(), "<synthetic>")
+        self._send("assistant", message=whole, parent_tool_use_id=None, error="server_error", is_api_error_message=True)
         self._result("success", is_error=True, terminal_reason="api_error", result=said, api_error_status=500)
 
     def ended_as(self, word: str, text: str) -> None:
@@ -230,6 +232,17 @@ class StreamJson(Face):
             self._event("message_delta", delta={"stop_reason": stop_reason, "stop_sequence": None}, usage=usage)
             self._event("message_stop")
             self._message_id = ""
+
+    def _abandon_message(self) -> None:
+        """The call broke off: what was streamed of the open block is never said to be whole."""
+        if self._message_id:
+            if self._block is not None:
+                self._event("content_block_stop", index=self._index)
+            left: Fields = {"api_message_id": self._message_id, "from_block_index": self._index}
+            if self._is_partial:
+                stop: Fields = {"type": "message_stop"}
+                self._send("stream_event", event=stop, parent_tool_use_id=None, abandoned_blocks=left)
+            self._block, self._message_id = None, ""
 
     def _whole(self, content: list[Json], message_id: str, model: str = MODEL) -> Fields:
         usage: Fields = {"input_tokens": self.usage.input_tokens, "output_tokens": 1}
