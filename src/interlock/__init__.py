@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from interlock.agents.port import AgentSpec
     from interlock.lifecycle.turns import TurnRecord, turn_states
     from interlock.runtime.agent_machine import AgentMachine
+    from interlock.runtime.policy import RunPolicy
+    from interlock.runtime.runtime import Runtime
 
-__all__ = ["AgentMachine", "TurnRecord", "turn_states"]
+__all__ = ["AgentMachine", "AgentSpec", "RunPolicy", "Runtime", "TurnRecord", "turn_states"]
 
 _HOME = {
     "AgentMachine": "interlock.runtime.agent_machine",
+    "AgentSpec": "interlock.agents.port",
+    "RunPolicy": "interlock.runtime.policy",
+    "Runtime": "interlock.runtime.runtime",
     "TurnRecord": "interlock.lifecycle.turns",
     "turn_states": "interlock.lifecycle.turns",
 }
