@@ -42,7 +42,7 @@ test-deep: $(STAMP) ## crash, chaos, long simulation, thorough properties
 	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-thorough} $(PYTEST) -m 'deep or properties' --timeout 1200 --numprocesses $(JOBS)
 
 test-real: $(STAMP) ## tests against real agent CLIs, which are installed with npm when first needed
-	@$(PYTEST) -m real --timeout 900 --numprocesses $(JOBS)
+	@$(PYTEST) -m real --timeout 900
 
 check: $(STAMP) ## lint, format, types, import directions, generated docs
 	$(BIN)/ruff check .
