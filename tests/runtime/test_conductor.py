@@ -294,6 +294,16 @@ def test_an_unasked_turn_ends_when_the_agent_is_at_rest() -> None:
     assert stage.prompts == ["do it", "next"]
 
 
+def test_what_an_agent_for_one_prompt_says_after_its_turn_is_late_and_holds_up_nothing() -> None:
+    stage = Stage(capabilities=Capabilities(is_one_shot=True, can_interrupt=False))
+    stage.working()
+    stage.see(done("first"), TextArrived(text="by the way"))
+    assert len(stage.turns) == 1
+    stage.send("next", "p2")
+    stage.see(Exited(code=0))
+    assert len(stage.wanted(SpawnAgent)) == 2
+
+
 def test_an_agent_that_says_it_is_ready_does_not_end_a_turn_that_was_asked_for() -> None:
     stage = Stage()
     stage.working()

@@ -150,7 +150,8 @@ class Hearing(AgentKeeping):
 
     def _on_work(self, agent: AgentSide, what: OfATurn) -> None:
         """What belongs to a turn. Relayed from a child it is a sign of life; after a turn that we ended it is late."""
-        if getattr(what, "sub_agent", "") or agent.is_winding_down:
+        is_late = agent.is_winding_down or (agent.is_spent and self._open is None)
+        if getattr(what, "sub_agent", "") or is_late:
             return
         is_after_the_fact = isinstance(what, seen.PromptReached | seen.TextVoided | seen.ToolReturned)
         if self._open is None and not is_after_the_fact:

@@ -335,6 +335,11 @@ def test_a_prompt_that_the_session_had_before_ends_at_once() -> None:
     assert (ended.ending, ended.error_kind) == (TurnEnding.SILENT, "prompt_known_already")
 
 
+def test_a_prompt_that_was_queued_and_then_known_already_is_accepted_once() -> None:
+    seen = feed(prompted(), lifecycle("queued"), lifecycle("completed"))
+    assert [one.stage for one in seen if isinstance(one, PromptReached)] == [DeliveryStage.ACCEPTED]
+
+
 # How a turn ends
 
 

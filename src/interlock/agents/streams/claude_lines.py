@@ -145,10 +145,11 @@ class ClaudeLines:
 
     def _known_already(self) -> list[Observation]:
         """The session holds this very prompt with its answer: the agent does nothing for it now."""
+        reached = self._reach(DeliveryStage.ACCEPTED)
         self._prompt = None
         message = "the agent had this prompt before, and did not take it again"
         ended = TurnEnded(ending=TurnEnding.SILENT, error_kind="prompt_known_already", error_message=message)
-        return [PromptReached(stage=DeliveryStage.ACCEPTED), ended]
+        return [*reached, ended]
 
     # What it says of itself
 
