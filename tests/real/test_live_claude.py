@@ -200,7 +200,7 @@ def test_hooks_and_the_session_file_agree_with_the_truth(claude_executable: Path
 def test_a_pane_of_somebody_else_is_adopted_and_recorded(claude_executable: Path, tmp_path: Path) -> None:
     scripts = {
         "turn": (Think("Let me see."), Gate("thinking"), Text("Yes.")),
-        "tool": (Shell("touch made.txt"), Text("The tool ran.")),
+        "tool": (Think("I will."), Gate("tool"), Shell("touch made.txt"), Text("The tool ran.")),
     }
     recording = tmp_path / "run.ndjson.gz"
 
@@ -236,6 +236,10 @@ def test_a_pane_of_somebody_else_is_adopted_and_recorded(claude_executable: Path
             await agent.ready()
             await agent.stays(ready, "ready for as long as a recording needs to be sure of it", 2.0)
             await agent.submit("SCN:tool")
+            await model.reached("tool")
+            await agent.until(working, "working")
+            await agent.stays(working, "at work for as long as a recording needs to see it", 1.0)
+            model.release("tool")
             await agent.until(lambda verdict: bool(options(verdict)), "asking")
             code, printed = await interlock(*adopt)
             verdict = json.loads(printed)["verdict"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import sys
 import termios
 import tty
@@ -44,6 +45,8 @@ class Composer:
             self.draft = ""
         if MODE == "dialog_on_paste":
             self.state = "DIALOG"
+        if MODE == "spins":
+            self.state = "WORKING"
 
     def enter(self) -> None:
         if MODE == "swallow":
@@ -90,8 +93,14 @@ def main() -> None:
     composer, rest = Composer(), b""
     try:
         composer.paint()
-        while data := os.read(0, 65536):
-            rest = composer.take(rest + data)
+        while True:
+            is_spinning = MODE == "spins" and composer.state == "WORKING" and composer.draft
+            if is_spinning and not select.select([0], [], [], 0.5)[0]:
+                composer.state = "READY"  # it was no work at all
+            elif data := os.read(0, 65536):
+                rest = composer.take(rest + data)
+            else:
+                break
             composer.paint()
     finally:
         termios.tcsetattr(0, termios.TCSANOW, kept)

@@ -237,6 +237,18 @@ def test_a_dialog_that_comes_up_while_typing_keeps_enter_from_being_pressed(tmp_
     run(main())
 
 
+def test_one_that_seems_to_work_for_a_moment_while_the_prompt_stands_there_is_waited_for(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with desk("spins", tmp_path) as at:
+            assert not (await at.type("hello", TypingPolicy(calm_within_seconds=0.1))).accepted
+            assert at.submitted is None
+        async with desk("spins", tmp_path) as at:
+            assert (await at.type("hello")).accepted
+            assert at.submitted == "hello"
+
+    run(main())
+
+
 @pytest.mark.parametrize("mode", ["deaf", "vanish"])
 def test_text_that_never_shows_is_not_typed_and_not_submitted(mode: str, tmp_path: Path) -> None:
     async def main() -> None:
@@ -251,7 +263,7 @@ def test_text_that_never_shows_is_not_typed_and_not_submitted(mode: str, tmp_pat
 def test_a_program_that_takes_each_line_for_itself_is_not_given_an_enter_on_top(tmp_path: Path) -> None:
     async def main() -> None:
         async with desk("unbracketed", tmp_path) as at:
-            outcome = await at.type("first\nsecond")
+            outcome = await at.type("first\nsecond", TypingPolicy(calm_within_seconds=0.5))
             assert not outcome.accepted
             assert "before Enter" in outcome.accepted.evidence
 

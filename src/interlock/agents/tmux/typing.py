@@ -83,6 +83,8 @@ class TypingPolicy:
     press_again: bool = False
     """Press Enter a second time if the first one changed nothing at all."""
     typed_within_seconds: float = 3.0
+    calm_within_seconds: float = 5.0
+    """How long an agent that seems to work once the prompt stands in its composer may take to be calm again."""
     settled_after_seconds: float = 0.3
     accepted_within_seconds: float = 3.0
     started_within_seconds: float = 3.0
@@ -145,10 +147,16 @@ class _Attempt:
             settled=lambda seen: self._verify(seen) is Verified.CHANGED,
             settled_after_seconds=self._policy.settled_after_seconds,
         )
+        why = self._why_interrupted(look)
+        if self._has_begun(look):
+            # Codex's title spins for a moment after its start: then all of the prompt still stands there. Whoever
+            # really works goes on, or has taken some of it.
+            look = await self._eye.until(self._is_calm_again, self._policy.calm_within_seconds)
+            why = "" if self._is_calm_again(look) else self._why_interrupted(look) or why
         verified = self._verify(look)
         typed = _step(look, verified is not Verified.NOT_SEEN, f"the composer shows the prompt: {verified.value}")
-        if self._is_interrupted(look):
-            return self._end(typed, _step(look, False, f"Enter not pressed: {self._why_interrupted(look)}"), verified)
+        if why:
+            return self._end(typed, _step(look, False, f"Enter not pressed: {why}"), verified)
         if not typed:
             return self._end(_step(look, False, "the prompt was not seen in the composer"), typed, verified)
         on_enter()
@@ -196,8 +204,13 @@ class _Attempt:
             return "a dialog came up"
         if look.reading.assessment.input_mode is InputMode.MODAL and not self._is_command:
             return "a dialog came up"
-        began = look.state is BusinessState.WORKING and self._before.state is not BusinessState.WORKING
-        return "it began to work before Enter" if began else ""
+        return "it began to work before Enter" if self._has_begun(look) else ""
+
+    def _is_calm_again(self, look: Look) -> bool:
+        return not self._why_interrupted(look) and self._verify(look) in (Verified.EXACT, Verified.PLACEHOLDER)
+
+    def _has_begun(self, look: Look) -> bool:
+        return look.state is BusinessState.WORKING and self._before.state is not BusinessState.WORKING
 
     def _is_accepted(self, standing: Look, look: Look) -> bool:
         if self._is_started(look):
