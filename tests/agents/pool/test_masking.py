@@ -109,6 +109,11 @@ def test_masking_what_is_masked_changes_nothing(parts: list[str]) -> None:
     assert masked_argv(argv) == argv
 
 
+def test_what_is_assigned_may_be_an_assignment_itself() -> None:
+    assert masked_text("env=KEY=abc") == "env=KEY=***"
+    assert masked_text("sk-abcdefghijk=KEY=abc") == "***=KEY=***"
+
+
 def test_hostile_text_is_masked_in_good_time() -> None:
     for piece in ("a=", '"a":', "://a:", "eyJ", "-----BEGIN PRIVATE KEY-----", "Bearer ", "key_", "A1a", "a: "):
         masked_text(piece * 3000)

@@ -19,6 +19,7 @@ from typing import Final
 
 MASK: Final = "***"
 _RANDOM_BITS: Final = 4.2
+_MAX_DEPTH: Final = 4
 
 _SECRET_NAME: Final = re.compile(
     r"token|secret|passw(?:or)?d|passphrase|credential|api_?-?key|(?:^|[_.-])key(?:$|[_.\d-])|[a-z]Key$|authorization",
@@ -66,8 +67,8 @@ def masked_text(text: str) -> str:
     text = _SCHEME.sub(rf"\1 {MASK}", text)
     text = _HEADER.sub(_mask_header, text)
     text = _JSON_FIELD.sub(_mask_field, text)
-    text = _ASSIGNED.sub(_mask_assigned, text)
     text = _WELL_KNOWN.sub(MASK, text)
+    text = _ASSIGNED.sub(_mask_assigned, text)
     return _LONG_WORD.sub(_mask_random, text)
 
 
@@ -82,10 +83,12 @@ def _mask_value(value: str) -> str:
     return value if not value or _PLAIN_VALUE.match(value) else MASK
 
 
-def _mask_assigned(found: re.Match[str]) -> str:
+def _mask_assigned(found: re.Match[str], depth: int = 0) -> str:
     name, value = found[1], found[2]
     if not _SECRET_NAME.search(name):
-        return found[0]
+        # What is assigned may be an assignment itself, as in `env=KEY=...`. No honest text goes deeper than this.
+        is_deep = depth == _MAX_DEPTH or "=" not in value
+        return found[0] if is_deep else f"{name}={_ASSIGNED.sub(lambda inner: _mask_assigned(inner, depth + 1), value)}"
     quote = value[0] if value[0] in "\"'" else ""
     return f"{name}={quote}{_mask_value(value.strip(quote or None))}{quote}"
 
