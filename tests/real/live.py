@@ -26,7 +26,7 @@ from interlock.agents.profiles import load_profiles
 from interlock.agents.tmux.client import TmuxClient
 from interlock.agents.tmux.panes import OWN_SESSION, Pane, PaneInfo, start_pane
 from interlock.agents.tmux.server import TmuxServer
-from interlock.agents.tmux.typing import TypingOutcome, TypingPolicy, type_prompt
+from interlock.agents.tmux.typing import Refusal, TypingOutcome, TypingPolicy, type_prompt
 from interlock.monitor.arbitration_claims import SourceReading
 from interlock.monitor.sources.shim_lines import Began, Ended, read_shim_line
 from interlock.monitor.standing import Confidence
@@ -41,6 +41,7 @@ from tests.real.recipes import Place, Recipe, command_line
 WAIT_SECONDS: Final = 45.0
 # How long a state that a gate holds is watched. Claude's spinner and Codex's title change several times within it.
 HOLD_SECONDS: Final = 1.5
+SUBMIT_TRIES: Final = 20
 # Two busy cores draw late: a step that was not seen in time would not be claimed.
 PATIENT: Final = TypingPolicy(typed_within_seconds=20, accepted_within_seconds=20, started_within_seconds=20)
 ENDS: Final = (TrackerEvent.COMPLETED, TrackerEvent.INTERRUPTED, TrackerEvent.FAILED, TrackerEvent.GONE)
@@ -142,8 +143,17 @@ class LiveAgent:
         return await type_prompt(self.pane, prompt, self.reader.parse_snapshot, policy, submitted)
 
     async def submit(self, prompt: str) -> TypingOutcome:
-        """Type a prompt that begins a turn, and see all three steps proven."""
+        """Type a prompt that begins a turn, and see all three steps proven.
+
+        Where nothing was typed, because the agent is not calm yet, it is tried again, as a runtime does: right after
+        its start Codex paints a welcome, and its title spins for a moment.
+        """
         outcome = await self.type(prompt)
+        for _ in range(SUBMIT_TRIES):
+            if outcome.refusal not in (Refusal.NOT_READY, Refusal.WORKING):
+                break
+            await asyncio.sleep(0.5)
+            outcome = await self.type(prompt)
         steps = outcome.typed, outcome.accepted, outcome.started
         assert all(steps), outcome
         assert all(step.evidence for step in steps)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from interlock.agents.port import AgentSpec
+from interlock.agents.port import AgentSpec, NotDelivered
 from interlock.agents.terminal.driver import TerminalDriver
 from interlock.agents.terminal.handle import TerminalPolicy
 from interlock.agents.tmux.typing import TypingPolicy
@@ -51,4 +52,13 @@ async def claude_or_codex(
 
 
 async def submit(seen: Seen, text: str) -> None:
-    assert await seen.handle.submit(prompt(text)) is DeliveryStage.STARTED
+    """Submit a prompt. Where nothing of it arrived it is given again, as a runtime does: a CLI that has just started
+    may not be calm yet."""
+    for _ in range(10):
+        try:
+            assert await seen.handle.submit(prompt(text)) is DeliveryStage.STARTED
+        except NotDelivered:
+            await asyncio.sleep(0.5)
+        else:
+            return
+    raise AssertionError(f"{text!r} was never delivered")
