@@ -244,7 +244,7 @@ class TurnKeeping(Desk):
     def _watch_turn(self, turn: OpenTurn, now: float) -> None:
         stall_at = self._stall_at(turn)
         if turn.deadline is not None and turn.deadline <= now:
-            budget = turn.deadline - turn.began_seconds
+            budget = self.book.budget_seconds or turn.deadline - turn.began_seconds  # the difference is a little off
             elapsed = now - turn.began_seconds
             text = turn.talk.text
             self._end_turn(ending_by_clock(self._run_id(), text, budget_seconds=budget, elapsed_seconds=elapsed))
