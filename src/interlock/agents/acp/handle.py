@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Final
 
 from interlock.agents.acp.link import Gone, Link, Refused
 from interlock.agents.acp.opening import Opened, open_session
-from interlock.agents.acp.outlet import Outlet
 from interlock.agents.acp.questions import answer, cancelled
 from interlock.agents.acp.translate import AcpTranslator
 from interlock.agents.acp.wire import Wire
-from interlock.agents.observations import BecameReady, Observation
+from interlock.agents.observations import BecameReady
 from interlock.agents.port import (
     AgentSpec,
     Capabilities,
     Decision,
     NotDelivered,
-    ProcessIdentity,
     Prompt,
-    StopReport,
 )
 from interlock.agents.processes.child import Child
+from interlock.agents.processes.handle import ChildHandle
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.ids import SpawnId
 from interlock.vocabulary.registry import Json
@@ -33,51 +30,28 @@ _QUIET_SECONDS: Final = 0.3
 _QUIET_LIMIT_SECONDS: Final = 5.0
 
 
-class AcpHandle:
+class AcpHandle(ChildHandle):
     """See `AgentHandle`. Made by the driver, which opens the session before anybody else gets hold of it."""
 
     def __init__(self, child: Child, argv: tuple[str, ...], spawn_id: SpawnId, capabilities: Capabilities) -> None:
-        self._child, self._argv, self._spawn_id, self._capabilities = child, argv, spawn_id, capabilities
-        self._translator, self._outlet = AcpTranslator(), Outlet()
+        super().__init__(child, spawn_id, argv)
+        self.capabilities = capabilities
+        self._translator = AcpTranslator()
         self._wire = Wire(child, self._translator, self._outlet)
         self._link = Link(self._wire)
         self._session_id = ""
         self._prompting: asyncio.Task[None] | None = None
-        self._stopping: asyncio.Task[StopReport] | None = None
         self._following = asyncio.create_task(self._follow())
-
-    @property
-    def spawn_id(self) -> SpawnId:
-        return self._spawn_id
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._capabilities
-
-    @property
-    def argv(self) -> tuple[str, ...]:
-        return self._argv
-
-    @property
-    def process(self) -> ProcessIdentity | None:
-        return self._child.identity
-
-    @property
-    def where(self) -> Json:
-        return None
 
     async def open(self, spec: AgentSpec, cwd: str) -> None:
         """Begin the session. Until this has returned, no prompt may be given."""
         opened: Opened = await open_session(self._link, spec, cwd)
         self._session_id = opened.session_id
-        self._capabilities = replace(self._capabilities, can_resume=opened.can_resume)
+        self.capabilities = replace(self.capabilities, can_resume=opened.can_resume)
         if self._translator.is_replaying:
             await self._wire.quiet(_QUIET_SECONDS, _QUIET_LIMIT_SECONDS)
             self._translator.is_replaying = False
         await self._outlet.put([BecameReady()])
-
-    def observations(self) -> AsyncIterator[Observation]:
-        return self._outlet.read()
 
     async def submit(self, prompt: Prompt) -> DeliveryStage:
         """Written is as far as is known at once: that the agent works on it shows later. One prompt at a time."""
@@ -125,21 +99,10 @@ class AcpHandle:
             question.is_answered = False
             raise
 
-    async def stop(self) -> StopReport:
-        if self._stopping is None:
-            self._stopping = asyncio.create_task(self._stop())
-        return await asyncio.shield(self._stopping)
-
-    async def release(self) -> None:
-        await self.stop()
-
-    async def _stop(self) -> StopReport:
-        self._outlet.open_wide()
-        report = await self._child.stop()
+    async def _told_all(self) -> None:
         await self._following
         if self._prompting is not None:
             await asyncio.gather(self._prompting, return_exceptions=True)
-        return report
 
     async def _follow(self) -> None:
         """Tell the end, once everything before it is told."""

@@ -17,12 +17,12 @@ from typing import Any
 import msgspec
 
 from interlock.agents.acp.fields import decode_object
-from interlock.agents.acp.outlet import Outlet
 from interlock.agents.acp.translate import PERMISSION, PROMPT, AcpTranslator
 from interlock.agents.observations import Observation, Warned, traced
 from interlock.agents.port import DeliveryUnknown, NotDelivered
 from interlock.agents.processes.child import Child
 from interlock.agents.processes.lines import Line
+from interlock.agents.processes.outlet import Outlet
 from interlock.vocabulary.registry import Json
 
 

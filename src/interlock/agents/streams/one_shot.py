@@ -10,19 +10,18 @@ Laws:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, Protocol
 
-from interlock.agents.acp.outlet import Outlet
 from interlock.agents.observations import BecameReady, Exited, Observation, TurnEnded, TurnEnding, Warned, traced
-from interlock.agents.port import AgentSpec, Capabilities, Decision, NotDelivered, ProcessIdentity, Prompt, StopReport
+from interlock.agents.port import AgentSpec, Capabilities, Decision, NotDelivered, Prompt
 from interlock.agents.processes.child import Child, inherited_environment
+from interlock.agents.processes.handle import ChildHandle
 from interlock.agents.processes.lines import Line
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import SpawnId
-from interlock.vocabulary.registry import Json
 
 CAPABILITIES: Final = Capabilities(
     streams_text=True, reports_usage=True, can_interrupt=False, can_resume=True, is_one_shot=True
@@ -55,11 +54,10 @@ async def start(
     return OneShot(child, spawn_id, argv, reader, is_stale if spec.resume else None)
 
 
-class OneShot:
+class OneShot(ChildHandle):
     """One run of such a program; see `AgentHandle`."""
 
     capabilities = CAPABILITIES
-    where: Json = None
 
     def __init__(
         self,
@@ -69,19 +67,10 @@ class OneShot:
         reader: LineReader,
         is_stale: Callable[[str], bool] | None,
     ) -> None:
-        self.spawn_id, self.argv = spawn_id, argv
-        self._child, self._reader, self._is_stale = child, reader, is_stale
+        super().__init__(child, spawn_id, argv)
+        self._reader, self._is_stale = reader, is_stale
         self._has_prompt = self._has_ended = False
-        self._outlet = Outlet()
-        self._stopping: asyncio.Task[StopReport] | None = None
         self._reading = asyncio.create_task(self._read())
-
-    @property
-    def process(self) -> ProcessIdentity:
-        return self._child.identity
-
-    def observations(self) -> AsyncIterator[Observation]:
-        return self._outlet.read()
 
     async def submit(self, prompt: Prompt) -> DeliveryStage:
         """Write the prompt, once, and end the input."""
@@ -103,19 +92,8 @@ class OneShot:
         del decision
         raise NotDelivered("a program for one prompt asks nothing")
 
-    async def stop(self) -> StopReport:
-        if self._stopping is None:
-            self._stopping = asyncio.create_task(self._stop())
-        return await asyncio.shield(self._stopping)
-
-    async def release(self) -> None:
-        await self.stop()
-
-    async def _stop(self) -> StopReport:
-        self._outlet.open_wide()
-        report = await self._child.stop()
+    async def _told_all(self) -> None:
         await self._reading
-        return report
 
     async def _read(self) -> None:
         last: list[Observation] = []

@@ -10,12 +10,10 @@ import asyncio
 import re
 import secrets
 import socket
-from collections.abc import AsyncIterator
 from typing import Final
 from urllib.parse import quote
 
 from interlock.agents.acp.fields import decode_object, mapping, string
-from interlock.agents.acp.outlet import Outlet
 from interlock.agents.observations import (
     ApprovalAsked,
     ApprovalGone,
@@ -32,12 +30,11 @@ from interlock.agents.port import (
     Decision,
     DeliveryUnknown,
     NotDelivered,
-    ProcessIdentity,
     Prompt,
     StaleResume,
-    StopReport,
 )
 from interlock.agents.processes.child import Child, inherited_environment
+from interlock.agents.processes.handle import ChildHandle
 from interlock.agents.streams.opencode_events import OpencodeEvents
 from interlock.agents.streams.opencode_http import LocalHttp
 from interlock.agents.streams.opencode_questions import answer
@@ -106,30 +103,21 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class OpencodeHandle:
+class OpencodeHandle(ChildHandle):
     """One living server with its session; see `AgentHandle`."""
 
     capabilities = CAPABILITIES
-    where: Json = None
 
     def __init__(
         self, child: Child, spawn_id: SpawnId, argv: tuple[str, ...], http: LocalHttp, spec: AgentSpec
     ) -> None:
-        self.spawn_id, self.argv = spawn_id, argv
-        self._child, self._http, self._spec = child, http, spec
-        self._events, self._outlet = OpencodeEvents(""), Outlet()
+        super().__init__(child, spawn_id, argv)
+        self._http, self._spec = http, spec
+        self._events = OpencodeEvents("")
         self._asked: dict[str, ApprovalAsked] = {}
         self._is_listening, self._is_connected = asyncio.Event(), asyncio.Event()
         self._hearing: asyncio.Task[None] | None = None
-        self._stopping: asyncio.Task[StopReport] | None = None
         self._following = asyncio.create_task(self._follow())
-
-    @property
-    def process(self) -> ProcessIdentity:
-        return self._child.identity
-
-    def observations(self) -> AsyncIterator[Observation]:
-        return self._outlet.read()
 
     async def open(self, resume: str) -> None:
         """Wait for the server, listen to it, and begin or find the session."""
@@ -180,14 +168,6 @@ class OpencodeHandle:
         path, body = answer(asked, decision)
         await self._carried_out(path, body)
 
-    async def stop(self) -> StopReport:
-        if self._stopping is None:
-            self._stopping = asyncio.create_task(self._stop())
-        return await asyncio.shield(self._stopping)
-
-    async def release(self) -> None:
-        await self.stop()
-
     @property
     def _path(self) -> str:
         return f"/session/{quote(self._events.session_id, safe='')}"
@@ -217,11 +197,8 @@ class OpencodeHandle:
         if not sign.is_set():
             raise PeerFault(f"opencode ended at its start; it said: {self._child.stderr_tail[-_MAX_SHOWN:].strip()}")
 
-    async def _stop(self) -> StopReport:
-        self._outlet.open_wide()
-        report = await self._child.stop()
+    async def _told_all(self) -> None:
         await self._following
-        return report
 
     async def _hear(self) -> None:
         """The server's events as observations, until it ends."""

@@ -7,14 +7,13 @@ a command of an extension (`/name`) is carried out without a run of the agent, a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 import msgspec
 
 from interlock.agents.acp.fields import decode_object, string
-from interlock.agents.acp.outlet import Outlet
 from interlock.agents.observations import (
     ApprovalAsked,
     ApprovalGone,
@@ -32,11 +31,10 @@ from interlock.agents.port import (
     Decision,
     DeliveryUnknown,
     NotDelivered,
-    ProcessIdentity,
     Prompt,
-    StopReport,
 )
 from interlock.agents.processes.child import Child, inherited_environment
+from interlock.agents.processes.handle import ChildHandle
 from interlock.agents.processes.lines import Line
 from interlock.agents.streams.pi_lines import PiLines
 from interlock.agents.streams.pi_questions import answer
@@ -83,28 +81,19 @@ class PiDriver:
         return PiHandle(child, spawn_id, argv, is_resumed=bool(spec.resume))
 
 
-class PiHandle:
+class PiHandle(ChildHandle):
     """One living pi; see `AgentHandle`."""
 
     capabilities = CAPABILITIES
-    where: Json = None
 
     def __init__(self, child: Child, spawn_id: SpawnId, argv: tuple[str, ...], *, is_resumed: bool) -> None:
-        self.spawn_id, self.argv = spawn_id, argv
-        self._child, self._is_resumed = child, is_resumed
-        self._lines, self._outlet = PiLines(), Outlet()
+        super().__init__(child, spawn_id, argv)
+        self._is_resumed = is_resumed
+        self._lines = PiLines()
         self._is_turn_open = False
         self._accepting: dict[str, asyncio.Future[str]] = {}
         self._asked: dict[str, ApprovalAsked] = {}
-        self._stopping: asyncio.Task[StopReport] | None = None
         self._reading = asyncio.create_task(self._read())
-
-    @property
-    def process(self) -> ProcessIdentity:
-        return self._child.identity
-
-    def observations(self) -> AsyncIterator[Observation]:
-        return self._outlet.read()
 
     async def submit(self, prompt: Prompt) -> DeliveryStage:
         """Give a prompt, and wait for the agent's word that it has it. A prompt that it refuses is not delivered."""
@@ -145,19 +134,8 @@ class PiHandle:
             raise
         await self._outlet.put([ApprovalGone(request_id=decision.request_id)])
 
-    async def stop(self) -> StopReport:
-        if self._stopping is None:
-            self._stopping = asyncio.create_task(self._stop())
-        return await asyncio.shield(self._stopping)
-
-    async def release(self) -> None:
-        await self.stop()
-
-    async def _stop(self) -> StopReport:
-        self._outlet.open_wide()
-        report = await self._child.stop()
+    async def _told_all(self) -> None:
         await self._reading
-        return report
 
     async def _write(self, message: Json) -> None:
         await self._child.write(msgspec.json.encode(message) + b"\n")
