@@ -82,8 +82,7 @@ class Asking:
 
     def _suspended(self) -> list[ToolCallState]:
         """The calls that wait for a decision. One that the agent does not ask about any more waits for none."""
-        calls = self._book.calls
-        waiting = () if calls is None or self._book.turn is None else approvals.open_suspended(calls)
+        waiting = self._book.suspended if self._book.turn is not None else ()
         return [call for call in waiting if _approval_id(call) not in self._book.closed_questions]
 
     @property

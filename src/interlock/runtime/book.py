@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from interlock.lifecycle import approvals
 from interlock.lifecycle.decisions import ToolCalls, evolve
 from interlock.lifecycle.dialogs import Dialogs
 from interlock.lifecycle.queue import SendQueue
+from interlock.lifecycle.toolcall import ToolCallState
 from interlock.lifecycle.turn import TurnFacts
 from interlock.lifecycle.turns import TurnFold
 from interlock.projections.usage import UsageFold
@@ -48,6 +50,8 @@ class SessionBook:
         self.spawn: LivingSpawn | None = None
         self.turn_id: TurnId | None = None
         self.calls: ToolCalls | None = None
+        self._looked_at: ToolCalls | None = None
+        self._suspended: tuple[ToolCallState, ...] = ()
         self.closed_questions: set[str] = set()  # of the newest turn
         self.prompt_id: PromptId | None = None
         self.budget_seconds: float | None = None
@@ -71,9 +75,13 @@ class SessionBook:
         return None if facts is None or facts.is_terminal else facts
 
     @property
-    def last_turn(self) -> TurnFacts | None:
-        """The newest turn, open or not."""
-        return None if self.turn_id is None else self.turns.turns.get((self.session_id, self.turn_id))
+    def suspended(self) -> tuple[ToolCallState, ...]:
+        """The calls of the newest turn that wait for a decision. They are looked for when a call changes, not when they
+        are asked for: that is done for every piece of text."""
+        if self._looked_at is not self.calls:
+            self._looked_at = self.calls
+            self._suspended = () if self.calls is None else approvals.open_suspended(self.calls)
+        return self._suspended
 
     def add(self, event: Event) -> None:
         """Fold one event that is in the log."""

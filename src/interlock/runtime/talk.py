@@ -44,15 +44,6 @@ class Talk:
     def model(self) -> str:
         return self._model
 
-    @property
-    def is_whole(self) -> bool:
-        return self._is_whole
-
-    @property
-    def stream(self) -> tuple[StreamId, int] | None:
-        """The open stream and its cursor; None while nothing is being written."""
-        return (self._stream_id, len(self._text)) if self._text and not self._is_whole else None
-
     def arrive(self, text: str, now: float) -> Iterator[Payload]:
         """More text."""
         if self._is_whole:
