@@ -14,9 +14,11 @@ from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage
 from tests.chaos.host import STREAM, TERMINAL
 from tests.chaos.living import wait_until
 from tests.chaos.rounds import finish
-from tests.chaos.test_one_agent import SPEC, run, soon
+from tests.chaos.test_one_agent import SPEC
 from tests.chaos.verdict import judge
 from tests.chaos.world import World, kill_agent
+from tests.contract.harness import run
+from tests.runtime.conducting import soon
 
 FIRST_OF = {STREAM: "ses_0", TERMINAL: "ses_1"}
 

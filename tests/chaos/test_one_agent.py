@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from typing import Final
 
 from interlock.agents.observations import BecameReady, Exited, TurnEnded, TurnEnding
@@ -15,23 +14,12 @@ from interlock.testing.puppet import Puppet, PuppetDriver
 from interlock.vocabulary.audit import ProcessEvent, ProcessEventKind
 from interlock.vocabulary.ids import SessionId, SpawnId
 from interlock.vocabulary.states import DriverKind, TurnState
+from tests.contract.harness import run
+from tests.runtime.conducting import soon
 
 SPEC: Final = AgentSpec(agent="puppet", driver="puppet")
 OUTLIVES: Final = Capabilities(owns_text=False, outlives_runtime=True)
 DONE: Final = TurnEnded(ending=TurnEnding.NATURAL, text="done")
-
-
-def run(story: Coroutine[object, object, None]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(30):
-            await story
-
-    asyncio.run(bounded())
-
-
-async def soon(holds: Callable[[], bool]) -> None:
-    while not holds():  # noqa: ASYNC110 - puppets ring no bell
-        await asyncio.sleep(0.001)
 
 
 async def kinds_of(log: MemoryLog, session_id: SessionId) -> list[ProcessEventKind]:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agents.acp.fields import decode_object, mapping
 from interlock.agents.acp.translate import AcpTranslator
+from interlock.agents.foreign_json import decode_object, mapping
 from interlock.agents.observations import TRACE_MAX_CHARACTERS, Observation, Traced, TurnEnded, agent_event
 from interlock.agents.streams.gemini_lines import GeminiLines
 from interlock.agents.streams.opencode_events import OpencodeEvents

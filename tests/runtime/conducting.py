@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import TypeVar
@@ -42,6 +43,7 @@ BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
 SPEC = AgentSpec(agent="puppet", driver="puppet")
 PayloadT = TypeVar("PayloadT", bound=Payload)
 ActT = TypeVar("ActT")
+FoundT = TypeVar("FoundT")
 
 
 class Stage:
@@ -171,3 +173,10 @@ def refused(acts: Iterable[Act]) -> str:
         if isinstance(act, Confirm):
             return ""
     raise AssertionError("a command was neither confirmed nor refused")
+
+
+async def soon(look: Callable[[], FoundT | None]) -> FoundT:
+    """Wait for something that is about to be so, whoever does it: puppets ring no bell."""
+    while not (found := look()):  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+    return found

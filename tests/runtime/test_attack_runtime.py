@@ -33,7 +33,9 @@ from interlock.vocabulary.ids import PromptId, SessionId, SpawnId
 from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import Activity, Attention, DriverKind, TurnState
-from tests.runtime.test_runtime import SPEC, TERMINAL, die, done, events_of, first_prompt, run, soon
+from tests.contract.harness import run
+from tests.runtime.conducting import soon
+from tests.runtime.test_runtime import SPEC, TERMINAL, die, done, events_of, first_prompt
 
 
 class Broken(MemoryLog):

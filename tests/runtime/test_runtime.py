@@ -6,10 +6,9 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -51,24 +50,10 @@ from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import PromptId, SessionId, SpawnId
 from interlock.vocabulary.presenter import Status, TextDelta
 from interlock.vocabulary.states import Activity, DriverKind, ExitReason, TurnState
+from tests.contract.harness import run
+from tests.runtime.conducting import soon
 
 SPEC = AgentSpec(agent="puppet", driver="puppet")
-T = TypeVar("T")
-
-
-def run(work: Coroutine[object, object, T]) -> T:
-    async def bounded() -> T:
-        async with asyncio.timeout(30):
-            return await work
-
-    return asyncio.run(bounded())
-
-
-async def soon(look: Callable[[], T | None]) -> T:
-    """Wait for something that is about to be so."""
-    while (found := look()) is None:  # noqa: ASYNC110 - puppets ring no bell
-        await asyncio.sleep(0.001)
-    return found
 
 
 def first_prompt(driver: PuppetDriver, count: int = 1) -> Callable[[], Puppet | None]:

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
 
 import pytest
 
@@ -32,26 +31,12 @@ from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import SessionId, SpawnId, SubagentId
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import SubagentState, TurnState
+from tests.contract.harness import run
+from tests.runtime.conducting import soon
 
 SPEC = AgentSpec(agent="puppet", driver="puppet")
 TASK = "review the change"
 S = SubagentState
-T = TypeVar("T")
-
-
-def run(work: Coroutine[object, object, T]) -> T:
-    async def bounded() -> T:
-        async with asyncio.timeout(30):
-            return await work
-
-    return asyncio.run(bounded())
-
-
-async def soon(look: Callable[[], T | None]) -> T:
-    """Wait for something that is about to be so."""
-    while (found := look()) is None:  # noqa: ASYNC110 - puppets ring no bell
-        await asyncio.sleep(0.001)
-    return found
 
 
 def done(text: str = "looks good") -> TurnEnded:

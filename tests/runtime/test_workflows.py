@@ -28,7 +28,9 @@ from interlock.vocabulary.conversation import SubagentEvent
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import SessionId, StepId, SubagentId, WorkflowId
 from interlock.vocabulary.states import StepState, SubagentState, WorkflowState
-from tests.runtime.test_subagents import SPEC, Full, Slow, Stage, cancelled_at_the_gate, run, soon, stage
+from tests.contract.harness import run
+from tests.runtime.conducting import soon
+from tests.runtime.test_subagents import SPEC, Full, Slow, Stage, cancelled_at_the_gate, stage
 
 READY = 'Done.\n```json\n{"status": "checkpoint_ready", "summary": "all of it"}\n```'
 HALF = "I did some of it."

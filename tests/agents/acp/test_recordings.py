@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.agents.acp.fields import mapping
 from interlock.agents.acp.questions import request_id_of
 from interlock.agents.acp.translate import AcpTranslator
+from interlock.agents.foreign_json import mapping
 from interlock.agents.observations import (
     ApprovalAsked,
     ApprovalGone,

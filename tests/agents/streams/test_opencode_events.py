@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from interlock.agents.acp.fields import mapping
+from interlock.agents.foreign_json import mapping
 from interlock.agents.observations import (
     ApprovalAsked,
     MessageEnded,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from interlock.agents.acp.fields import mapping, sequence, string
+from interlock.agents.foreign_json import mapping, sequence, string
 from interlock.agents.observations import Observation, ToolCalled, ToolReturned
 from interlock.vocabulary.conversation import ToolError
 from interlock.vocabulary.registry import Json

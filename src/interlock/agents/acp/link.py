@@ -23,9 +23,9 @@ from acp.connection import Connection
 from acp.schema import ClientCapabilities, Implementation, ResumeSessionRequest
 from pydantic import BaseModel
 
-from interlock.agents.acp.fields import mapping
 from interlock.agents.acp.translate import AUTH_REQUIRED, PROMPT, error_text
 from interlock.agents.acp.wire import Wire
+from interlock.agents.foreign_json import mapping
 from interlock.agents.port import NotDelivered
 from interlock.vocabulary.errors import PeerFault
 from interlock.vocabulary.registry import Json

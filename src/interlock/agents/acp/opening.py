@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from interlock.agents.acp.fields import mapping, sequence, string
 from interlock.agents.acp.link import Link, Refused
+from interlock.agents.foreign_json import mapping, sequence, string
 from interlock.agents.port import AgentSpec, StaleResume
 from interlock.vocabulary.errors import PeerFault, UsageError
 from interlock.vocabulary.registry import Json

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from interlock.agents.acp.fields import as_text, mapping, sequence, string
+from interlock.agents.foreign_json import as_text, mapping, sequence, string
 from interlock.agents.observations import ApprovalOption, OptionKind
 from interlock.agents.port import Decision
 from interlock.vocabulary.errors import UsageError

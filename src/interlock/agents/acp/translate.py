@@ -16,8 +16,8 @@ from typing import Final
 
 from interlock.agents.acp import usage
 from interlock.agents.acp.calls import Calls, content_text
-from interlock.agents.acp.fields import as_text, mapping, sequence, string
 from interlock.agents.acp.questions import Question, read_options, request_id_of
+from interlock.agents.foreign_json import as_text, mapping, sequence, string
 from interlock.agents.observations import (
     ApprovalAsked,
     ApprovalGone,

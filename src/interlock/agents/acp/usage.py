@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from interlock.agents.acp.fields import count, mapping
+from interlock.agents.foreign_json import count, mapping
 from interlock.agents.observations import ContextFilled, Observation, UsageReported, UsageScope
 from interlock.vocabulary.registry import Json
 

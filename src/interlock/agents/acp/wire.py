@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from interlock.agents.acp.fields import decode_object
 from interlock.agents.acp.translate import PERMISSION, PROMPT, AcpTranslator
+from interlock.agents.foreign_json import decode_object
 from interlock.agents.observations import Observation, Warned, traced
 from interlock.agents.port import DeliveryUnknown, NotDelivered
 from interlock.agents.processes.child import Child

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from interlock.agents.foreign_json import count
 from interlock.monitor.sources.fields import Fields
 from interlock.vocabulary.registry import Json
 
@@ -29,8 +30,7 @@ def string_of(fields: Fields, name: str) -> str:
 
 def count_of(fields: Fields, name: str) -> int | None:
     """A field as a count; None where there is none."""
-    value = fields.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return count(fields.get(name))
 
 
 def json_of(value: object) -> Json:

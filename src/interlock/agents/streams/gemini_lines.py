@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from interlock.agents.acp.fields import count, decode_object, mapping, string
+from interlock.agents.foreign_json import count, decode_object, mapping, string
 from interlock.agents.observations import (
     MessageEnded,
     Observation,

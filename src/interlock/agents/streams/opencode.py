@@ -13,7 +13,7 @@ import socket
 from typing import Final
 from urllib.parse import quote
 
-from interlock.agents.acp.fields import decode_object, mapping, string
+from interlock.agents.foreign_json import decode_object, mapping, string
 from interlock.agents.observations import (
     ApprovalAsked,
     ApprovalGone,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from interlock.agents.acp.fields import amount, as_text, count, mapping, string
+from interlock.agents.foreign_json import amount, as_text, count, mapping, string
 from interlock.agents.observations import (
     ApprovalGone,
     MessageEnded,

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from interlock.agents.acp.fields import decode_object
+from interlock.agents.foreign_json import decode_object
 from interlock.agents.port import DeliveryUnknown, NotDelivered
 from interlock.agents.processes.lines import LineSplitter
 from interlock.vocabulary.errors import PeerFault

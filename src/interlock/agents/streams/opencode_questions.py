@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from interlock.agents.acp.fields import mapping, sequence, string
+from interlock.agents.foreign_json import mapping, sequence, string
 from interlock.agents.observations import ApprovalAsked, ApprovalOption, Observation, OptionKind
 from interlock.agents.port import Decision
 from interlock.vocabulary.errors import UsageError

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from interlock.agents.acp.fields import decode_object, string
+from interlock.agents.foreign_json import decode_object, string
 from interlock.agents.observations import (
     ApprovalAsked,
     ApprovalGone,

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from interlock.agents.acp.calls import content_text
-from interlock.agents.acp.fields import amount, count, decode_object, mapping, sequence, string
+from interlock.agents.foreign_json import amount, count, decode_object, mapping, sequence, string
 from interlock.agents.observations import (
     MessageEnded,
     Observation,

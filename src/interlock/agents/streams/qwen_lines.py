@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from interlock.agents.acp.fields import count, decode_object, mapping, sequence, string
+from interlock.agents.foreign_json import count, decode_object, mapping, sequence, string
 from interlock.agents.observations import (
     ApprovalAsked,
     ApprovalGone,

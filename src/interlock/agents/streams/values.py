@@ -7,12 +7,12 @@ from typing import Final
 
 import msgspec
 
+from interlock.agents import foreign_json
 from interlock.agents.processes.lines import Line
 from interlock.vocabulary.registry import Json
 
 Fields = dict[str, Json]
 
-_LARGEST_COUNT: Final = 2**53
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -46,11 +46,8 @@ def members(of: Fields, name: str) -> list[Json]:
 
 
 def count(of: Fields, name: str) -> int | None:
-    """The count by this name; None for what is no count, so that a missing figure is never a zero."""
-    found = of.get(name)
-    if not isinstance(found, int) or isinstance(found, bool):
-        return None
-    return found if 0 <= found < _LARGEST_COUNT else None
+    """The count by this name; None for what is no count."""
+    return foreign_json.count(of.get(name))
 
 
 def snake(word: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.agents.acp.fields import amount, as_text, count, decode_object
+from interlock.agents.foreign_json import amount, as_text, count, decode_object
+from interlock.vocabulary.conversation import MAX_COUNT
 from interlock.vocabulary.registry import Json
 
 
@@ -44,3 +45,8 @@ def test_a_value_that_is_too_deep_to_be_shown_is_named_as_that() -> None:
     for _ in range(100_000):
         deep = [deep]
     assert as_text(deep) == "(nested too deeply)"
+
+
+def test_a_figure_that_the_log_cannot_hold_is_a_missing_one() -> None:
+    assert count(MAX_COUNT) == MAX_COUNT
+    assert count(MAX_COUNT + 1) is None

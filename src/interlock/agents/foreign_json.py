@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 
 import msgspec
 
+from interlock.vocabulary.conversation import MAX_COUNT
 from interlock.vocabulary.registry import Json
 
 # A number that may not fit into 64 bits: neither the log nor most readers of JSON can hold it.
@@ -80,9 +81,10 @@ def string(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 
-def count(value: Json) -> int | None:
-    """The value if it is a whole number of things, else None."""
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def count(value: object) -> int | None:
+    """The value if it is a whole number of things, and one that the log can hold; else None, so that a missing figure
+    is never a zero."""
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
     return value if is_count and isinstance(value, int) else None
 
 
