@@ -29,12 +29,13 @@ from interlock.agents.terminal.driver import TerminalDriver
 from interlock.agents.terminal.handle import TerminalHandle, TerminalPolicy
 from interlock.agents.tmux.server import TmuxServer
 from interlock.log.sqlite import SqliteLog
-from interlock.projections.approvals import Approval, ApprovalState, approvals
+from interlock.projections.approvals import approvals
 from interlock.runtime import recovery
 from interlock.runtime.acts import Answer
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.runtime import Runtime
 from interlock.testing.scripted_agent import command
+from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.audit import ProcessEvent
 from interlock.vocabulary.errors import InterlockError, UsageError
 from interlock.vocabulary.events import Event

@@ -15,9 +15,10 @@ from interlock.lifecycle.turns import TurnRecord, turn_states
 from interlock.log.port import Slice
 from interlock.log.sqlite import SqliteLog
 from interlock.log.verify import verify
-from interlock.projections.approvals import ApprovalState, approvals
+from interlock.projections.approvals import approvals
 from interlock.projections.checks.case import CheckStatus
 from interlock.projections.diagnose import diagnose
+from interlock.vocabulary.approval import ApprovalState
 from interlock.vocabulary.audit import (
     DeliveryReceipt,
     DeliveryStage,

@@ -12,8 +12,9 @@ from interlock.agents.observations import (
     TurnEnded,
     TurnEnding,
 )
-from interlock.projections.approvals import Approval, ApprovalState, approvals
+from interlock.projections.approvals import approvals
 from interlock.runtime.acts import Answer, Decided
+from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.states import Attention, DriverKind
 from tests.runtime.conducting import Stage
 

@@ -33,11 +33,12 @@ from interlock.agents.tmux.server import TmuxServer
 from interlock.agents.tmux.typing import TypingPolicy
 from interlock.lifecycle.turns import TurnRecord, turn_states
 from interlock.log.sqlite import SqliteLog
-from interlock.projections.approvals import Approval, ApprovalState, approvals
+from interlock.projections.approvals import approvals
 from interlock.runtime.acts import Answer
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.runtime import Runtime
 from interlock.testing.scripted_model import Kind, Received, ScriptedModel
+from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.audit import (
     Anomaly,
     DeliveryReceipt,

@@ -9,10 +9,10 @@ Laws:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
 
-from msgspec import Struct, structs
+from msgspec import structs
 
+from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.audit import (
     DecisionAction,
     DialogAnswered,
@@ -25,37 +25,10 @@ from interlock.vocabulary.audit import (
 )
 from interlock.vocabulary.conversation import ToolResult
 from interlock.vocabulary.events import Event
-from interlock.vocabulary.evidence import Moment
-from interlock.vocabulary.ids import SessionId, TurnId
+from interlock.vocabulary.ids import TurnId
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import Attention
-
-
-class ApprovalState(StrEnum):
-    """Where a question stands."""
-
-    OPEN = "open"
-    DECIDED = "decided"
-    CLOSED = "closed"
-
-
-class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One question. `outcome` is what became of it: the answer, or why there was none."""
-
-    approval_id: str
-    session_id: SessionId
-    turn_id: TurnId | None
-    state: ApprovalState
-    attention: Attention
-    question: str
-    tool: str = ""
-    arguments: Json = None
-    options: tuple[DialogOption, ...] = ()
-    asked_at: Moment
-    deadline_at: Moment | None = None
-    decided_by: str = ""
-    outcome: str = ""
 
 
 class ApprovalFold:
