@@ -23,8 +23,8 @@ DESIGN = {
         branch_summary subagent_event""",
     Audience.AUDIT: """turn_started turn_failed run_state stream_checkpoint provider_usage permission_decision
         tool_call_suspended tool_call_decided workflow_event session_fork process_event surface_event
-        delivery_receipt queue_event queue_gate anomaly session_opened agent_session dialog_opened dialog_answered
-        dialog_closed""",
+        delivery_receipt queue_event queue_gate anomaly session_opened session_deleted agent_session dialog_opened
+        dialog_answered dialog_closed""",
     Audience.PRESENTER: "text_delta reasoning_delta status plan context_pressure screen_update",
 }
 

@@ -22,6 +22,7 @@ from interlock.vocabulary.audit import (
     ProviderUsage,
     QueueEvent,
     QueueGate,
+    SessionDeleted,
     SessionFork,
     SessionOpened,
     StreamCheckpoint,
@@ -91,7 +92,7 @@ def notice(event: Event) -> tuple[Item, ...]:
             return (_workflow(event, fact),)
         case Status() | Plan() | ContextPressure() | SurfaceEvent() | HistoryCompaction() | SessionFork():
             return (_show(event, Channel.STATUS, _status(event)),)
-        case DialogOpened() | DialogAnswered() | DialogClosed() | QueueGate() | SessionOpened():
+        case DialogOpened() | DialogAnswered() | DialogClosed() | QueueGate() | SessionOpened() | SessionDeleted():
             return (_show(event, Channel.STATUS, sentence(event)),)
         case ProcessEvent(kind=kind, exit_reason=exit_reason):
             is_bad = exit_reason in _BAD_EXITS or kind in _BAD_NEWS

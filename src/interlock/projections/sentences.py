@@ -12,6 +12,7 @@ from interlock.vocabulary.audit import (
     ProcessEvent,
     QueueGate,
     RunState,
+    SessionDeleted,
     SessionOpened,
     StreamCheckpoint,
     SurfaceEvent,
@@ -69,6 +70,8 @@ def _watched(event: Event) -> str:
             return "the queue goes on" if is_open else f"the queue is held: {excerpt(reason)}"
         case SessionOpened(agent=agent, driver=driver):
             return f"the session was opened for {agent}, driven by {driver}"
+        case SessionDeleted(decided_by=who):
+            return f"the session was put away by {excerpt(who)}" if who else "the session was put away"
         case AgentSession(native_session_id=name):
             return f"the agent calls its session {excerpt(name)}" if name else "the agent's own session id is of no use"
         case _:

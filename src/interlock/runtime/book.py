@@ -18,6 +18,7 @@ from interlock.vocabulary.audit import (
     DialogClosed,
     ProcessEvent,
     ProcessEventKind,
+    SessionDeleted,
     SessionOpened,
     TurnStarted,
 )
@@ -46,6 +47,7 @@ class SessionBook:
         self.queue = SendQueue()
         self.dialogs = Dialogs()
         self.opened: SessionOpened | None = None
+        self.is_deleted = False
         self.native: AgentSession | None = None
         self.spawn: LivingSpawn | None = None
         self.turn_id: TurnId | None = None
@@ -110,6 +112,7 @@ class SessionBook:
             case ProcessEvent():
                 self._absorb_process(event, data)
             case _:
+                self.is_deleted |= isinstance(data, SessionDeleted)
                 if self.calls is not None and event.turn_id == self.turn_id:
                     self.calls = evolve(self.calls, data)
 

@@ -92,7 +92,7 @@ class Conductor(Hearing):
             case Decided():
                 self._on_decided(news)
             case Interrupted(problem=problem):
-                self._note_unless_blank("interrupt_not_delivered", problem)
+                self._on_interrupted(problem)
             case Stopped(spawn_id=spawn_id, report=report):
                 self._on_stopped(spawn_id, report)
             case Attended(spawn_id=spawn_id, is_attended=is_attended):
@@ -115,9 +115,11 @@ class Conductor(Hearing):
             census = ProcessEvent(kind=ProcessEventKind.CENSUS, ended=report.ended, message=left)
             self._append(census, spawn_id=spawn_id)
 
-    def _note_unless_blank(self, kind: str, message: str) -> None:
-        if message:
-            self._note(kind, message)
+    def _on_interrupted(self, problem: str) -> None:
+        if self._open is not None:
+            self._open.interrupt_problem = problem
+        if problem:
+            self._note("interrupt_not_delivered", problem)
 
     @property
     def deadline(self) -> float | None:

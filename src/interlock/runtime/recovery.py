@@ -101,7 +101,7 @@ async def recover(
             settled = turn.turn_id
             settled_as = book.turns.turns[(session_id, turn.turn_id)].state
     supervisor = None
-    if spec is not None and driver is not None:
+    if spec is not None and driver is not None and not book.is_deleted:
         supervisor = Supervisor(book, spec, driver, policy_from_log(book.opened) or policy, services)
         if handle is not None:
             supervisor.hold(handle)
@@ -254,4 +254,6 @@ async def _append(
     ]
     version = await log.append(book.session_id, events, expected_version=book.version)
     for seq, event in enumerate(events, version - len(events) + 1):
-        book.add(structs.replace(event, seq=seq))
+        kept = structs.replace(event, seq=seq)
+        book.add(kept)
+        services.publish(kept)

@@ -23,7 +23,7 @@ from msgspec import structs, to_builtins
 
 from interlock.agents.evidence.hooks import HookListener
 from interlock.agents.pool.masking import masked_argv
-from interlock.agents.pool.pool import PoolLimits
+from interlock.agents.pool.pool import Pool, PoolLimits
 from interlock.agents.pool.slots import Slots
 from interlock.agents.port import AgentSpec, Driver, StopReport
 from interlock.lifecycle.queue import PromptState, QueuedPrompt
@@ -35,8 +35,8 @@ from interlock.runtime.conductor import Conductor
 from interlock.runtime.errands import Services
 from interlock.runtime.policy import Instant, RunPolicy
 from interlock.runtime.recovery import Recovered, recover
-from interlock.runtime.supervisor import Supervisor
-from interlock.vocabulary.audit import SessionOpened
+from interlock.runtime.supervisor import ResultT, Supervisor
+from interlock.vocabulary.audit import SessionDeleted, SessionOpened
 from interlock.vocabulary.errors import InterlockError, UsageError
 from interlock.vocabulary.events import Event, new_event
 from interlock.vocabulary.ids import EventId, PromptId, SessionId, TurnId, is_valid_id, sortable_id
@@ -76,6 +76,14 @@ class ShutdownReport:
     left_running: tuple[SessionId, ...] = ()
     stopped: tuple[SessionId, ...] = ()
     problems: Mapping[SessionId, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterruptReport:
+    """Whether the agent got the request to end its turn. That it did not yet is no end: harder ways follow."""
+
+    is_delivered: bool
+    problem: str = ""
 
 
 class Watcher:
@@ -210,6 +218,19 @@ class Runtime:
         """Stop the agent of a session with everything that it started, and wait for it. An open turn is interrupted."""
         await self._of(session_id).stop_agent(reason)
 
+    async def delete(self, session_id: SessionId, *, decided_by: str = "") -> None:
+        """Put a session away: its agent is stopped, what waits is taken back, and nothing runs in it again. Its log
+        stays as it is."""
+        supervisor = self._of(session_id)
+        await supervisor.stop_agent(is_closing=True)
+        for prompt in supervisor.book.queue.waiting:
+            await supervisor.order(RemovePrompt(prompt_id=prompt.prompt_id))
+        await supervisor.record(SessionDeleted(decided_by=decided_by), is_of_turn=False)
+        del self._supervisors[session_id]
+        run = self._runs.pop(session_id)
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+
     # Prompts
 
     async def send(self, session_id: SessionId, text: str, *, prompt_id: PromptId | None = None) -> PromptId:
@@ -242,6 +263,23 @@ class Runtime:
         """Ask for the open turn to end. That it did is for `wait_turn` to say."""
         await self._of(session_id).order(Cancel(turn_id=turn_id, decided_by=decided_by))
 
+    async def wait_interrupt(self, session_id: SessionId, turn_id: TurnId, seconds: float) -> InterruptReport:
+        """After a `cancel`: wait, so long at most, until the agent got the request to stop, or needs none any more."""
+
+        def look(conductor: Conductor) -> InterruptReport | None:
+            turn = conductor.open_turn
+            if turn is None or conductor.book.turn_id != turn_id or turn.interrupt_problem == "":
+                return InterruptReport(is_delivered=True)
+            return None
+
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._of(session_id).until(look)
+        except TimeoutError:
+            turn = self._of(session_id).conductor.open_turn
+            problem = (None if turn is None else turn.interrupt_problem) or "the agent has not answered yet"
+            return InterruptReport(is_delivered=False, problem=problem)
+
     async def decide(self, session_id: SessionId, answer: Answer) -> None:
         """Answer a question of the agent. The answer is persisted when this returns, and then given."""
         await self._of(session_id).order(answer)
@@ -260,7 +298,8 @@ class Runtime:
 
         return await self.until(session_id, look)
 
-    async def until(self, session_id: SessionId, look: Callable[[Conductor], TurnRecord | None]) -> TurnRecord:
+    async def until(self, session_id: SessionId, look: Callable[[Conductor], ResultT | None]) -> ResultT:
+        """Wait for something to be so. It is looked at now, and after each step."""
         return await self._of(session_id).until(look)
 
     # Looking
@@ -271,6 +310,15 @@ class Runtime:
     @property
     def sessions(self) -> tuple[SessionId, ...]:
         return tuple(self._supervisors)
+
+    @property
+    def drivers(self) -> Mapping[str, Driver]:
+        return dict(self._drivers)
+
+    @property
+    def pool(self) -> Pool:
+        """Who has a slot, and who waits for one. To be looked at only."""
+        return self._slots.pool
 
     def status(self, session_id: SessionId) -> Status:
         """What a person should see of a session now."""

@@ -251,6 +251,13 @@ class SessionOpened(Payload, frozen=True, kw_only=True):
     policy: Json = None
 
 
+@declare("session_deleted", Audience.AUDIT)
+class SessionDeleted(Payload, frozen=True, kw_only=True):
+    """Somebody put the session away: nothing runs in it any more. What it was stays in the log."""
+
+    decided_by: str = ""
+
+
 @declare("agent_session", Audience.AUDIT)
 class AgentSession(Payload, frozen=True, kw_only=True):
     """The agent named its own session: the id with which a later spawn can take it up. Blank: that id is of no use."""
