@@ -1,0 +1,229 @@
+"""Edges into needing a person: which changes of a board are worth telling, each once.
+
+Laws:
+1. One notice an edge. An edge is known by its task, its turn and what is asked. A failed end says what an error says.
+2. Never twice: what the ledger knows is not told again, neither after a flap, nor after a reconnect or a restart.
+3. A question is told once it has stood for `quiet_seconds`; what was answered meanwhile is told to nobody. An end is
+   told at once.
+4. Older than what is known (a lower version) says nothing. What ended before the ledger began is no news.
+5. A blank question is no other question. One whose words come later is still the same.
+6. What nobody wants to hear is noted all the same, so that it is no news on the day that somebody does.
+7. Text of a notice is one line without control characters, and no longer than `MAX_TEXT`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final, TypeAlias, assert_never
+
+from msgspec import structs
+
+from interlock.projections.attention_ledger import (
+    DEFAULT_KINDS,
+    REASONS,
+    Ledger,
+    Notice,
+    NoticeKind,
+    is_told,
+    keys_of,
+    note,
+)
+from interlock.vocabulary.frames import TaskSummary
+from interlock.vocabulary.ids import SessionId
+from interlock.vocabulary.states import Attention, TaskStatus
+
+MAX_TEXT: Final = 300
+# Whatever could move a cursor, end a sequence, reorder a text or hide in it.
+_UNSAFE: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]+"
+)
+_ENDS: Final[Mapping[TaskStatus | None, NoticeKind]] = {
+    TaskStatus.FAILED: NoticeKind.FAILED,
+    TaskStatus.CANCELLED: NoticeKind.INTERRUPTED,
+    TaskStatus.COMPLETED: NoticeKind.COMPLETED,
+}
+_END_KINDS: Final = frozenset(_ENDS.values())
+_ASKS: Final = frozenset({NoticeKind.APPROVAL, NoticeKind.QUESTION, NoticeKind.PLAN})
+_ASKED: Final = "asks"
+
+
+@dataclass(frozen=True, slots=True)
+class Sighted:
+    """A line of the board, as it came. `approval_id`, where the caller always has it, tells equal questions apart."""
+
+    summary: TaskSummary
+    approval_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """The earliest deadline is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The board cannot be seen any more: what waits to be told is not known to stand, and waits anew when it is."""
+
+
+Input: TypeAlias = Sighted | TimerFired | Lost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionPolicy:
+    """What to tell, and how long a question must stand first."""
+
+    kinds: frozenset[NoticeKind] = frozenset(DEFAULT_KINDS)
+    quiet_seconds: float = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionState:
+    """`standing`: the keys of what each task needs now. `pending`: notices that wait, by key, each with its time."""
+
+    ledger: Ledger
+    policy: AttentionPolicy = AttentionPolicy()
+    versions: Mapping[SessionId, int] = field(default_factory=dict)
+    standing: Mapping[SessionId, frozenset[str]] = field(default_factory=dict)
+    pending: Mapping[str, tuple[datetime, Notice]] = field(default_factory=dict)
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When to come back, if nothing else happens."""
+        return min((due for due, _ in self.pending.values()), default=None)
+
+
+def step(state: AttentionState, given: Input, now: datetime) -> tuple[AttentionState, tuple[Notice, ...]]:
+    """Take in what was seen, and give what is to be told. What is told is in the ledger of the state given back."""
+    state, told = _fire(state, now)
+    match given:
+        case Sighted():
+            state, more = _see(state, given, now)
+            return state, (*told, *more)
+        case TimerFired():
+            return state, told
+        case Lost():
+            return replace(state, pending={}), told
+        case unreachable:
+            assert_never(unreachable)
+
+
+def scrub(text: str) -> str:
+    """One line that a terminal, a desktop and a person can be shown, cut where it is long."""
+    line = " ".join(_UNSAFE.sub(" ", text).split())
+    return line if len(line) <= MAX_TEXT else line[: MAX_TEXT - 1].rstrip() + "…"
+
+
+def _see(state: AttentionState, given: Sighted, now: datetime) -> tuple[AttentionState, list[Notice]]:
+    task, version = given.summary.task_id, given.summary.version
+    noted = state.ledger.tasks.get(task)
+    if version < max(state.versions.get(task, 0), 0 if noted is None else noted.version):
+        return state, []
+    needs = _needs(given, now)
+    before = state.standing.get(task, frozenset())
+    state = replace(
+        state,
+        versions={**state.versions, task: version},
+        standing={**state.standing, task: frozenset(one.key for one in needs)},
+    )
+    told: list[Notice] = []
+    for notice in needs:
+        state, more = _raise(state, notice, before, now)
+        told += more
+    return state, told
+
+
+def _fire(state: AttentionState, now: datetime) -> tuple[AttentionState, tuple[Notice, ...]]:
+    """Tell what has stood long enough; what no longer stands is let go."""
+    told: list[Notice] = []
+    for when, notice in sorted(state.pending.values(), key=lambda one: (one[0], one[1].key)):
+        if when > now:
+            break
+        state = replace(state, pending={key: one for key, one in state.pending.items() if key != notice.key})
+        if notice.key in state.standing.get(notice.task_id, ()) and not _is_known(state, notice, frozenset()):
+            state, more = _tell(state, notice)
+            told += more
+    return state, tuple(told)
+
+
+def _raise(
+    state: AttentionState, notice: Notice, before: frozenset[str], now: datetime
+) -> tuple[AttentionState, list[Notice]]:
+    if _is_known(state, notice, before):
+        # An end that is old news needs no note: the horizon knows it.
+        is_noted = notice.kind not in _END_KINDS
+        return replace(state, ledger=note(state.ledger, notice)) if is_noted else state, []
+    if notice.kind in _END_KINDS or not state.policy.quiet_seconds:
+        return _tell(state, notice)
+    due = now + timedelta(seconds=state.policy.quiet_seconds)
+    if notice.key in state.pending:  # it came back, perhaps with more to say: its time runs on
+        due = state.pending[notice.key][0]
+    return replace(state, pending={**state.pending, notice.key: (due, notice)}), []
+
+
+def _tell(state: AttentionState, notice: Notice) -> tuple[AttentionState, list[Notice]]:
+    state = replace(state, ledger=note(state.ledger, notice))
+    return state, [notice] if notice.kind in state.policy.kinds else []
+
+
+def _is_known(state: AttentionState, notice: Notice, before: frozenset[str]) -> bool:
+    if is_told(state.ledger, notice):
+        return True
+    if notice.kind in _END_KINDS:
+        return notice.at <= state.ledger.horizon
+    keys = keys_of(state.ledger, notice.task_id)
+    if notice.kind is NoticeKind.ERROR:
+        return _key(notice, NoticeKind.FAILED) in keys
+    blank = _key(notice, _group(notice.kind))
+    if notice.key == blank:  # nothing shows that it is another question than one that was told
+        return notice.kind in _ASKS and any(key.startswith(f"{blank}:") for key in keys)
+    return blank in before and blank in keys  # its words have come
+
+
+def _needs(given: Sighted, now: datetime) -> tuple[Notice, ...]:
+    """What a task needs a person for, now: its end first, for it may explain the rest."""
+    summary = given.summary
+    end, attention = _ENDS.get(summary.task_status), _attention(summary)
+    needs = [] if end is None else [_notice(summary, end, summary.status_updated_at or now, "")]
+    if attention is not None:
+        asked = given.approval_id or summary.question
+        needs.append(_notice(summary, attention, now, "" if attention is NoticeKind.ERROR else asked))
+    return tuple(needs)
+
+
+def _attention(summary: TaskSummary) -> NoticeKind | None:
+    if not summary.is_supervised or summary.task_status is TaskStatus.DELETE:
+        return None  # there is nobody whom an answer would reach
+    seen = Attention.NONE if summary.live is None else summary.live.attention
+    if seen is not Attention.NONE:
+        return NoticeKind(seen.value)
+    is_waiting = summary.open_approvals > 0 or summary.task_status is TaskStatus.PENDING_CONFIRMATION
+    return NoticeKind.APPROVAL if is_waiting else None
+
+
+def _notice(summary: TaskSummary, kind: NoticeKind, at: datetime, asked: str) -> Notice:
+    notice = Notice(
+        key="",
+        kind=kind,
+        task_id=summary.task_id,
+        version=summary.version,
+        turn_id=summary.turn_id,
+        agent=scrub(summary.agent),
+        title=scrub(summary.title),
+        reason=REASONS[kind],
+        question="" if kind in _END_KINDS else scrub(summary.question),
+        at=at,
+    )
+    digest = hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return structs.replace(notice, key=_key(notice, f"{_ASKED}:{digest}" if asked else _group(kind)))
+
+
+def _group(kind: NoticeKind) -> str:
+    return _ASKED if kind in _ASKS else kind.value
+
+
+def _key(notice: Notice, what: str) -> str:
+    return f"{notice.task_id}/{notice.turn_id or ''}/{what}"

@@ -1,0 +1,379 @@
+"""Published events, logged and live, folded to frames. See the laws of `task_view`.
+
+Frames of one event come in this order: messages, the stream, approvals, queue and receipts, status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from msgspec import structs
+
+from interlock.lifecycle.queue import SendQueue
+from interlock.lifecycle.task_status import SessionFacts, task_status
+from interlock.lifecycle.turn import TurnFacts, lose_owner
+from interlock.lifecycle.turns import TurnFold, record_of
+from interlock.projections.approvals import ApprovalFold
+from interlock.projections.dossier import REFUSALS
+from interlock.projections.task_messages import Transcript
+from interlock.projections.task_questions import Questions
+from interlock.projections.task_stream import OVERTAKEN, RESPAWNED, UNSTAMPED, UNSUPERVISED, StreamKeeper
+from interlock.vocabulary.audit import (
+    DeliveryReceipt,
+    DeliveryStage,
+    DialogOpened,
+    QueueEvent,
+    QueueEventKind,
+    QueueGate,
+    SessionDeleted,
+    SessionOpened,
+    StreamCheckpoint,
+    ToolCallSuspended,
+    TurnStarted,
+)
+from interlock.vocabulary.conversation import AssistantMessage
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.evidence import Moment
+from interlock.vocabulary.frames import (
+    AgentStatusChanged,
+    ChatMessage,
+    ChatReceipt,
+    ChatThought,
+    Message,
+    MessageStatus,
+    QueueChanged,
+    QueueItem,
+    QueueView,
+    TaskFrame,
+    TaskStatusChanged,
+)
+from interlock.vocabulary.ids import IMPORTED_TURN_PREFIX, PromptId, SessionId, TurnId
+from interlock.vocabulary.presenter import ReasoningDelta, Status, TextDelta
+from interlock.vocabulary.states import Activity, Attention, TaskStatus, TurnState
+
+_NOBODY: Final = "nobody runs this session any more"
+_Reading = tuple[TaskStatus | None, TurnId | None]
+
+
+class TaskFold:
+    """All that is known of one task, and how each event changes it."""
+
+    def __init__(self, task_id: SessionId) -> None:
+        self.task_id = task_id
+        self.version = 0
+        self.tick = 0
+        self.turn_id: TurnId | None = None
+        self.status: TaskStatus | None = None
+        self.status_updated_at: Moment | None = None
+        self.opened: SessionOpened | None = None
+        self.is_supervised = True
+        self.turns = TurnFold()
+        self.approvals = ApprovalFold()
+        self.queue = SendQueue()
+        self._transcript = Transcript()
+        self._streams = StreamKeeper(task_id)
+        self._questions = Questions(task_id, self.approvals)
+        self._queue_view = QueueView()
+        self._agent: Status | None = None
+        self._is_deleted = False
+        self._on_its_way: PromptId | None = None
+        self._log_reading: _Reading = (None, None)
+        self._log_read_at: Moment | None = None
+        self._opened_at: Moment | None = None
+        self._last_at: Moment | None = None
+        self._since: Moment | None = None
+
+    def add(self, event: Event) -> tuple[TaskFrame, ...]:
+        """Fold one event: with a `seq` it is in the log, without one it is shown live and kept nowhere."""
+        if event.session_id != self.task_id:
+            return ()
+        if event.seq is None:
+            return self._tell(self._hear(event), event.ts)
+        if event.seq <= self.version:
+            return ()
+        self.version, self._last_at = event.seq, event.ts
+        return self._tell(self._fold(event, event.seq), event.ts)
+
+    def set_supervised(self, is_supervised: bool) -> tuple[TaskFrame, ...]:
+        """Say whether somebody runs the session. Without an owner an open turn is read as abandoned."""
+        if is_supervised is self.is_supervised:
+            return ()
+        self.is_supervised = is_supervised
+        return self._tell(self._change_owner(), self._last_at)
+
+    # What every event has in common
+
+    def _tell(self, frames: Iterable[TaskFrame], at: Moment | None) -> tuple[TaskFrame, ...]:
+        shown = self._shown()
+        told: list[TaskFrame] = []
+        for frame in frames:
+            self.tick += 1
+            told.append(structs.replace(frame, version=self.version, tick=self.tick))
+        if self._shown() != shown:
+            self._since = at
+        return tuple(told)
+
+    def _shown(self) -> tuple[TaskStatus | None, Activity | None, Attention | None]:
+        agent = self._agent
+        return self.status, None if agent is None else agent.activity, None if agent is None else agent.attention
+
+    # Live events
+
+    @property
+    def _is_live(self) -> bool:
+        """Whether anything of this session can be live at all."""
+        return self.is_supervised and not self._is_deleted
+
+    def _hear(self, event: Event) -> Iterator[TaskFrame]:
+        match event.data:
+            case TextDelta() as delta:
+                turn = self._live_turn(event)
+                if turn is not None:
+                    yield from self._streams.hear(delta, turn.turn_id, event.ts)
+            case ReasoningDelta(stream_id=stream_id, offset=offset, text=text):
+                turn = self._live_turn(event)
+                if turn is not None:
+                    yield ChatThought(
+                        task_id=self.task_id,
+                        version=UNSTAMPED,
+                        tick=UNSTAMPED,
+                        turn_id=turn.turn_id,
+                        stream_id=stream_id,
+                        offset=offset,
+                        text=text,
+                    )
+            case Status() as status if self.is_supervised and status != self._agent:
+                self._agent = status
+                yield self._agent_changed(status, event.turn_id)
+            case _:
+                pass  # plans, pressure and screens have no frame; what belongs into the log and is not in it is no fact
+
+    def _live_turn(self, event: Event) -> TurnFacts | None:
+        """The turn that live text belongs to, if it is the open one and somebody runs it."""
+        turn = self._turn_of(event)
+        is_open = turn is not None and turn is self._newest and not _is_fenced(turn, event)
+        return turn if is_open and self._is_live else None
+
+    def _agent_changed(self, status: Status, turn_id: TurnId | None) -> AgentStatusChanged:
+        return AgentStatusChanged(
+            task_id=self.task_id, version=UNSTAMPED, tick=UNSTAMPED, turn_id=turn_id, status=status
+        )
+
+    # Logged events
+
+    def _fold(self, event: Event, seq: int) -> Iterator[TaskFrame]:
+        before, known = self._newest, len(self.turns.findings)
+        turn = self.turns.add(event)
+        if any(finding.kind in REFUSALS for finding in self.turns.findings[known:]):
+            return
+        yield from self._begin_turn(before, seq)
+        if turn is not None:
+            messages = self._draw(event, turn, seq)
+            yield from map(self._told, messages)
+            if turn is self._newest:
+                yield from self._carry_stream(event, turn, before, messages)
+        else:
+            yield from self._fold_aside(event)
+        yield from self._fold_questions(event, turn)
+        yield from self._fold_queue(event)
+        yield from self._settle_status(event.ts)
+
+    def _begin_turn(self, before: TurnFacts | None, seq: int) -> Iterator[TaskFrame]:
+        """Where a newer turn began, the one before it is not live any more, whether or not it has an end."""
+        newest = self._newest
+        if newest is None or (before is not None and before.turn_id == newest.turn_id):
+            return
+        self._on_its_way = None
+        if before is not None and not before.is_terminal:
+            stream = self._streams.current
+            yield from map(self._told, self._transcript.overtake(before.turn_id, seq))
+            held = None if stream is None else stream.message_id
+            yield from self._streams.break_off(OVERTAKEN, "another turn began", held)
+        self._streams.begin_turn()
+
+    def _draw(self, event: Event, turn: TurnFacts, seq: int) -> list[Message]:
+        messages = self._transcript.add(event, turn)
+        is_left = turn is not self._newest and not turn.is_terminal
+        return messages + self._transcript.overtake(turn.turn_id, seq) if is_left else messages
+
+    def _told(self, message: Message) -> ChatMessage:
+        return ChatMessage(
+            task_id=self.task_id, version=UNSTAMPED, tick=UNSTAMPED, turn_id=message.turn_id, message=message
+        )
+
+    def _carry_stream(
+        self, event: Event, turn: TurnFacts, before: TurnFacts | None, messages: list[Message]
+    ) -> Iterator[TaskFrame]:
+        """What an event of the newest turn does to its stream."""
+        told = {message.message_id: message for message in messages}
+        stream = self._streams.current
+        if stream is not None and stream.message_id in told and not turn.is_terminal:
+            yield from self._let_go(told[stream.message_id])
+        match event.data:
+            case AssistantMessage() as message:
+                yield from self._bear(event, message)
+            case StreamCheckpoint() as checkpoint if turn.checkpoint is checkpoint and self._is_live:
+                yield from self._streams.restore(checkpoint, turn.turn_id, event.ts)
+            case TurnStarted() if before is not None and event.spawn_id not in (None, before.spawn_id):
+                yield from self._streams.break_off(RESPAWNED, "another process took the turn")
+            case _:
+                pass
+        if turn.is_terminal:
+            yield from self._end_stream(turn)
+
+    def _let_go(self, message: Message) -> Iterator[TaskFrame]:
+        """The text was held back as an answer, and is none: it is whole all the same, unless it is partial."""
+        if message.status is MessageStatus.COMPLETED:
+            yield from self._streams.finish(message.message_id)
+        else:
+            yield from self._streams.break_off(message.status.value, "", message.message_id)
+
+    def _bear(self, event: Event, message: AssistantMessage) -> Iterator[TaskFrame]:
+        """A message stands for the stream that it names, or for the one that is open. Its text is then no more live."""
+        stream, named = self._streams.current, message.metadata.stream_id
+        is_of_stream = stream is not None and named in (None, stream.stream_id)
+        if stream is not None and is_of_stream and not message.is_blank:
+            stream.message_id = event.seq
+        if message.metadata.intermediate:
+            if is_of_stream:
+                yield from self._streams.finish(None if message.is_blank else event.seq)
+            elif named is not None:
+                self._streams.settle(named)
+
+    def _end_stream(self, turn: TurnFacts) -> Iterator[TaskFrame]:
+        stream = self._streams.current
+        message_id = None if stream is None else stream.message_id
+        if turn.state is TurnState.COMPLETED:
+            yield from self._streams.finish(message_id)
+        elif turn.state is TurnState.INTERRUPTED:
+            yield from self._streams.cancel(message_id)
+        elif stream is not None:
+            record = record_of(turn)
+            yield from self._streams.break_off(record.error_kind, record.error_message, message_id)
+
+    def _fold_aside(self, event: Event) -> Iterator[TaskFrame]:
+        """What decides about no turn."""
+        match event.data:
+            case SessionOpened() as opened:
+                self.opened, self._opened_at = opened, self._opened_at or event.ts
+            case SessionDeleted():
+                self._is_deleted = True
+                yield from self._streams.cancel()
+            case _:
+                turn = self._turn_of(event)
+                if turn is not None and not _is_fenced(turn, event):
+                    yield from map(self._told, self._transcript.ask(event, turn.turn_id))
+
+    def _fold_questions(self, event: Event, turn: TurnFacts | None) -> Iterator[TaskFrame]:
+        of = self._turn_of(event)
+        is_question = isinstance(event.data, ToolCallSuspended | DialogOpened)
+        if not is_question or of is None or not _is_fenced(of, event):
+            yield from self._questions.add(event)
+        if turn is not None and turn.is_terminal:
+            yield from self._questions.end_turn(event, turn.turn_id)
+        if self._is_deleted:
+            yield from self._questions.end_session(event)
+
+    def _fold_queue(self, event: Event) -> Iterator[TaskFrame]:
+        self.queue.add(event.data)
+        match event.data:
+            case QueueEvent() | QueueGate():
+                self._note_dispatch(event)
+                yield from self._show_queue(event)
+            case DeliveryReceipt(prompt_id=prompt_id, stage=stage):
+                if stage is DeliveryStage.NOT_DELIVERED and prompt_id == self._on_its_way:
+                    self._on_its_way = None
+                prompt = self.queue.prompts.get(prompt_id)
+                if prompt is None or prompt.stage is stage:  # a receipt never goes back
+                    yield ChatReceipt(
+                        task_id=self.task_id,
+                        version=UNSTAMPED,
+                        tick=UNSTAMPED,
+                        turn_id=event.turn_id,
+                        prompt_id=prompt_id,
+                        stage=stage,
+                    )
+            case _:
+                pass
+
+    def _note_dispatch(self, event: Event) -> None:
+        """A prompt that left the queue waits on, until the turn that it is for has begun: that is in the same append,
+        and in between the task is neither idle nor what its last turn came to."""
+        data = event.data
+        if isinstance(data, QueueEvent) and data.kind is QueueEventKind.DISPATCHED and self._turn_of(event) is None:
+            was_waiting = any(item.prompt_id == data.prompt_id for item in self._queue_view.waiting)
+            self._on_its_way = data.prompt_id if was_waiting else self._on_its_way
+
+    def _show_queue(self, event: Event) -> Iterator[TaskFrame]:
+        waiting = tuple(QueueItem(prompt_id=one.prompt_id, text=one.text) for one in self.queue.waiting)
+        view = QueueView(waiting=waiting, is_open=self.queue.is_open, gate_reason=self.queue.gate_reason)
+        if view != self._queue_view:
+            self._queue_view = view
+            yield QueueChanged(
+                task_id=self.task_id, version=UNSTAMPED, tick=UNSTAMPED, turn_id=event.turn_id, queue=view
+            )
+
+    # Turns, and the status
+
+    @property
+    def _newest(self) -> TurnFacts | None:
+        """The turn that began last."""
+        return next(reversed(self.turns.turns.values()), None)
+
+    def _turn_of(self, event: Event) -> TurnFacts | None:
+        """The turn of an event, also of one that decides about none. In an imported log it is the newest."""
+        newest = self._newest
+        if event.turn_id is not None:
+            return self.turns.turns.get((self.task_id, event.turn_id))
+        return newest if newest is not None and newest.turn_id.startswith(IMPORTED_TURN_PREFIX) else None
+
+    def _change_owner(self) -> Iterator[TaskFrame]:
+        if not self.is_supervised:
+            yield from self._streams.break_off(UNSUPERVISED, _NOBODY)
+            if self._agent is not None:
+                self._agent = None
+                yield self._agent_changed(Status(activity=Activity.UNKNOWN), None)
+        yield from self._settle_status(self._log_read_at)
+
+    def _settle_status(self, at: Moment | None) -> Iterator[TaskFrame]:
+        """Read the status. `at` is when the log said what it says now, if that is news."""
+        reading = self._read(is_owned=True)
+        if reading != self._log_reading:
+            self._log_reading, self._log_read_at = reading, at
+        told = reading if self.is_supervised else self._read(is_owned=False)
+        if told == (self.status, self.turn_id):
+            return
+        self.status, self.turn_id = told
+        # That nobody lives is not in the log: it does not say since when.
+        self.status_updated_at = self._log_read_at if told == reading else None
+        yield TaskStatusChanged(
+            task_id=self.task_id,
+            version=UNSTAMPED,
+            tick=UNSTAMPED,
+            turn_id=self.turn_id,
+            task_status=self.status,
+            status_updated_at=self.status_updated_at,
+        )
+
+    def _read(self, *, is_owned: bool) -> _Reading:
+        turn = self._newest
+        if turn is not None and not is_owned:
+            turn = lose_owner(turn)
+        is_open = turn is not None and not turn.is_terminal
+        facts = SessionFacts(
+            turn=None if turn is None else turn.state,
+            prompt_accepted=self.queue.head is not None or self._on_its_way is not None,
+            is_blocked=self._questions.is_blocking(None if turn is None else turn.turn_id),
+            cancel_requested=is_open and turn is not None and turn.cancel_requested,
+            is_deleted=self._is_deleted,
+        )
+        status = task_status(facts)
+        # A prompt that waits is for a turn that has no id yet.
+        return status, None if turn is None or status is TaskStatus.PENDING else turn.turn_id
+
+
+def _is_fenced(turn: TurnFacts, event: Event) -> bool:
+    """Whether the turn is over, or another spawn's: as the classifier fences, for what it is not asked about."""
+    is_foreign = None not in (event.spawn_id, turn.spawn_id) and event.spawn_id != turn.spawn_id
+    return turn.is_terminal or is_foreign

@@ -1,0 +1,96 @@
+"""The server's fold of one task: published events, logged and live, to frames, snapshots and checks.
+
+Laws:
+1. A snapshot, with the frames after its tick, stands where a later snapshot stands: in status, messages, stream,
+   approvals and queue. A check says what a snapshot would.
+2. The status comes from `task_status` and from nothing else, and only a `task:status` frame changes it.
+3. What the log says depends on the log alone. Live events show streams and the agent's status, and nothing else.
+4. What the classifier refused (late, of another spawn or run) makes no message, ends no stream and closes no question.
+5. Ticks count frames without a gap; the version is the `seq` of the last logged event. An event that was folded before
+   changes nothing. Whatever comes, nothing here raises.
+6. Where nobody runs the session, nothing is live, and an open turn has no status.
+7. The next event costs the same, however long the history.
+"""
+
+from __future__ import annotations
+
+from interlock.projections.task_fold import TaskFold
+from interlock.vocabulary.frames import Message, RuntimeCheck, TaskSnapshot, TaskSummary
+from interlock.vocabulary.ids import StreamId
+
+
+class TaskView(TaskFold):
+    """Feed it every published event of a session, in order (`add`), and send what that returns to the room."""
+
+    def snapshot(
+        self,
+        *,
+        after_version: int | None = None,
+        stream_id: StreamId | None = None,
+        cursor: int = 0,
+        limit: int = 200,
+    ) -> TaskSnapshot:
+        """Where the task stands. What does not fit into `limit` messages is to be had as pages."""
+        is_whole = after_version is None or after_version > self.version  # of more than we know we know nothing
+        messages = () if is_whole else self._transcript.since(after_version or 0)
+        older: int | None = None
+        if is_whole or len(messages) > max(1, limit):
+            is_whole = True
+            messages, older = self._transcript.page(None, limit)
+        stream = self._streams.current
+        return TaskSnapshot(
+            task_id=self.task_id,
+            task_status=self.status,
+            version=self.version,
+            tick=self.tick,
+            turn_id=self.turn_id,
+            status_updated_at=self.status_updated_at,
+            is_whole=is_whole,
+            messages=messages,
+            history_before=older,
+            stream=None if stream is None else stream.piece(stream_id, cursor),
+            approvals=self._questions.open,
+            queue=self._queue_view,
+            agent=self._agent,
+        )
+
+    def check(self) -> RuntimeCheck:
+        """Where the task stands, without a body."""
+        stream = self._streams.current
+        return RuntimeCheck(
+            task_id=self.task_id,
+            task_status=self.status,
+            version=self.version,
+            turn_id=self.turn_id,
+            status_updated_at=self.status_updated_at,
+            active_stream=None if stream is None else stream.without_text(),
+        )
+
+    def summary(self) -> TaskSummary:
+        """One line of a board."""
+        opened, asked = self.opened, self._questions.open
+        return TaskSummary(
+            task_id=self.task_id,
+            version=self.version,
+            task_status=self.status,
+            turn_id=self.turn_id,
+            status_updated_at=self.status_updated_at,
+            agent="" if opened is None else opened.agent,
+            driver="" if opened is None else opened.driver,
+            title="" if opened is None else opened.title,
+            is_supervised=self.is_supervised,
+            live=self._agent,
+            since=self._since,
+            question=asked[0].question if asked else "",
+            open_approvals=len(asked),
+            queued=len(self._queue_view.waiting),
+            opened_at=self._opened_at,
+            last_at=self._last_at,
+        )
+
+    def page(self, *, before: int | None = None, limit: int = 100) -> tuple[tuple[Message, ...], int | None]:
+        """The newest messages older than `before`, in order, and the cursor of the page before them, if any."""
+        return self._transcript.page(before, limit)
+
+    def message(self, message_id: int) -> Message | None:
+        return self._transcript.get(message_id)
