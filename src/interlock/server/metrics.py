@@ -1,0 +1,114 @@
+"""The server's figures in Prometheus' text format, from the folds of the log and from the hub.
+
+Laws:
+1. A figure that nobody reported is left out, and is never shown as zero.
+2. Counters come from the log, so that they survive a restart; only what is of connections begins anew.
+3. Labels are states and reasons out of closed sets. Nothing that a person or an agent wrote is in here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from interlock.projections.spawns import SpawnRow
+from interlock.projections.usage import Usage
+from interlock.server.hub import Hub
+from interlock.server.ledger import Ledger
+
+METRICS_TYPE: Final = "text/plain; version=0.0.4"
+_NO_STATUS: Final = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """One metric with its samples, by the value of `label`; without a label, there is one."""
+
+    name: str
+    kind: str
+    help: str
+    label: str = ""
+    samples: Mapping[str, float] = field(default_factory=dict)
+
+
+async def collect(hub: Hub, ledger: Ledger) -> tuple[Family, ...]:
+    """Everything there is to tell, now."""
+    spawns: list[SpawnRow] = []
+    totals: list[Usage] = []
+    for task_id, view in list(hub.views.items()):
+        account = await ledger.account(task_id, view.version)
+        spawns += account.spawns.rows()
+        totals.append(account.usage.total)
+    return (*_of_tasks(hub), *_of_spawns(spawns), *_of_usage(totals), *_of_server(hub))
+
+
+def _of_tasks(hub: Hub) -> Iterable[Family]:
+    views = list(hub.views.values())
+    lines = [view.summary() for view in views]
+    statuses = Counter(line.task_status.value if line.task_status else _NO_STATUS for line in lines)
+    turns = Counter(facts.state.value for view in views for facts in view.turns.turns.values())
+    yield Family(name="interlock_tasks", kind="gauge", help="Tasks by status.", label="status", samples=statuses)
+    yield _one(
+        "interlock_tasks_unsupervised", "gauge", "Tasks that nobody runs.", sum(not v.is_supervised for v in views)
+    )
+    yield Family(name="interlock_turns", kind="gauge", help="Turns by state.", label="state", samples=turns)
+    yield _one("interlock_approvals_open", "gauge", "Questions that wait.", sum(line.open_approvals for line in lines))
+    yield _one("interlock_prompts_queued", "gauge", "Prompts that wait.", sum(line.queued for line in lines))
+    yield _one("interlock_log_events_total", "counter", "Events of all tasks.", sum(view.version for view in views))
+
+
+def _of_spawns(rows: list[SpawnRow]) -> Iterable[Family]:
+    ended = Counter((row.reason.value if row.reason else row.standing.value) for row in rows if row.is_over)
+    told = "Lives of agents that ended, by reason."
+    yield Family(name="interlock_spawns_ended_total", kind="counter", help=told, label="reason", samples=ended)
+    not_ended = sum(not row.is_over for row in rows)
+    yield _one("interlock_spawns_not_ended", "gauge", "Lives of agents of which the log has no end.", not_ended)
+
+
+def _of_usage(totals: list[Usage]) -> Iterable[Family]:
+    tokens: dict[str, float] = {}
+    for kind in ("input", "output", "cached_input"):
+        known = [count for one in totals if (count := getattr(one, f"{kind}_tokens")) is not None]
+        if known:
+            tokens[kind] = sum(known)
+    told = "Tokens that were reported, by kind."
+    yield Family(name="interlock_tokens_total", kind="counter", help=told, label="kind", samples=tokens)
+    costs = [one.cost_usd for one in totals if one.cost_usd is not None]
+    if costs:
+        yield _one("interlock_cost_usd_total", "counter", "Cost that was reported.", sum(costs))
+    silent = sum(one.turns_without_report for one in totals)
+    yield _one("interlock_turns_without_usage", "gauge", "Turns that are not in these figures.", silent)
+
+
+def _of_server(hub: Hub) -> Iterable[Family]:
+    yield _one("interlock_ready", "gauge", "Whether the server is at the end of its log.", hub.is_ready)
+    yield _one("interlock_connections", "gauge", "Clients that are connected.", hub.connections)
+    yield _one("interlock_frames_sent_total", "counter", "Frames sent since the start.", hub.traffic.frames_sent)
+    yield _one("interlock_bytes_sent_total", "counter", "Bytes of frames sent since the start.", hub.traffic.bytes_sent)
+    yield _one("interlock_times_behind_total", "counter", "How often a client fell behind.", hub.rooms.times_behind)
+
+
+def _one(name: str, kind: str, told: str, value: float) -> Family:
+    return Family(name=name, kind=kind, help=told, samples={"": value})
+
+
+def render(families: Iterable[Family]) -> str:
+    """The text of some metrics. One without samples is left out whole."""
+    lines: list[str] = []
+    for family in families:
+        if family.samples:
+            lines += [f"# HELP {family.name} {family.help}", f"# TYPE {family.name} {family.kind}"]
+            lines += [_sample(family, value, figure) for value, figure in sorted(family.samples.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _sample(family: Family, value: str, figure: float) -> str:
+    labels = f'{{{family.label}="{_escaped(value)}"}}' if family.label else ""
+    spelled = str(int(figure)) if figure == int(figure) else repr(figure)
+    return f"{family.name}{labels} {spelled}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,107 @@
+"""Questions: what agents ask, of all tasks and of one, and the answer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from litestar import get, post
+from litestar.params import FromPath, JSONBody, QueryParameter
+
+from interlock.server.problems import NotReady, Unfit
+from interlock.server.routes.common import (
+    DEFAULT_PAGE,
+    After,
+    Key,
+    Limit,
+    Server,
+    TaskPath,
+    Who,
+    read_key,
+    read_number,
+    task_of,
+)
+from interlock.server.shapes import ApprovalPage, ApprovalStanding, Decide
+from interlock.vocabulary.approval import Approval, ApprovalState
+from interlock.vocabulary.ids import SessionId
+from interlock.vocabulary.requests import ApprovalDecide
+
+_SEPARATOR = "~"
+
+
+@get("/approvals")
+async def list_open_approvals(server: Server, after: After = None, limit: Limit = DEFAULT_PAGE) -> ApprovalPage:
+    """Everything that somebody is asked now, over all tasks, the oldest question first."""
+    hub = server.hub
+    if not hub.views and not hub.is_ready:
+        raise NotReady("the server has not read its log yet")
+    asked = sorted((one for view in hub.views.values() for one in view.snapshot(limit=1).approvals), key=_order)
+    place = ("", "", "") if after is None else _read_cursor(after)
+    rest = [one for one in asked if _order(one) > place]
+    shown = rest[:limit]
+    return ApprovalPage(items=tuple(shown), next=_SEPARATOR.join(_order(shown[-1])) if len(rest) > limit else None)
+
+
+def _order(approval: Approval) -> tuple[str, str, str]:
+    return approval.asked_at.isoformat(), approval.session_id, approval.approval_id
+
+
+def _read_cursor(cursor: str) -> tuple[str, str, str]:
+    at, session_id, approval_id = (*cursor.split(_SEPARATOR, 2), "", "")[:3]
+    if not approval_id:
+        raise Unfit("that is no cursor", remedy="use the `next` of a page")
+    return at, session_id, approval_id
+
+
+@get("/tasks/{task_id:str}/approvals")
+async def list_approvals(
+    server: Server,
+    task_id: TaskPath,
+    approval_state: Annotated[
+        ApprovalState | None, QueryParameter(name="state", description="Only those that stand so.", required=False)
+    ] = None,
+    after: After = None,
+    limit: Limit = DEFAULT_PAGE,
+) -> ApprovalPage:
+    """Every question of a task, oldest first."""
+    view = task_of(server, task_id)
+    # Questions that nobody can answer any more are not open, whatever the log last said of them.
+    answerable = {one.approval_id for one in view.snapshot(limit=1).approvals}
+    first = 0 if after is None else read_number(after)
+    # Numbered among all of them: what is decided meanwhile moves nobody else's place.
+    known = [
+        (number, one)
+        for number, one in enumerate(view.approvals.approvals.values(), start=1)
+        if number > first
+        and approval_state in (None, one.state)
+        and (approval_state is not ApprovalState.OPEN or one.approval_id in answerable)
+    ]
+    shown = known[:limit]
+    following = str(shown[-1][0]) if len(known) > limit else None
+    return ApprovalPage(items=tuple(one for _, one in shown), next=following)
+
+
+@post("/tasks/{task_id:str}/approvals/{approval_id:str}/decision", status_code=200)
+async def decide_approval(
+    server: Server,
+    who: Who,
+    task_id: TaskPath,
+    approval_id: FromPath[str],
+    data: JSONBody[Decide],
+    key: Key = None,
+) -> ApprovalStanding:
+    """Answer a question. The key is the decision's id."""
+    task_of(server, task_id)
+    asked = ApprovalDecide(
+        id="http",
+        task_id=SessionId(task_id),
+        approval_id=approval_id,
+        is_allowed=data.is_allowed,
+        option=data.option,
+        text=data.text,
+        data=data.data,
+        decision_id=read_key(key, data.decision_id) or "",
+    )
+    return await server.commands.decide(asked, decided_by=who)
+
+
+ROUTES = (list_open_approvals, list_approvals, decide_approval)

@@ -1,0 +1,72 @@
+"""What routes have in common: what they are given, which task is meant, and pages by cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Final, TypeAlias, TypeVar
+
+from litestar.di import NamedDependency
+from litestar.params import FromPath, HeaderParameter, QueryParameter, SkipValidation
+
+from interlock.projections.task_view import TaskView
+from interlock.server.ledger import Ledger
+from interlock.server.problems import NotReady, Unfit, UnknownTask
+from interlock.server.state import ServerState
+from interlock.vocabulary.ids import SessionId, is_valid_id
+
+MAX_PAGE: Final = 500
+DEFAULT_PAGE: Final = 100
+
+Server: TypeAlias = NamedDependency[SkipValidation[ServerState]]
+Books: TypeAlias = NamedDependency[SkipValidation[Ledger]]
+Who: TypeAlias = NamedDependency[SkipValidation[str]]
+TaskPath: TypeAlias = FromPath[str]
+Limit: TypeAlias = Annotated[int, QueryParameter(ge=1, le=MAX_PAGE, description="How many to give at most.")]
+After: TypeAlias = Annotated[
+    str | None, QueryParameter(description="The `next` of the page before.", max_length=400, required=False)
+]
+Key: TypeAlias = Annotated[
+    str | None,
+    HeaderParameter(
+        name="Idempotency-Key",
+        max_length=130,
+        required=False,
+        description="The id of what this command is about. The same key with the same content is done once.",
+    ),
+]
+
+ItemT = TypeVar("ItemT")
+
+
+def task_of(server: ServerState, task_id: str) -> TaskView:
+    """The task that is meant. While the log is not read, nobody can say that there is none."""
+    view = server.hub.view(SessionId(task_id))
+    if view is not None:
+        return view
+    if not server.hub.is_ready:
+        raise NotReady("the server has not read all of its log yet")
+    raise UnknownTask(task_id)
+
+
+def page_by_number(items: Sequence[ItemT], after: str | None, limit: int) -> tuple[tuple[ItemT, ...], str | None]:
+    """A page of a list that only grows: the cursor is how many came before."""
+    first = 0 if after is None else read_number(after)
+    end = first + limit
+    return tuple(items[first:end]), str(end) if end < len(items) else None
+
+
+def read_number(cursor: str) -> int:
+    """A cursor that is a number."""
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 16):
+        raise Unfit("that is no cursor", remedy="use the `next` of a page")
+    return int(cursor)
+
+
+def read_key(key: str | None, named: str | None = None) -> str | None:
+    """The id that a command bears: its key, or what its body says. Quotes around a key, as the standard has it, go."""
+    spelled = None if key is None else key.strip().removeprefix('"').removesuffix('"')
+    if spelled is not None and not is_valid_id(spelled):
+        raise Unfit("that is no key", remedy="use up to 128 letters, digits and . _ : -")
+    if spelled is not None and named not in (None, "", spelled):
+        raise Unfit("the key and the body name different ids", remedy="leave one of them out")
+    return spelled or named or None

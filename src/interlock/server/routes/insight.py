@@ -1,0 +1,148 @@
+"""Why a task stands as it does: its evidence, its checks, its processes, its usage, and its log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated, Final
+
+from litestar import get
+from litestar.params import QueryParameter
+from litestar.response import Stream
+
+from interlock.log.port import Log
+from interlock.projections.diagnose import Report, diagnose
+from interlock.projections.spawns import SpawnRow
+from interlock.projections.task_view import TaskView
+from interlock.projections.why import Explanation, why
+from interlock.server.ledger import Ledger
+from interlock.server.problems import NotFound
+from interlock.server.routes.common import (
+    DEFAULT_PAGE,
+    After,
+    Books,
+    Limit,
+    Server,
+    TaskPath,
+    page_by_number,
+    read_number,
+    task_of,
+)
+from interlock.server.shapes import SpawnPage, TaskUsage, TurnUsage
+from interlock.server.state import ServerState
+from interlock.vocabulary.codec import encode_event
+from interlock.vocabulary.conversation import SubagentEvent
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.ids import SessionId, SpawnId, TurnId
+
+NDJSON: Final = "application/x-ndjson"
+_EXPORT_PAGE: Final = 500
+_MAX_TURNS: Final = 500
+
+
+@get("/tasks/{task_id:str}/why")
+async def explain_turn(
+    server: Server,
+    task_id: TaskPath,
+    turn: Annotated[str | None, QueryParameter(description="The turn; else the last one.", required=False)] = None,
+) -> Explanation:
+    """The verdict about a turn, with its chain of evidence and what did not count."""
+    view = task_of(server, task_id)
+    if turn is not None and (view.task_id, TurnId(turn)) not in view.turns.turns:
+        raise NotFound("there is no such turn in this task", remedy="list its turns")
+    found = await server.log.read(view.task_id)
+    explain = partial(why, turn_id=None if turn is None else TurnId(turn), owner_alive=view.is_supervised)
+    return await asyncio.to_thread(explain, found.events)
+
+
+@get("/tasks/{task_id:str}/diagnostics")
+async def diagnose_task(server: Server, task_id: TaskPath) -> Report:
+    """Everything that is wrong with the log of a task, with the place to look and what to do next."""
+    view = task_of(server, task_id)
+    found = await server.log.read(view.task_id)
+    activity = await _child_activity(server.log, found.events)
+    check = partial(diagnose, owner_alive=view.is_supervised, now=datetime.now(UTC), child_activity=activity)
+    return await asyncio.to_thread(check, found.events, found.damage)
+
+
+async def _child_activity(log: Log, events: tuple[Event, ...]) -> dict[SessionId, datetime | None]:
+    """When the log of each child was last written; None for a child that has no log here."""
+    facts = (event.data for event in events if isinstance(event.data, SubagentEvent))
+    activity: dict[SessionId, datetime | None] = {}
+    for child in sorted({fact.child_session_id for fact in facts if fact.child_session_id is not None}):
+        page = await log.sessions(prefix=child, limit=1)
+        activity[child] = next((one.last_at for one in page.sessions if one.session_id == child), None)
+    return activity
+
+
+@get("/tasks/{task_id:str}/spawns")
+async def list_spawns(
+    server: Server, ledger: Books, task_id: TaskPath, after: After = None, limit: Limit = DEFAULT_PAGE
+) -> SpawnPage:
+    """Every life of the agent of a task, oldest first."""
+    rows, following = page_by_number(await _spawn_rows(server, ledger, task_of(server, task_id)), after, limit)
+    return SpawnPage(items=rows, next=following)
+
+
+@get("/spawns")
+async def list_all_spawns(server: Server, ledger: Books, after: After = None, limit: Limit = DEFAULT_PAGE) -> SpawnPage:
+    """Every life of every agent, by task."""
+    number, _, last_task = ("", "", "") if after is None else after.partition("~")
+    first = read_number(number) if after is not None else 0
+    rows: list[tuple[SpawnRow, str]] = []
+    for task_id in sorted(one for one in server.hub.views if one >= last_task):
+        found = await _spawn_rows(server, ledger, server.hub.views[task_id])
+        skipped = first if task_id == last_task else 0
+        rows += [(row, f"{place}~{task_id}") for place, row in enumerate(found, start=1) if place > skipped]
+        if len(rows) > limit:
+            break
+    shown = rows[:limit]
+    following = shown[-1][1] if len(rows) > limit else None
+    return SpawnPage(items=tuple(row for row, _ in shown), next=following)
+
+
+async def _spawn_rows(server: ServerState, ledger: Ledger, view: TaskView) -> tuple[SpawnRow, ...]:
+    account = await ledger.account(view.task_id, view.version)
+    return account.spawns.rows(_living(server, view.task_id))
+
+
+def _living(server: ServerState, task_id: SessionId) -> frozenset[SpawnId] | None:
+    """The spawn that is known to live. Where nobody runs the task, nobody looked."""
+    if task_id not in server.runtime.sessions:
+        return None
+    supervisor = server.runtime.supervisor(task_id)
+    spawn = supervisor.conductor.running_spawn
+    return None if supervisor.is_over else frozenset(() if spawn is None else (spawn,))
+
+
+@get("/tasks/{task_id:str}/usage")
+async def get_usage(server: Server, ledger: Books, task_id: TaskPath) -> TaskUsage:
+    """What a task used, in all and by its newest turns, as far as its agent reported it."""
+    view = task_of(server, task_id)
+    account = await ledger.account(view.task_id, view.version)
+    newest = [turn_id for _, turn_id in view.turns.turns][-_MAX_TURNS:]
+    turns = tuple(TurnUsage(turn_id=turn_id, usage=account.usage.of_turn(turn_id)) for turn_id in newest)
+    return TaskUsage(task_id=view.task_id, total=account.usage.total, turns=turns)
+
+
+@get("/tasks/{task_id:str}/log", media_type=NDJSON)
+async def export_log(server: Server, task_id: TaskPath, after: After = None) -> Stream:
+    """The log of a task as NDJSON, an event a line, as `interlock log export` writes it, without what is damaged."""
+    view = task_of(server, task_id)
+    first = 0 if after is None else read_number(after)
+    return Stream(_lines(server.log, view.task_id, first), media_type=NDJSON)
+
+
+async def _lines(log: Log, task_id: SessionId, after: int) -> AsyncIterator[bytes]:
+    while True:
+        page = await log.read(task_id, after=after, limit=_EXPORT_PAGE)
+        if page.events:
+            yield b"".join(encode_event(event) + b"\n" for event in page.events)
+        if len(page.events) < _EXPORT_PAGE:
+            return
+        after = page.events[-1].seq or 0
+
+
+ROUTES = (explain_turn, diagnose_task, list_spawns, list_all_spawns, get_usage, export_log)

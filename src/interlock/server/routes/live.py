@@ -1,0 +1,48 @@
+"""What goes on as it happens: the room of a task as server-sent events, and the socket for everything."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from litestar import WebSocket, get, websocket
+from litestar.datastructures import State
+from litestar.params import HeaderParameter, QueryParameter
+from litestar.response import Stream
+
+from interlock.server.routes.common import Server, TaskPath, read_number, task_of
+from interlock.server.socket import serve_socket
+from interlock.server.sse import EVENT_STREAM, task_events
+from interlock.vocabulary.requests import AccessRole
+
+
+@get("/tasks/{task_id:str}/events", media_type=EVENT_STREAM)
+async def follow_task(
+    server: Server,
+    task_id: TaskPath,
+    last_event_id: Annotated[
+        str,
+        HeaderParameter(
+            name="Last-Event-ID",
+            max_length=400,
+            required=False,
+            description="The `id` of the last event that was read.",
+        ),
+    ] = "",
+    after: Annotated[
+        str | None,
+        QueryParameter(max_length=16, required=False, description="A version: only what changed since is told."),
+    ] = None,
+) -> Stream:
+    """The room of a task as server-sent events: where it stands, then everything that happens."""
+    view = task_of(server, task_id)
+    version = None if after is None else read_number(after)
+    return task_events(server, view.task_id, last_event_id=last_event_id, after=version)
+
+
+@websocket("/socket")
+async def open_socket(socket: WebSocket[str, AccessRole, State], server: Server) -> None:
+    """One socket a client, for as many tasks as it likes."""
+    await serve_socket(socket, server, socket.auth, socket.user)
+
+
+ROUTES = (follow_task, open_socket)

@@ -1,0 +1,66 @@
+"""The server itself: that it lives, what it is, which agents it can run, its pool, its figures and its reference."""
+
+from __future__ import annotations
+
+from litestar import Request, Response, get
+from litestar.datastructures import State
+
+from interlock.server.metrics import METRICS_TYPE, collect, render
+from interlock.server.routes.common import Books, Server
+from interlock.server.shapes import AgentDriver, AgentPage, Health, Limits, PoolState, ServerInfo, Slot
+from interlock.server.version import server_version
+from interlock.vocabulary.ids import SessionId
+from interlock.vocabulary.requests import PROTOCOL, AccessRole
+
+
+@get("/health")
+async def get_health(server: Server) -> Health:
+    """That the server lives. It needs no token, and tells nothing else."""
+    return Health(alive=True, ready=server.hub.is_ready, version=server_version())
+
+
+@get("/api/server")
+async def get_server(server: Server, request: Request[str, AccessRole, State]) -> ServerInfo:
+    """Which server this is, what the caller may do, and how much it takes."""
+    settings = server.settings
+    limits = Limits(
+        max_request_bytes=settings.max_request_bytes,
+        max_rooms=settings.max_rooms,
+        max_connections=settings.max_connections,
+        requests_per_second=settings.requests_per_second,
+        request_burst=settings.request_burst,
+        command_seconds=settings.command_seconds,
+        heartbeat_seconds=settings.heartbeat_seconds,
+    )
+    return ServerInfo(version=server_version(), protocol=PROTOCOL, role=request.auth, limits=limits)
+
+
+@get("/api/agents")
+async def list_agents(server: Server) -> AgentPage:
+    """Every driver, with what it can do."""
+    drivers = sorted(server.runtime.drivers.values(), key=lambda driver: driver.name)
+    return AgentPage(
+        items=tuple(AgentDriver(name=one.name, kind=one.kind, capabilities=one.capabilities) for one in drivers)
+    )
+
+
+@get("/api/pool")
+async def get_pool(server: Server) -> PoolState:
+    """How many agents may run at once, which do, and who is next."""
+    pool = server.runtime.pool
+    return PoolState(
+        total=pool.limits.total,
+        each=pool.limits.each,
+        per_agent=dict(pool.limits.per_agent),
+        in_use=tuple(Slot(task_id=SessionId(key), agent=agent) for key, agent in pool.held.items()),
+        waiting=tuple(Slot(task_id=SessionId(key), agent=agent) for key, agent in pool.waiting.items()),
+    )
+
+
+@get("/metrics", media_type="text/plain")
+async def get_metrics(server: Server, ledger: Books) -> Response[str]:
+    """Figures for Prometheus."""
+    return Response(render(await collect(server.hub, ledger)), media_type=METRICS_TYPE)
+
+
+ROUTES = (get_health, get_server, list_agents, get_pool, get_metrics)

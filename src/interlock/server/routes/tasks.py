@@ -1,0 +1,142 @@
+"""Tasks: list, open, look at one, start and stop its agent, put it away."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from litestar import Response, delete, get, post
+from litestar.params import FromPath, JSONBody
+
+from interlock.lifecycle.turn import lose_owner
+from interlock.lifecycle.turns import TurnRecord, record_of
+from interlock.projections.task_view import TaskView
+from interlock.server.problems import NotFound, NotReady
+from interlock.server.routes.common import (
+    DEFAULT_PAGE,
+    After,
+    Key,
+    Limit,
+    Server,
+    TaskPath,
+    Who,
+    page_by_number,
+    read_key,
+    read_number,
+    task_of,
+)
+from interlock.server.shapes import AgentStanding, MessagePage, OpenTask, TaskDetail, TaskOpened, TaskPage, TurnPage
+from interlock.vocabulary.frames import RuntimeCheck
+from interlock.vocabulary.ids import SessionId, TurnId
+
+
+@get("/tasks")
+async def list_tasks(server: Server, after: After = None, limit: Limit = DEFAULT_PAGE) -> TaskPage:
+    """Every task, a line each."""
+    hub = server.hub
+    if not hub.views and not hub.is_ready:
+        raise NotReady("the server has not read its log yet")
+    ids = sorted(hub.views)
+    first = 0 if after is None else bisect_right(ids, SessionId(after))
+    shown = ids[first : first + limit]
+    has_more = first + limit < len(ids)
+    return TaskPage(
+        items=tuple(hub.views[task_id].summary() for task_id in shown),
+        next=shown[-1] if has_more else None,
+        is_complete=hub.is_ready,
+    )
+
+
+@post("/tasks", status_code=201)
+async def open_task(server: Server, data: JSONBody[OpenTask], key: Key = None) -> Response[TaskOpened]:
+    """Open a task. The key, if one is given, is its id; without one, every request opens another task."""
+    opened = await server.commands.open_task(data, task_id=read_key(key) or "")
+    return Response(
+        opened,
+        status_code=201 if opened.is_new else 200,
+        headers={"Location": f"/api/tasks/{opened.task_id}"},
+    )
+
+
+@get("/tasks/{task_id:str}")
+async def get_task(server: Server, task_id: TaskPath) -> TaskDetail:
+    """A task: its line of the board, what waits, and what is asked."""
+    view = task_of(server, task_id)
+    snapshot = view.snapshot(limit=1)
+    return TaskDetail(
+        summary=view.summary(), turns=len(view.turns.turns), queue=snapshot.queue, approvals=snapshot.approvals
+    )
+
+
+@get("/tasks/{task_id:str}/runtime-check")
+async def check_task(server: Server, task_id: TaskPath) -> RuntimeCheck:
+    """Where a task stands, without any text: what a join at this moment would say."""
+    return task_of(server, task_id).check()
+
+
+@get("/tasks/{task_id:str}/turns")
+async def list_turns(server: Server, task_id: TaskPath, after: After = None, limit: Limit = DEFAULT_PAGE) -> TurnPage:
+    """Turns, oldest first, each with how it stands and the evidence for it."""
+    view = task_of(server, task_id)
+    turn_ids, following = page_by_number([turn_id for _, turn_id in view.turns.turns], after, limit)
+    return TurnPage(items=tuple(_record(view, turn_id) for turn_id in turn_ids), next=following)
+
+
+@get("/tasks/{task_id:str}/turns/{turn_id:str}")
+async def get_turn(server: Server, task_id: TaskPath, turn_id: FromPath[str]) -> TurnRecord:
+    """One turn."""
+    return _record(task_of(server, task_id), TurnId(turn_id))
+
+
+def _record(view: TaskView, turn_id: TurnId) -> TurnRecord:
+    facts = view.turns.turns.get((view.task_id, turn_id))
+    if facts is None:
+        raise NotFound("there is no such turn in this task", remedy="list its turns")
+    return record_of(facts if view.is_supervised else lose_owner(facts))
+
+
+@get("/tasks/{task_id:str}/messages")
+async def list_messages(
+    server: Server, task_id: TaskPath, before: After = None, limit: Limit = DEFAULT_PAGE
+) -> MessagePage:
+    """The transcript, the newest page first. Within a page messages are in their order."""
+    cursor = None if before is None else read_number(before)
+    messages, older = task_of(server, task_id).page(before=cursor, limit=limit)
+    return MessagePage(items=messages, next=None if older is None else str(older))
+
+
+@post("/tasks/{task_id:str}/start", status_code=200)
+async def start_agent(server: Server, task_id: TaskPath, key: Key = None) -> AgentStanding:
+    """Have the agent running. A task that nobody runs is taken up again."""
+    task_of(server, task_id)
+    read_key(key)
+    return await server.commands.start(SessionId(task_id))
+
+
+@post("/tasks/{task_id:str}/stop", status_code=200)
+async def stop_agent(server: Server, task_id: TaskPath, key: Key = None) -> AgentStanding:
+    """Stop the agent with everything that it started. An open turn is interrupted."""
+    task_of(server, task_id)
+    read_key(key)
+    return await server.commands.stop(SessionId(task_id))
+
+
+@delete("/tasks/{task_id:str}", status_code=204)
+async def delete_task(server: Server, who: Who, task_id: TaskPath, key: Key = None) -> None:
+    """Put a task away: nothing runs in it any more. Its log stays."""
+    task_of(server, task_id)
+    read_key(key)
+    await server.commands.delete(SessionId(task_id), decided_by=who)
+
+
+ROUTES = (
+    list_tasks,
+    open_task,
+    get_task,
+    check_task,
+    list_turns,
+    get_turn,
+    list_messages,
+    start_agent,
+    stop_agent,
+    delete_task,
+)

@@ -1,0 +1,272 @@
+"""One server as a process: from its home to its socket, and to an end that tells everybody.
+
+Laws:
+1. Beyond loopback only if it was said so, and never without tokens.
+2. The socket is bound before anything is started, and accepts when everything stands: whoever connects gets an answer.
+3. At the end clients are told first, then nothing is accepted any more, then agents are let go or stopped. All that is
+   bounded; a second signal ends it at once.
+4. `server.json` is there while the server is, and names no secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, cast
+
+import msgspec
+import uvicorn
+
+from interlock.agents.drivers import builtin_drivers
+from interlock.agents.evidence.hooks import hook_socket
+from interlock.agents.pool.pool import PoolLimits
+from interlock.agents.port import Driver
+from interlock.log.port import Log
+from interlock.log.sqlite import SqliteLog
+from interlock.runtime.policy import RunPolicy
+from interlock.runtime.runtime import Runtime
+from interlock.server.access import Tokens
+from interlock.server.app import create_app
+from interlock.server.commands import Commands
+from interlock.server.http_protocol import http_protocol
+from interlock.server.hub import Hub
+from interlock.server.settings import ServerSettings
+from interlock.server.socket import socket_options
+from interlock.server.state import ServerState
+from interlock.vocabulary.errors import UsageError
+
+SERVER_FILE: Final = "server.json"
+_KEEP_ALIVE_SECONDS: Final = 15
+_UNCLEAN: Final = 1
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_logger: Final = logging.getLogger("interlock.server")
+
+
+class ServerFile(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a server of this home is to be found."""
+
+    url: str
+    pid: int
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What to serve. `drivers` are the built-in ones, unless others are given."""
+
+    home: Path
+    settings: ServerSettings
+    allow_remote: bool = False
+    drivers: Iterable[Driver] | None = None
+    policy: RunPolicy | None = None
+    limits: PoolLimits | None = None
+
+
+async def serve(
+    setup: Setup, on_ready: Callable[[ServerFile], None], *, give_up: Callable[[int], None] = os._exit
+) -> int:
+    """Serve until a signal comes, and return the exit code. `give_up` ends the process where it cannot end itself."""
+    check_host(setup.settings.host, allow_remote=setup.allow_remote)
+    with signals() as asked:
+        life = asyncio.create_task(_live(setup, asked, on_ready))
+        try:
+            await _first_of(life, asked)
+            # Not by a cancel: whoever waits for an agent to stop goes on waiting for it, as it should.
+            await asyncio.wait((life,), timeout=setup.settings.closing_seconds)
+            if not life.done():
+                _logger.error("not ended after %g s; agents may be left running", setup.settings.closing_seconds)
+                give_up(_UNCLEAN)
+        except asyncio.CancelledError:
+            life.cancel()
+            raise
+        await life
+    return 0
+
+
+async def _live(setup: Setup, asked: asyncio.Event, on_ready: Callable[[ServerFile], None]) -> None:
+    tokens = Tokens.load_or_create(setup.home)
+    drivers = builtin_drivers(setup.home) if setup.drivers is None else setup.drivers
+    with bind(setup.settings) as listening:
+        async with (
+            await SqliteLog.open(setup.home) as log,
+            Runtime(log, drivers, policy=setup.policy, limits=setup.limits, hooks=hook_socket(setup.home)) as runtime,
+            running(runtime, log, tokens, setup.settings, listening) as server,
+        ):
+            with announced(setup.home, server.url) as told:
+                on_ready(told)
+                await _first_of(server.task, asked)
+
+
+async def _first_of(task: asyncio.Task[None], asked: asyncio.Event) -> None:
+    """Until a task is done, or a signal comes."""
+    waiting = asyncio.create_task(asked.wait())
+    try:
+        await asyncio.wait((waiting, task), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+
+
+class Running:
+    """A server that accepts."""
+
+    def __init__(self, state: ServerState, listening: socket.socket) -> None:
+        self.state = state
+        self.url = url_of(state.settings.host, listening.getsockname()[1])
+        self._uvicorn = _Uvicorn(uvicorn_config(state))
+        self.task = asyncio.create_task(self._uvicorn.serve(sockets=[listening]))
+
+    async def started(self) -> None:
+        while not self._uvicorn.started:
+            if self.task.done():
+                await self.task
+                raise UsageError("the server could not be started", remedy="look at its log")
+            await asyncio.sleep(0.005)
+
+    async def close(self, reason: str) -> None:
+        """Tell clients, then accept nothing more, then wait for what is being answered."""
+        patience = self.state.settings.closing_seconds / 4
+        await self.state.hub.close(reason, patience_seconds=patience)
+        self._uvicorn.end()
+        await self.task
+        await self.state.commands.close()
+
+
+@asynccontextmanager
+async def running(
+    runtime: Runtime, log: Log, tokens: Tokens, settings: ServerSettings, listening: socket.socket
+) -> AsyncIterator[Running]:
+    """A server over a runtime that runs, for as long as the block. It ends as a restart would: clients come back."""
+    hub = Hub(runtime, log)
+    commands = Commands(runtime, hub, settings, log=log)
+    await hub.start()
+    state = ServerState(runtime=runtime, log=log, hub=hub, commands=commands, tokens=tokens, settings=settings)
+    server = Running(state, listening)
+    try:
+        await server.started()
+        yield server
+    finally:
+        await server.close("the server stops")
+
+
+class _Uvicorn(uvicorn.Server):
+    """As it is, but signals are ours, and it does not wake up ten times a second to see whether it should end."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ending = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):  # once a second, for the date in its headers
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._ending.wait()
+
+    def end(self) -> None:
+        self.should_exit = True
+        self._ending.set()
+
+
+def uvicorn_config(state: ServerState) -> uvicorn.Config:
+    """No banner, no access log (it would hold query strings), no trust in headers of proxies."""
+    settings = state.settings
+    return uvicorn.Config(
+        cast("Any", create_app(state)),
+        http=http_protocol(settings),
+        limit_concurrency=2 * settings.max_connections,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=max(1, int(settings.closing_seconds / 4)),
+        **socket_options(settings),
+    )
+
+
+def check_host(host: str, *, allow_remote: bool) -> None:
+    """Law 1."""
+    if not allow_remote and not _is_loopback(host):
+        raise UsageError(
+            f"{host or 'every address'} can be reached from other machines",
+            remedy="serve on 127.0.0.1, or say --allow-remote and keep the tokens secret",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return False
+
+
+@contextmanager
+def bind(settings: ServerSettings) -> Iterator[socket.socket]:
+    """A bound socket. Connections wait in its queue until somebody accepts."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # The protocol is named, for asyncio switches Nagle's algorithm off only where it is: else each answer waits 40 ms.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    with listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((settings.host, settings.port))
+        except OSError as error:
+            message = f"{settings.host}:{settings.port} cannot be bound: {error.strerror or error}"
+            raise UsageError(message, remedy="choose another port, or 0 for any") from error
+        yield listening
+
+
+def url_of(host: str, port: int) -> str:
+    """Where to connect to. A server on every address is found on this machine, too."""
+    name = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+
+
+@contextmanager
+def announced(home: Path, url: str) -> Iterator[ServerFile]:
+    """`server.json`, for as long as the block."""
+    told = ServerFile(url=url, pid=os.getpid(), started_at=datetime.now(UTC))
+    path = home / SERVER_FILE
+    draft = path.with_name(f".{path.name}.{told.pid}")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(msgspec.json.encode(told))
+    draft.replace(path)
+    try:
+        yield told
+    finally:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def signals() -> Iterator[asyncio.Event]:
+    """Set by the first signal to end. The second one ends the process at once."""
+    loop, asked = asyncio.get_running_loop(), asyncio.Event()
+
+    def hear(number: int) -> None:
+        if asked.is_set():
+            os._exit(128 + number)
+        asked.set()
+
+    for one in _SIGNALS:
+        loop.add_signal_handler(one, hear, one)
+    try:
+        yield asked
+    finally:
+        for one in _SIGNALS:
+            loop.remove_signal_handler(one)

@@ -1,0 +1,182 @@
+"""The room of a task as server-sent events, for curl and scripts: `id:`, `event:` the frame's type, `data:` the frame.
+
+Laws:
+1. The first event is `task:joined`, then every frame, in order. It is the same stream that a socket gets.
+2. An id is where its event leads: `<version>`, or `<version>:<stream_id>:<cursor>` after a piece of a stream. One event
+   of the log may make several frames, and whoever comes back may have had only the first: `Last-Event-ID` therefore
+   brings again what bears that version. `after` brings what is later, and no more.
+3. A reader that is too slow gets `task:behind`, then what it lacks as another `task:joined`.
+4. Something is sent each heartbeat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+import msgspec
+from litestar.background_tasks import BackgroundTask
+from litestar.response import Stream
+from msgspec import Struct
+
+from interlock.server.hub import Hub
+from interlock.server.outbox import Outbox
+from interlock.server.problems import NotReady, TooMany, Unfit
+from interlock.server.settings import ServerSettings
+from interlock.server.state import ServerState
+from interlock.vocabulary.ids import SessionId, StreamId
+from interlock.vocabulary.requests import TaskJoin, TaskResume
+
+EVENT_STREAM: Final = "text/event-stream"
+_REQUEST_ID: Final = "events"
+_MAX_DIGITS: Final = 15
+_RETRY_MS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where a reader stands: a version, and how much it has of the stream that is open."""
+
+    version: int
+    stream_id: StreamId | None = None
+    cursor: int = 0
+
+    def spelled(self) -> str:
+        is_fit = self.stream_id is not None and not any(sign in self.stream_id for sign in "\r\n\x00")
+        return f"{self.version}:{self.stream_id}:{self.cursor}" if is_fit else str(self.version)
+
+
+class _Piece(Struct):
+    stream_id: StreamId
+    cursor: int
+
+
+class _SnapshotHead(Struct):
+    version: int
+    stream: _Piece | None = None
+
+
+class _Head(Struct):
+    """As much of a frame as its id needs."""
+
+    type: str
+    version: int = 0
+    stream_id: StreamId | None = None
+    offset: int = 0
+    text: str = ""
+    snapshot: _SnapshotHead | None = None
+
+
+_head_decoder: Final = msgspec.json.Decoder(_Head)
+
+
+def parse_cursor(spelled: str) -> Cursor:
+    """Read an id that was sent before. The name of a stream may hold anything but a line's end."""
+    version, is_more, rest = spelled.strip().partition(":")
+    stream_id, is_whole, cursor = rest.rpartition(":")
+    numbers = (version, cursor) if is_more else (version,)
+    is_readable = all(number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS for number in numbers)
+    if not is_readable or (is_more and not (is_whole and stream_id)):
+        raise Unfit("that is no id of an event", remedy="send back an id as it came, or none")
+    return Cursor(int(version), StreamId(stream_id), int(cursor)) if is_more else Cursor(int(version))
+
+
+def task_events(state: ServerState, task_id: SessionId, *, last_event_id: str = "", after: int | None = None) -> Stream:
+    """The answer to `GET /api/tasks/{id}/events`. `last_event_id` is the header, and comes before `after`."""
+    hub = state.hub
+    hub.check_known(task_id)
+    if hub.connections >= state.settings.max_connections:
+        raise TooMany("too many connections", retry_after_seconds=1.0)
+    events = EventStream(hub, state.settings, _request(task_id, last_event_id, after))
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return Stream(events, media_type=EVENT_STREAM, headers=headers, background=BackgroundTask(events.aclose))
+
+
+def _request(task_id: SessionId, last_event_id: str, after: int | None) -> TaskJoin | TaskResume:
+    if not last_event_id:
+        return TaskJoin(id=_REQUEST_ID, task_id=task_id, after_version=after)
+    return _resume(task_id, parse_cursor(last_event_id))
+
+
+def _resume(task_id: SessionId, cursor: Cursor) -> TaskResume:
+    return TaskResume(
+        id=_REQUEST_ID,
+        task_id=task_id,
+        version=max(0, cursor.version - 1),
+        stream_id=cursor.stream_id,
+        cursor=cursor.cursor,
+    )
+
+
+class EventStream:
+    """The events of one reader. It is in the room from its first event until it is closed."""
+
+    def __init__(self, hub: Hub, settings: ServerSettings, request: TaskJoin | TaskResume) -> None:
+        self._hub = hub
+        self._settings = settings
+        self._request: TaskJoin | TaskResume = request
+        self._held = ExitStack()
+        self._outbox: Outbox | None = None
+        self._cursor = Cursor(0)
+        self._is_behind = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            outbox = self._joined()
+            async with asyncio.timeout(self._settings.heartbeat_seconds):
+                frame = await outbox.take()
+        except TimeoutError:
+            return b": still here\n\n"
+        except NotReady:  # it comes back, and is told more then
+            await self.aclose()
+            raise StopAsyncIteration from None
+        except BaseException:
+            await self.aclose()
+            raise
+        if frame is None:
+            await self.aclose()
+            raise StopAsyncIteration
+        return self._rendered(frame)
+
+    async def aclose(self) -> None:
+        """Leave the room. Safe to call twice."""
+        self._held.close()
+
+    def _joined(self) -> Outbox:
+        """In the room, and told what this reader lacks."""
+        if self._outbox is None:
+            self._outbox = self._held.enter_context(self._hub.connection(self._settings))
+            self._hub.join(self._outbox, self._request)
+        elif self._is_behind:
+            self._hub.join(self._outbox, _resume(self._request.task_id, self._cursor))
+        self._is_behind = False
+        return self._outbox
+
+    def _rendered(self, frame: bytes) -> bytes:
+        head = _head_decoder.decode(frame)
+        self._is_behind = head.type == "task:behind"
+        lines = [f"event: {head.type}".encode(), b"data: " + frame, b"\n"]
+        if head.type == "server:closing":
+            lines.insert(0, f"retry: {_RETRY_MS}".encode())
+        elif not self._is_behind:
+            after = _cursor_after(head)
+            lines.insert(0, f"id: {after.spelled()}".encode())
+            # An id names a stream only with its text; we remember it longer. One that is over is no hindrance.
+            self._cursor = replace(self._cursor, version=after.version) if after.stream_id is None else after
+        return b"\n".join(lines)
+
+
+def _cursor_after(head: _Head) -> Cursor:
+    """Where a reader stands that has this frame."""
+    if head.snapshot is not None:
+        stream = head.snapshot.stream
+        version = head.snapshot.version
+        return Cursor(version) if stream is None else Cursor(version, stream.stream_id, stream.cursor)
+    if head.type == "chat:chunk":
+        return Cursor(head.version, head.stream_id, head.offset + len(head.text))
+    return Cursor(head.version)

@@ -1,0 +1,24 @@
+"""What every route of one server shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from interlock.log.port import Log
+from interlock.runtime.runtime import Runtime
+from interlock.server.access import Tokens
+from interlock.server.commands import Commands
+from interlock.server.hub import Hub
+from interlock.server.settings import ServerSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerState:
+    """One server. `hub` holds the rooms and what is known of each task."""
+
+    runtime: Runtime
+    log: Log
+    hub: Hub
+    commands: Commands
+    tokens: Tokens
+    settings: ServerSettings

@@ -1,0 +1,90 @@
+"""The file that holds a server's tokens: made at the first start, and read by nobody but its owner."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+
+from interlock.vocabulary.errors import UsageError
+
+TOKEN_FILE: Final = "tokens.json"
+_BYTES: Final = 32
+_MAX_FILE_BYTES: Final = 4_096
+
+# As it stands in a header, and among the subprotocols of a socket.
+_Token = Annotated[str, msgspec.Meta(min_length=32, max_length=200, pattern=r"^[A-Za-z0-9_-]+$")]
+
+
+class TokenFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One token a role."""
+
+    operator: _Token
+    observer: _Token
+
+
+def load_or_create_tokens(home: Path) -> TokenFile:
+    """Read the file, or make it. `UsageError` where others may have read or written it: a token must be secret."""
+    path = home / TOKEN_FILE
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.is_symlink() and not path.exists():
+            _create(path)
+        return _read(path)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be used: {error.strerror}", remedy="mend it, or choose another home"
+        ) from error
+
+
+def _read(path: Path) -> TokenFile:
+    if path.is_symlink():
+        raise UsageError(
+            f"{path} is a symlink", remedy="put the file itself there, or remove it to have a new one made"
+        )
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        found = os.fstat(descriptor)
+        _refuse_odd(path, found)
+        spelled = os.read(descriptor, _MAX_FILE_BYTES)
+    finally:
+        os.close(descriptor)
+    try:
+        tokens = msgspec.json.decode(spelled, type=TokenFile)
+    except msgspec.MsgspecError as error:
+        # Without the cause's words: they may repeat what is in the file.
+        raise UsageError(f"{path} does not hold tokens", remedy="remove it to have new ones made") from error
+    if tokens.operator == tokens.observer:
+        raise UsageError(f"{path} gives both roles one token", remedy="remove it to have new ones made")
+    return tokens
+
+
+def _refuse_odd(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise UsageError(f"{path} is not a plain file", remedy="remove it to have a new one made")
+    if found.st_uid != os.geteuid():
+        raise UsageError(f"{path} belongs to another user", remedy="run as its owner, or choose another home")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        remedy = f"run `chmod 600 {path}`, or remove it to have new ones made"
+        raise UsageError(f"others can read or write {path}", remedy=remedy)
+
+
+def _create(path: Path) -> None:
+    """It appears whole, or not at all; whoever is first makes it."""
+    made = TokenFile(operator=secrets.token_urlsafe(_BYTES), observer=secrets.token_urlsafe(_BYTES))
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        with suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink()

@@ -1,0 +1,587 @@
+"""The hub: what the log has and what the runtime publishes, without a gap and without a double, through failures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from interlock.agents.observations import TextArrived, TurnEnded, TurnEnding
+from interlock.log.memory import MemoryLog
+from interlock.log.port import LogUnavailable, SessionPage, Slice
+from interlock.projections.task_view import TaskView
+from interlock.runtime import runtime as runtime_module
+from interlock.runtime.runtime import Runtime
+from interlock.server import hub as hub_module
+from interlock.server.hub import GOING_AWAY, MAX_ASIDE, SERVICE_RESTART, Hub
+from interlock.server.outbox import Outbox
+from interlock.server.problems import NotReady, UnknownTask
+from interlock.server.settings import ServerSettings
+from interlock.testing.puppet import PuppetDriver
+from interlock.vocabulary.conversation import UserMessage
+from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.frames import TaskFrame
+from interlock.vocabulary.ids import SessionId
+from interlock.vocabulary.presenter import Status, TextDelta
+from interlock.vocabulary.requests import BoardJoin, ServerClosing, TaskBehind, TaskJoin
+from interlock.vocabulary.states import Activity, TaskStatus
+from tests.contract.harness import event, run
+from tests.server.socket_harness import FRAMES, SPEC, Author, digest, soon, whole
+
+SETTINGS = ServerSettings()
+ONE = SessionId("ses_one")
+
+
+class Fickle(MemoryLog):
+    """A log that can be told to fail, to be slow, and to say what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails_to_read: set[SessionId] = set()
+        self.fails_to_list = False
+        self.gate: asyncio.Event | None = None
+        self.reads: list[tuple[SessionId, int]] = []
+
+    async def read(self, session_id: SessionId, *, after: int = 0, limit: int | None = None) -> Slice:
+        self.reads.append((session_id, after))
+        found = await super().read(session_id, after=after, limit=limit)
+        if self.gate is not None:
+            await self.gate.wait()
+        if session_id in self.fails_to_read:
+            raise LogUnavailable("the disk is away", next_action="bring it back")
+        return found
+
+    async def sessions(self, *, prefix: str = "", after: SessionId | None = None, limit: int = 2) -> SessionPage:
+        if self.fails_to_list:
+            raise LogUnavailable("the disk is away", next_action="bring it back")
+        return await super().sessions(prefix=prefix, after=after, limit=2)  # more than one page, always
+
+
+class Living:
+    """In the place of a supervisor."""
+
+    is_over = False
+
+
+class Quiet:
+    """In the place of a runtime: tests publish what they like, as if it had been appended."""
+
+    def __init__(self) -> None:
+        self.watchers: list[runtime_module.Watcher] = []
+        self.supervised: set[SessionId] = set()
+        self.shown = Status(activity=Activity.UNKNOWN)
+
+    @asynccontextmanager
+    async def watch(self) -> AsyncIterator[runtime_module.Watcher]:
+        watcher = runtime_module.Watcher()
+        self.watchers.append(watcher)
+        yield watcher
+
+    def supervisor(self, session_id: SessionId) -> Living:
+        if session_id not in self.supervised:
+            raise UsageError("no")
+        return Living()
+
+    def status(self, session_id: SessionId) -> Status:
+        return self.shown
+
+    def publish(self, *events: Event) -> None:
+        for one in events:
+            self.watchers[-1].put(one)
+
+
+@asynccontextmanager
+async def hub_over(log: Fickle, runtime: Quiet) -> AsyncIterator[Hub]:
+    hub = Hub(runtime, log, look_seconds=0.01)  # type: ignore[arg-type]
+    await hub.start()
+    try:
+        yield hub
+    finally:
+        await hub.close("over")
+
+
+async def keep(log: Fickle, *events: Event) -> None:
+    """Append events that bear their numbers already."""
+    for one in events:
+        await log.append(one.session_id, [one])
+
+
+def answers(outbox: Outbox) -> list[Any]:
+    return [FRAMES.decode(frame) for frame in outbox._frames]
+
+
+def test_every_session_of_the_log_is_there_when_it_has_started() -> None:
+    async def story() -> None:
+        log, runtime = Fickle(), Quiet()
+        for number in range(5):
+            await keep(log, *Author(f"ses_{number}").opened())
+        async with hub_over(log, runtime) as hub:
+            assert hub.is_ready
+            assert sorted(hub.views) == [f"ses_{number}" for number in range(5)]
+            assert hub.view(SessionId("ses_9")) is None
+
+    run(story())
+
+
+def test_a_history_longer_than_a_page_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "_PAGE", 3)
+
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        await keep(log, *author.opened(), *author.queued(), *author.began(), *author.called(), *author.answered())
+        async with hub_over(log, runtime) as hub:
+            view = hub.view(ONE)
+            assert view is not None
+            assert view.version == len(author.events)
+
+    run(story())
+
+
+def test_what_happens_while_the_log_is_read_is_neither_lost_nor_doubled() -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        await keep(log, *author.opened(), *author.queued())
+        runtime.supervised.add(ONE)
+        log.gate = asyncio.Event()
+        hub = Hub(runtime, log, look_seconds=0.01)  # type: ignore[arg-type]
+        starting = asyncio.create_task(hub.start())
+        await soon(lambda: log.reads)
+        began = author.began()
+        await keep(log, *began)  # the read under way has not got them, and they are published
+        runtime.publish(*began, *author.said("hel"), *author.said("lo"))
+        log.gate.set()
+        await starting
+        view = hub.views[ONE]
+        await soon(lambda: view.check().active_stream)
+        assert view.version == len(author.events)
+        assert view.snapshot().stream.text == "hello"  # type: ignore[union-attr]
+        assert len(view.snapshot().messages) == 1
+        await hub.close("over")
+
+    run(story())
+
+
+def test_live_text_from_before_what_was_read_is_not_shown_again() -> None:
+    """The log was read when the turn had gone on; deltas that were published before that are of a past."""
+
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        runtime.supervised.add(ONE)
+        async with hub_over(log, runtime) as hub:
+            log.gate = asyncio.Event()
+            first = [*author.opened(), *author.queued(), *author.began()]
+            await keep(log, *first)
+            runtime.publish(first[-1])  # a gap: it is read
+            await soon(lambda: log.reads)
+            early = author.said("early")
+            runtime.publish(*early)
+            log.gate.set()
+            await soon(lambda: hub.is_ready and ONE in hub.views)
+            stream = hub.views[ONE].snapshot().stream
+            assert stream is not None, "it came after what was read, and counts"
+            log.gate.clear()
+            said = author.commented()
+            called = author.called()
+            await keep(log, *said, *called)
+            late = author.live(TextDelta(stream_id=author.stream_id, offset=0, text="live"))
+            runtime.publish(*called, late)  # `said` came by another way
+            await soon(lambda: len(log.reads) > 1)
+            log.gate.set()
+            await soon(lambda: hub.is_ready)
+            assert hub.views[ONE].version == len(author.events)
+            assert hub.views[ONE].snapshot().stream.text == "live"  # type: ignore[union-attr]
+
+    run(story())
+
+
+def test_what_an_agent_was_seen_to_do_before_is_not_what_it_does_now() -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        runtime.supervised.add(ONE)
+        async with hub_over(log, runtime) as hub:
+            events = [*author.opened(), *author.queued(), *author.began()]
+            await keep(log, *events)
+            runtime.publish(*author.shown(Activity.STALLED), *events)  # it is put aside, and read past
+            await soon(lambda: ONE in hub.views and hub.is_ready)
+            assert hub.views[ONE].snapshot().agent is None, "of before what was read"
+
+    run(story())
+
+
+def test_what_an_agent_is_seen_to_do_is_known_from_the_start() -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        runtime.supervised.add(ONE)
+        runtime.shown = Status(activity=Activity.WORKING)
+        await keep(log, *author.opened(), *author.queued(), *author.began())
+        async with hub_over(log, runtime) as hub:
+            assert hub.views[ONE].snapshot().agent == runtime.shown
+        runtime.supervised.clear()
+        async with hub_over(log, runtime) as hub:
+            assert hub.views[ONE].snapshot().agent is None, "nobody runs it"
+
+    run(story())
+
+
+def test_a_doubt_that_comes_while_the_log_is_listed_is_not_lost() -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        await keep(log, *author.opened())
+        log.gate = asyncio.Event()
+        hub = Hub(runtime, log, look_seconds=0.01)  # type: ignore[arg-type]
+        starting = asyncio.create_task(hub.start())
+        await soon(lambda: log.reads)
+        early = Author("ses_a")  # its place in the list has been passed
+        await keep(log, *early.opened())
+        hub._doubt_everything()
+        log.gate.set()
+        await starting
+        await soon(lambda: early.session in hub.views and hub.is_ready)
+        await hub.close("over")
+
+    run(story())
+
+
+def test_a_gap_in_what_is_published_is_read_from_the_log() -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        await keep(log, *author.opened())
+        async with hub_over(log, runtime) as hub:
+            events = [*author.queued(), *author.queued(), *author.queued()]
+            await keep(log, *events)
+            runtime.publish(events[-1])
+            await soon(lambda: hub.views[ONE].version == 4)
+            assert hub.views[ONE].summary().queued == 3
+            assert log.reads[-1] == (ONE, 1), "only what was missing is read"
+            await soon(lambda: hub.is_ready)
+
+    run(story())
+
+
+def test_a_session_that_begins_later_appears_by_its_events() -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        async with hub_over(log, runtime) as hub:
+            opened = author.opened("late")
+            await keep(log, *opened)
+            runtime.publish(*opened)
+            await soon(lambda: ONE in hub.views)
+            assert hub.views[ONE].summary().title == "late"
+            assert not log.reads, "nothing was missing"
+
+    run(story())
+
+
+def test_a_live_event_of_a_session_that_is_not_known_makes_it_be_read() -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        runtime.supervised.add(ONE)
+        async with hub_over(log, runtime) as hub:
+            await keep(log, *author.opened(), *author.queued(), *author.began())
+            runtime.publish(*author.said("hello"))
+            await soon(lambda: ONE in hub.views and hub.is_ready)
+            assert hub.views[ONE].version == len(author.events)
+            assert hub.views[ONE].check().active_stream is not None
+
+    run(story())
+
+
+def test_a_watcher_that_missed_something_is_replaced_and_the_log_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime_module, "MAX_UNREAD", 5)
+
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        await keep(log, *author.opened())
+        async with hub_over(log, runtime) as hub:
+            events = [one for _ in range(20) for one in author.queued()]
+            other = Author("ses_two").opened()
+            await keep(log, *events, *other)
+            runtime.publish(*events, *other)  # at once: it holds five
+            await soon(lambda: hub.times_missed == 1 and hub.is_ready)
+            assert hub.views[ONE].version == len(author.events)
+            assert SessionId("ses_two") in hub.views, "a session that began in the gap"
+            assert len(runtime.watchers) == 2
+            more = author.queued()
+            await keep(log, *more)
+            runtime.publish(*more)
+            await soon(lambda: hub.views[ONE].version == len(author.events))
+
+    run(story())
+
+
+def test_a_log_that_cannot_be_listed_is_asked_again() -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        await keep(log, *author.opened())
+        log.fails_to_list = True
+        async with hub_over(log, runtime) as hub:
+            assert not hub.is_ready
+            with hub.connection(SETTINGS) as outbox:
+                with pytest.raises(NotReady):
+                    hub.join(outbox, TaskJoin(id="j", task_id=ONE))
+                with pytest.raises(NotReady):
+                    hub.join_board(outbox, BoardJoin(id="b"))
+                log.fails_to_list = False
+                await soon(lambda: hub.is_ready)
+                hub.join(outbox, TaskJoin(id="j", task_id=ONE))
+                hub.join_board(outbox, BoardJoin(id="b"))
+                with pytest.raises(UnknownTask):
+                    hub.join(outbox, TaskJoin(id="j", task_id=SessionId("ses_none")))
+                assert len(outbox) == 2
+
+    run(story())
+
+
+def test_a_session_that_cannot_be_read_keeps_nobody_from_the_others() -> None:
+    async def story() -> None:
+        log, runtime = Fickle(), Quiet()
+        author, other = Author(), Author("ses_two")
+        await keep(log, *author.opened(), *other.opened())
+        log.fails_to_read = {ONE}
+        async with hub_over(log, runtime) as hub:
+            assert list(hub.views) == [other.session]
+            assert not hub.is_ready
+            more = other.queued()
+            await keep(log, *more)
+            runtime.publish(*more)
+            await soon(lambda: hub.views[other.session].version == 2)
+            log.fails_to_read = set()
+            await soon(lambda: hub.is_ready)
+            assert hub.views[ONE].version == 1
+
+    run(story())
+
+
+def test_a_fold_that_fails_is_made_again_and_its_room_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    add, failures = TaskView.add, [1]
+
+    def fragile(self: TaskView, one: Event) -> tuple[TaskFrame, ...]:
+        frames = add(self, one)
+        if isinstance(one.data, UserMessage) and failures:
+            failures.pop()
+            raise RuntimeError("a bug")
+        return frames
+
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        runtime.supervised.add(ONE)
+        await keep(log, *author.opened(), *author.queued())
+        async with hub_over(log, runtime) as hub:
+            with hub.connection(SETTINGS) as outbox:
+                hub.join(outbox, TaskJoin(id="j", task_id=ONE))
+                first = author.began()
+                await keep(log, *first)
+                runtime.publish(*first, *(one for _ in range(30) for one in author.said("word ")))
+                await soon(lambda: (stream := hub.views[ONE].check().active_stream) and stream.cursor == 150)
+                monkeypatch.setattr(TaskView, "add", fragile)
+                tick = hub.views[ONE].tick
+                began = [*author.answered(), *author.began()]
+                await keep(log, *began)
+                runtime.publish(*began)
+                await soon(lambda: hub.times_failed)
+                assert not hub.is_ready
+                with pytest.raises(NotReady):
+                    hub.join(outbox, TaskJoin(id="j", task_id=ONE))
+                await soon(lambda: hub.is_ready)
+                assert not failures
+                assert hub.views[ONE].version == len(author.events)
+                assert hub.views[ONE].status is TaskStatus.RUNNING
+                behind = [one for one in answers(outbox) if isinstance(one, TaskBehind)]
+                assert len(behind) == 1
+                assert behind[0].tick > tick, "ticks never go back"
+                again = TaskView(ONE)
+                for one in author.events:
+                    again.add(one)
+                assert digest(whole(hub.views[ONE])) == digest(whole(again))
+                assert hub.views[ONE].summary().agent == "puppet", "it is folded from its beginning"
+
+    run(story())
+
+
+def test_a_fold_that_always_fails_does_not_end_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    add = TaskView.add
+
+    def broken(self: TaskView, one: Event) -> tuple[TaskFrame, ...]:
+        if one.session_id == ONE:
+            raise RuntimeError("a bug")
+        return add(self, one)
+
+    async def story() -> None:
+        log, runtime, author, other = Fickle(), Quiet(), Author(), Author("ses_two")
+        async with hub_over(log, runtime) as hub:
+            monkeypatch.setattr(TaskView, "add", broken)
+            events = [*author.opened(), *other.opened()]
+            await keep(log, *events)
+            runtime.publish(*events)
+            await soon(lambda: hub.times_failed >= 3)
+            assert not hub.is_ready
+            assert hub.views[other.session].version == 1
+            monkeypatch.setattr(TaskView, "add", add)
+            await soon(lambda: hub.is_ready)
+            assert hub.views[ONE].version == 1
+
+    run(story())
+
+
+def test_what_is_put_aside_is_bounded() -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        runtime.supervised.add(ONE)
+        await keep(log, *author.opened(), *author.queued(), *author.began())
+        log.fails_to_read = {ONE}
+        async with hub_over(log, runtime) as hub:
+            for _ in range(3):
+                for _ in range(MAX_ASIDE // 2):
+                    runtime.publish(*author.said("x"))
+                await soon(lambda: runtime.watchers[-1]._queue.empty())
+                assert len(hub._aside[ONE]) <= MAX_ASIDE
+            log.fails_to_read = set()
+            await soon(lambda: hub.is_ready)
+            assert hub.views[ONE].version == len(author.events)
+
+    run(story())
+
+
+def test_who_runs_a_session_is_looked_at_again_and_again() -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        await keep(log, *author.opened(), *author.queued(), *author.began())
+        async with hub_over(log, runtime) as hub:
+            assert not hub.views[ONE].is_supervised
+            assert hub.views[ONE].status is None, "an open turn that nobody runs has no status"
+            written = author.called()
+            await keep(log, *written)  # by whoever took it up, before anybody published
+            runtime.supervised.add(ONE)
+            await soon(lambda: hub.views[ONE].is_supervised)
+            assert hub.views[ONE].status is TaskStatus.RUNNING
+            assert hub.views[ONE].version == len(author.events)
+            runtime.supervised.clear()
+            await soon(lambda: not hub.views[ONE].is_supervised)
+
+    run(story())
+
+
+def test_over_a_real_runtime_the_view_is_the_log() -> None:
+    async def story() -> None:
+        log, driver = Fickle(), PuppetDriver()
+        async with Runtime(log, [driver]) as runtime:
+            hub = Hub(runtime, log, look_seconds=0.01)
+            await hub.start()
+            task_id = await runtime.open_session(SPEC)
+            prompt_id = await runtime.send(task_id, "hello")
+            puppet = await soon(lambda: next((one for one in driver.puppets if one.prompts), None))
+            puppet.say(TextArrived(text="hi"), TurnEnded(ending=TurnEnding.NATURAL, text="hi"))
+            await runtime.wait_turn(task_id, prompt_id)
+            version = (await log.read(task_id)).version
+            await soon(lambda: hub.views[task_id].version >= version)
+            again = TaskView(task_id)
+            for one in (await log.read(task_id)).events:
+                again.add(one)
+            live = whole(hub.views[task_id])
+            assert (live.task_status, live.messages) == (TaskStatus.COMPLETED, whole(again).messages)
+            await hub.close("over")
+            assert not hub.is_ready
+
+    run(story())
+
+
+def test_when_the_runtime_ends_the_hub_is_not_ready() -> None:
+    async def story() -> None:
+        log = Fickle()
+        async with Runtime(log, [PuppetDriver()]) as runtime:
+            hub = Hub(runtime, log, look_seconds=0.01)
+            await hub.start()
+            assert hub.is_ready
+        await soon(lambda: not hub.is_ready)
+        await hub.close("over")
+
+    run(story())
+
+
+def test_closing_tells_every_connection_first_and_waits_for_it() -> None:
+    async def story(is_restart: bool, code: int) -> None:
+        async with hub_over(Fickle(), Quiet()) as hub:
+
+            async def client() -> tuple[list[Any], int]:
+                taken = []
+                with hub.connection(SETTINGS) as outbox:
+                    while (frame := await outbox.take()) is not None:
+                        taken.append(FRAMES.decode(frame))
+                    assert outbox.closing is not None
+                    return taken, outbox.closing.code
+
+            clients = [asyncio.create_task(client()) for _ in range(3)]
+            await soon(lambda: hub.connections == 3)
+            await hub.close("a new version", is_restart=is_restart)
+            assert hub.connections == 0
+            for taken, closed in await asyncio.gather(*clients):
+                assert [type(one) for one in taken] == [ServerClosing]
+                assert taken[0].reason == "a new version"
+                assert closed == code
+            assert hub.is_closing
+
+    run(story(True, SERVICE_RESTART))
+    run(story(False, GOING_AWAY))
+
+
+def test_closing_does_not_wait_for_ever() -> None:
+    async def story() -> None:
+        async with hub_over(Fickle(), Quiet()) as hub:
+            with hub.connection(SETTINGS):
+                await hub.close("now", patience_seconds=0.01)
+                assert hub.connections == 1
+            assert hub.connections == 0
+
+    run(story())
+
+
+def test_a_hub_is_started_once() -> None:
+    async def story() -> None:
+        async with hub_over(Fickle(), Quiet()) as hub:
+            with pytest.raises(UsageError):
+                await hub.start()
+
+    run(story())
+
+
+def test_a_connection_that_ends_is_in_no_room() -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        await keep(log, *author.opened())
+        async with hub_over(log, runtime) as hub:
+            with hub.connection(SETTINGS) as outbox:
+                hub.join(outbox, TaskJoin(id="j", task_id=ONE))
+                assert hub.rooms.rooms_of(outbox) == 1
+            assert hub.rooms.rooms_of(outbox) == 0
+            assert hub.connections == 0
+
+    run(story())
+
+
+def test_damage_in_a_log_is_passed_over() -> None:
+    class Damaged(Fickle):
+        async def read(self, session_id: SessionId, *, after: int = 0, limit: int | None = None) -> Slice:
+            found = await super().read(session_id, after=after, limit=limit)
+            return Slice(events=tuple(one for one in found.events if one.seq != 2), version=found.version)
+
+    async def story() -> None:
+        log, runtime = Damaged(), Quiet()
+        await log.append(ONE, [event(ONE), event(ONE), event(ONE)])
+        async with hub_over(log, runtime) as hub:
+            assert hub.is_ready
+            assert hub.views[ONE].version == 3
+
+    run(story())
+
+
+def test_a_digest_says_what_it_should() -> None:
+    """The measure of these tests itself: two folds of different histories do not look alike."""
+    one, two = TaskView(ONE), TaskView(ONE)
+    author = Author()
+    for written in [*author.opened(), *author.queued(), *author.began()]:
+        one.add(written)
+    assert digest(whole(one)) != digest(whole(two))

@@ -1,0 +1,133 @@
+"""Questions over HTTP: listed over all tasks, decided once, and never twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from interlock.agents.observations import ApprovalAsked, ToolCalled, ToolReturned, TurnEnded, TurnEnding
+from interlock.log.sqlite import SqliteLog
+from interlock.vocabulary.ids import SessionId
+from tests.contract.harness import run
+from tests.runtime.conducting import soon
+from tests.server.http_harness import House, house, problem
+
+
+async def asked(server: House, key: str, agents: int = 1, *, call: bool = True) -> tuple[SessionId, str]:
+    """A task whose agent asks something: the task, and the question."""
+    task_id = await server.open(key, prompt="hello")
+    await soon(lambda: len(server.driver.puppets) >= agents)
+    puppet = server.driver.latest
+    await soon(lambda: puppet.prompts)
+    if call:
+        puppet.say(ToolCalled(call_id="c1", name="shell", args={"command": "ls"}))
+    puppet.say(ApprovalAsked(request_id="r1", question=f"May I, {key}?", call_id="c1" if call else "", name="shell"))
+    await server.shown(task_id, "PENDING_CONFIRMATION")
+    view = server.state.hub.view(task_id)
+    assert view is not None
+    return task_id, view.snapshot().approvals[0].approval_id
+
+
+def test_what_is_asked_is_listed_over_all_tasks_in_pages() -> None:
+    async def story() -> None:
+        async with house() as server:
+            expected = [await asked(server, f"ses_{number}", number) for number in (1, 2, 3)]
+            seen: list[tuple[str, str]] = []
+            after: str | None = ""
+            while after is not None:
+                query = {"limit": "1", **({"after": after} if after else {})}
+                page = (await server.observer.get("/api/approvals", params=query)).json()
+                seen += [(one["session_id"], one["approval_id"]) for one in page["items"]]
+                after = page["next"]
+            assert seen == expected
+
+    run(story())
+
+
+def test_a_decision_is_given_once_by_its_key_and_again_changes_nothing() -> None:
+    async def story() -> None:
+        async with house() as server:
+            task_id, approval_id = await asked(server, "ses_a")
+            path = f"/api/tasks/{task_id}/approvals/{approval_id}/decision"
+            key = {"Idempotency-Key": "dec_1"}
+            for _ in range(3):
+                answer = await server.operator.post(path, json={"is_allowed": True}, headers=key)
+                assert answer.status_code == 200, answer.text
+                assert answer.json()["approval_id"] == approval_id
+                assert answer.json()["state"] in ("decided", "closed")
+            puppet = server.driver.latest
+            await soon(lambda: puppet.decisions)
+            refused = await server.operator.post(path, json={"is_allowed": False}, headers=key)
+            assert refused.status_code == 409
+            puppet.say(ToolReturned(call_id="c1", output="x"), TurnEnded(ending=TurnEnding.NATURAL, text="done"))
+            await server.shown(task_id, "COMPLETED")
+            over = await server.operator.post(path, json={"is_allowed": True}, headers=key)
+            assert (over.status_code, over.json()["state"]) == (200, "closed")
+            problem(await server.operator.post(path, json={"is_allowed": False}, headers=key), 409, "key_reused")
+            late = await server.operator.post(path, json={"is_allowed": True}, headers={"Idempotency-Key": "dec_2"})
+            problem(late, 409, "conflict")
+            assert [one.is_allowed for one in puppet.decisions] == [True]
+            states = (await server.observer.get(f"/api/tasks/{task_id}/approvals")).json()["items"]
+            assert [(one["state"], one["decided_by"]) for one in states] == [("closed", "operator@127.0.0.1")]
+
+    run(story())
+
+
+def test_a_decision_survives_a_restart(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with await SqliteLog.open(tmp_path) as log:
+            async with house(log=log) as server:
+                task_id, approval_id = await asked(server, "ses_a", call=False)
+                path = f"/api/tasks/{task_id}/approvals/{approval_id}/decision"
+                key = {"Idempotency-Key": "dec_1"}
+                first = await server.operator.post(path, json={"text": "yes please"}, headers=key)
+                assert first.status_code == 200
+            async with house(log=log) as server:
+                again = await server.operator.post(path, json={"text": "yes please"}, headers=key)
+                assert (again.status_code, again.json()["state"]) == (200, "closed")
+                problem(await server.operator.post(path, json={"text": "no"}, headers=key), 409, "key_reused")
+
+    run(story())
+
+
+def test_questions_of_a_task_are_listed_by_state_and_page() -> None:
+    async def story() -> None:
+        async with house() as server:
+            task_id, approval_id = await asked(server, "ses_a")
+            path = f"/api/tasks/{task_id}/approvals"
+            await server.operator.post(f"{path}/{approval_id}/decision", json={})
+            server.driver.latest.say(
+                ToolReturned(call_id="c1", output="x"),
+                ToolCalled(call_id="c2", name="shell", args={}),
+                ApprovalAsked(request_id="r2", question="And this?", call_id="c2", name="shell"),
+            )
+            await soon(lambda: len(server.state.hub.views[task_id].approvals.approvals) == 2)
+            for state, count in (("open", 1), ("closed", 1), ("decided", 0), (None, 2)):
+                query = {} if state is None else {"state": state}
+                items = (await server.observer.get(path, params=query)).json()["items"]
+                assert len(items) == count
+                assert all(one["state"] == (state or one["state"]) for one in items)
+            first = (await server.observer.get(path, params={"limit": "1"})).json()
+            rest = (await server.observer.get(path, params={"limit": "1", "after": first["next"]})).json()
+            assert [one["question"] for one in first["items"] + rest["items"]] == ["May I, ses_a?", "And this?"]
+            assert rest["next"] is None
+            problem(await server.observer.get(path, params={"state": "unheard"}), 400, "bad_request")
+
+    run(story())
+
+
+def test_what_cannot_be_decided_is_refused() -> None:
+    async def story() -> None:
+        async with house() as server:
+            task_id, approval_id = await asked(server, "ses_a", call=False)
+            path = f"/api/tasks/{task_id}/approvals/{approval_id}/decision"
+            missing = f"/api/tasks/{task_id}/approvals/apr_none/decision"
+            problem(await server.operator.post(missing, json={}), 404, "not_found")
+            problem(await server.operator.post(path, json={"option": "none of them"}), 409, "conflict")
+            problem(await server.operator.post(path, json={"text": "\x00"}), 422, "unfit")
+            problem(await server.operator.post(path, json={"data": 2**70}), 422, "unfit")
+            problem(await server.operator.post(path, json={"is_allowed": "yes"}), 400, "bad_request")
+            view = server.state.hub.view(task_id)
+            assert view is not None
+            assert view.status == "PENDING_CONFIRMATION"
+
+    run(story())

@@ -1,0 +1,231 @@
+"""Prompts over HTTP: queued once, changed, taken back, held and cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+from interlock.agents.observations import TextArrived, TurnEnded, TurnEnding
+from interlock.agents.port import AgentSpec
+from interlock.log.sqlite import SqliteLog
+from interlock.runtime.policy import RunPolicy
+from interlock.testing.puppet import Puppet, PuppetDriver
+from interlock.vocabulary.ids import SessionId, SpawnId
+from tests.contract.harness import run
+from tests.runtime.conducting import soon
+from tests.server.http_harness import SETTINGS, House, house, problem
+
+
+def done(text: str = "done") -> TurnEnded:
+    return TurnEnded(ending=TurnEnding.NATURAL, text=text)
+
+
+async def hold(server: House, task_id: SessionId) -> None:
+    """Close the gate, so that prompts stay where they are."""
+    held = await server.operator.put(f"/api/tasks/{task_id}/queue/gate", json={"is_open": False, "reason": "wait"})
+    assert held.json()["is_open"] is False
+
+
+async def waiting(server: House, task_id: SessionId) -> list[tuple[str, str]]:
+    queue = (await server.observer.get(f"/api/tasks/{task_id}/queue")).json()
+    return [(one["prompt_id"], one["text"]) for one in queue.get("waiting", [])]
+
+
+def test_a_prompt_is_sent_once_by_its_key_and_also_after_a_restart(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with await SqliteLog.open(tmp_path) as log:
+            async with house(log=log) as server:
+                task_id = await server.open("ses_a")
+                await hold(server, task_id)
+                path, key = f"/api/tasks/{task_id}/prompts", {"Idempotency-Key": "prm_a"}
+                first = await server.operator.post(path, json={"text": "hello"}, headers=key)
+                again = await server.operator.post(path, json={"text": "hello"}, headers=key)
+                named = await server.operator.post(path, json={"text": "hello", "prompt_id": "prm_a"})
+                assert first.status_code == 202
+                standing = {"prompt_id": "prm_a", "state": "queued", "stage": "queued"}
+                assert first.json() == again.json() == named.json() == standing
+                problem(await server.operator.post(path, json={"text": "other"}, headers=key), 409, "key_reused")
+            async with house(log=log, driver=PuppetDriver()) as server:
+                later = await server.operator.post(path, json={"text": "hello"}, headers=key)
+                assert later.json() == standing
+                problem(await server.operator.post(path, json={"text": "other"}, headers=key), 409, "key_reused")
+                assert await waiting(server, task_id) == [("prm_a", "hello")]
+
+    run(story())
+
+
+def test_a_prompt_that_waits_is_changed_and_taken_back() -> None:
+    async def story() -> None:
+        async with house() as server:
+            task_id = await server.open()
+            await hold(server, task_id)
+            for name in ("a", "b"):
+                await server.operator.post(f"/api/tasks/{task_id}/prompts", json={"text": name, "prompt_id": name})
+            path = f"/api/tasks/{task_id}/prompts"
+            for _ in range(2):
+                changed = await server.operator.patch(f"{path}/a", json={"text": "other"})
+                assert changed.json() == {"prompt_id": "a", "state": "queued", "stage": "queued"}
+            version = (await server.observer.get(f"/api/tasks/{task_id}/runtime-check")).json()["version"]
+            await server.operator.patch(f"{path}/a", json={"text": "other"})
+            same = (await server.observer.get(f"/api/tasks/{task_id}/runtime-check")).json()["version"]
+            assert same == version
+            assert await waiting(server, task_id) == [("a", "other"), ("b", "b")]
+            for _ in range(2):
+                removed = await server.operator.delete(f"{path}/a")
+                assert (removed.status_code, removed.json()["state"]) == (200, "removed")
+            assert await waiting(server, task_id) == [("b", "b")]
+            for text in ("x", "other"):
+                problem(await server.operator.patch(f"{path}/a", json={"text": text}), 409, "conflict")
+            problem(await server.operator.post(path, json={"text": "a", "prompt_id": "a"}), 409, "conflict")
+            problem(await server.operator.patch(f"{path}/none", json={"text": "x"}), 404, "not_found")
+            problem(await server.operator.delete(f"{path}/none"), 404, "not_found")
+            opened = await server.operator.put(f"/api/tasks/{task_id}/queue/gate", json={"is_open": True})
+            assert opened.json().get("is_open", True) is True
+            await server.prompted()
+            problem(await server.operator.delete(f"{path}/b"), 409, "conflict")
+            sent = await server.operator.patch(f"{path}/b", json={"text": "b"})
+            assert sent.json()["state"] == "dispatched"
+
+    run(story())
+
+
+def test_what_is_no_prompt_is_refused() -> None:
+    async def story() -> None:
+        async with house() as server:
+            task_id = await server.open()
+            path = f"/api/tasks/{task_id}/prompts"
+            for text in ("", " \n", "a\x00b"):
+                problem(await server.operator.post(path, json={"text": text}), 422, "unfit")
+            lone = await server.operator.post(path, content=b'{"text": "\\ud800"}')
+            assert lone.status_code in (400, 422)
+            problem(await server.operator.post(path, json={}), 400, "bad_request")
+            problem(await server.operator.post(path, json={"text": 5}), 400, "bad_request")
+            problem(await server.operator.post(path, json={"text": "x", "prompt_id": "no id"}), 400, "bad_request")
+            differ = await server.operator.post(
+                path, json={"text": "x", "prompt_id": "a"}, headers={"Idempotency-Key": "b"}
+            )
+            problem(differ, 422, "unfit")
+            large = await server.operator.post(path, json={"text": "x" * (1024 * 1024 + 1)})
+            problem(large, 413, "too_large")
+            gate = f"/api/tasks/{task_id}/queue/gate"
+            problem(await server.operator.put(gate, json={"is_open": "false"}), 400, "bad_request")
+            problem(await server.operator.put(gate, json={"is_open": False, "reason": "\x00"}), 422, "unfit")
+            assert await waiting(server, task_id) == []
+            assert (await server.operator.post(path, json={"text": "still well"})).status_code == 202
+
+    run(story())
+
+
+def test_a_gate_that_stands_so_is_left_as_it_is() -> None:
+    async def story() -> None:
+        async with house() as server:
+            task_id = await server.open()
+            view = server.state.hub.view(task_id)
+            assert view is not None
+            await hold(server, task_id)
+            version = view.version
+            await hold(server, task_id)
+            assert view.version == version
+            await server.operator.put(f"/api/tasks/{task_id}/queue/gate", json={"is_open": False, "reason": "other"})
+            assert view.version == version + 1
+
+    run(story())
+
+
+def test_a_cancel_ends_the_open_turn_and_is_answered_when_the_agent_got_it() -> None:
+    async def story() -> None:
+        async with house() as server:
+            task_id = await server.open(prompt="hello")
+            puppet = await server.prompted()
+            await server.shown(task_id, "RUNNING")
+            view = server.state.hub.view(task_id)
+            assert view is not None
+            turn_id = view.turn_id
+            path = f"/api/tasks/{task_id}/cancel"
+            answer = (await server.operator.post(path, json={"turn_id": turn_id})).json()
+            assert answer == {"delivered": True, "problem": "", "turn_id": turn_id, "removed": []}
+            assert puppet.interrupts == 1
+            assert view.status == "CANCELLING"
+            again = (await server.operator.post(path)).json()
+            assert again == answer
+            assert puppet.interrupts == 1
+            puppet.say(TextArrived(text="so far"), TurnEnded(ending=TurnEnding.INTERRUPTED))
+            await server.shown(task_id, "CANCELLED")
+            later = (await server.operator.post(path, json={"turn_id": turn_id})).json()
+            assert later == answer
+            problem(await server.operator.post(path), 409, "conflict")
+            problem(await server.operator.post(path, json={"turn_id": "trn_none"}), 404, "not_found")
+
+    run(story())
+
+
+def test_a_cancel_of_a_turn_that_had_ended_says_so_and_meets_no_other() -> None:
+    async def story() -> None:
+        async with house() as server:
+            task_id = await server.open(prompt="hello")
+            puppet = await server.prompted()
+            puppet.say(done())
+            await server.shown(task_id, "COMPLETED")
+            view = server.state.hub.view(task_id)
+            assert view is not None
+            old = view.turn_id
+            await server.operator.post(f"/api/tasks/{task_id}/prompts", json={"text": "more"})
+            await server.prompted(2)
+            await server.shown(task_id, "RUNNING")
+            answer = (await server.operator.post(f"/api/tasks/{task_id}/cancel", json={"turn_id": old})).json()
+            assert answer == {
+                "delivered": False,
+                "problem": "the turn had ended already",
+                "turn_id": old,
+                "removed": [],
+            }
+            assert puppet.interrupts == 0
+
+    run(story())
+
+
+def test_a_cancel_with_no_open_turn_takes_back_what_waits() -> None:
+    async def story() -> None:
+        async with house() as server:
+            task_id = await server.open()
+            await hold(server, task_id)
+            for name in ("a", "b", "c"):
+                await server.operator.post(f"/api/tasks/{task_id}/prompts", json={"text": name, "prompt_id": name})
+            await server.shown(task_id, "PENDING")
+            answer = (await server.operator.post(f"/api/tasks/{task_id}/cancel")).json()
+            assert answer == {"delivered": True, "problem": "", "turn_id": None, "removed": ["a", "b", "c"]}
+            assert await waiting(server, task_id) == []
+            await server.shown(task_id, None)
+
+    run(story())
+
+
+class Deaf(PuppetDriver):
+    """Its puppets cannot be asked to stop."""
+
+    async def spawn(self, spec: AgentSpec, spawn_id: SpawnId) -> Puppet:
+        puppet = await super().spawn(spec, spawn_id)
+
+        async def never() -> None:
+            await asyncio.Event().wait()
+
+        puppet.interrupt = never  # type: ignore[method-assign]
+        return puppet
+
+
+def test_a_cancel_that_does_not_arrive_is_told_and_the_turn_ends_all_the_same() -> None:
+    async def story() -> None:
+        quick = replace(SETTINGS, command_seconds=0.5)
+        policy = RunPolicy(interrupt_seconds=0.7)
+        async with house(driver=Deaf(), settings=quick, policy=policy) as server:
+            task_id = await server.open(prompt="hello")
+            await server.prompted()
+            await server.shown(task_id, "RUNNING")
+            answer = (await server.operator.post(f"/api/tasks/{task_id}/cancel")).json()
+            assert answer["delivered"] is False
+            assert answer["problem"]
+            await soon(lambda: server.driver.latest.stops)
+            await server.shown(task_id, "CANCELLED")
+
+    run(story())
