@@ -88,7 +88,7 @@ class Watch:
 
     def see(self, *lines: TaskSummary, approval_id: str = "") -> Watch:
         for one in lines:
-            self._step(Sighted(one, approval_id))
+            self._step(Sighted(msgspec.structs.replace(one, approval_id=approval_id or one.approval_id)))
         return self
 
     def wait(self, seconds: float) -> Watch:

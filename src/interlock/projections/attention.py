@@ -53,10 +53,9 @@ _ASKED: Final = "asks"
 
 @dataclass(frozen=True, slots=True)
 class Sighted:
-    """A line of the board, as it came. `approval_id`, where the caller always has it, tells equal questions apart."""
+    """A line of the board, as it came."""
 
     summary: TaskSummary
-    approval_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +188,7 @@ def _needs(given: Sighted, now: datetime) -> tuple[Notice, ...]:
     end, attention = _ENDS.get(summary.task_status), _attention(summary)
     needs = [] if end is None else [_notice(summary, end, summary.status_updated_at or now, "")]
     if attention is not None:
-        asked = given.approval_id or summary.question
+        asked = summary.approval_id or summary.question
         needs.append(_notice(summary, attention, now, "" if attention is NoticeKind.ERROR else asked))
     return tuple(needs)
 

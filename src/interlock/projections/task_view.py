@@ -82,6 +82,7 @@ class TaskView(TaskFold):
             live=self._agent,
             since=self._since,
             question=asked[0].question if asked else "",
+            approval_id=asked[0].approval_id if asked else "",
             open_approvals=len(asked),
             queued=len(self._queue_view.waiting),
             opened_at=self._opened_at,

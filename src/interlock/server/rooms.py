@@ -222,6 +222,7 @@ def _line(summary: TaskSummary) -> tuple[object, ...]:
         summary.turn_id,
         None if live is None else (live.activity, live.attention, live.idle_at),
         summary.question,
+        summary.approval_id,
         summary.open_approvals,
         summary.queued,
         summary.is_supervised,

@@ -148,7 +148,7 @@ class RuntimeCheck(Struct, frozen=True, kw_only=True):
 
 
 class TaskSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of a board. `question` is what it asks for, `since` when what it shows began.
+    """One line of a board. `question` is what it asks for (and `approval_id` its name), `since` when what it shows began.
 
     `is_supervised` is false where nobody runs the session: then its status is what the log can prove, and no more.
     """
@@ -165,6 +165,7 @@ class TaskSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
     live: Status | None = None
     since: Moment | None = None
     question: str = ""
+    approval_id: str = ""
     open_approvals: Count = 0
     queued: Count = 0
     opened_at: Moment | None = None

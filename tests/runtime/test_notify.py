@@ -1,0 +1,553 @@
+"""Telling a person: by every channel, once, whatever a channel, a disk or another watcher does."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import io
+import json
+import stat
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from interlock.projections.attention import AttentionPolicy, Lost, Sighted, TimerFired
+from interlock.projections.attention_ledger import Ledger, Notice, NoticeKind
+from interlock.runtime import notify, notify_channels
+from interlock.runtime.config_sections import NotifySection
+from interlock.runtime.notify import LEDGER_NAME, Channel, LedgerFile, Outlets, Watcher
+from interlock.runtime.notify_channels import (
+    Bell,
+    Command,
+    NotifySend,
+    TerminalNotice,
+    Webhook,
+    channels_of,
+    desktop_channel,
+    osc_of,
+)
+from interlock.vocabulary.errors import PeerFault
+from interlock.vocabulary.frames import TaskSummary
+from interlock.vocabulary.ids import SessionId, TurnId
+from interlock.vocabulary.states import TaskStatus
+from tests.projections.test_attention import asking, line
+
+BEGAN = datetime(2026, 1, 31, 12, tzinfo=UTC)
+AT_ONCE = AttentionPolicy(quiet_seconds=0.0)
+NOTICE = Notice(
+    key="ses_1/trn_1/asks",
+    kind=NoticeKind.APPROVAL,
+    task_id=SessionId("ses_1"),
+    version=3,
+    turn_id=TurnId("trn_1"),
+    agent="claude",
+    title="fix <the> test",
+    reason="waits for an approval",
+    question="Run pytest; $(touch owned)?",
+    at=BEGAN,
+)
+
+
+def unheard(report: str) -> None:
+    raise AssertionError(report)
+
+
+class Told:
+    """A channel that keeps what it is told, and fails as it is told to."""
+
+    name = "told"
+
+    def __init__(self, *fails: Exception | None) -> None:
+        self.notices: list[Notice] = []
+        self._fails = iter(fails)
+
+    async def deliver(self, notice: Notice) -> None:
+        error = next(self._fails, None)
+        if error is not None:
+            raise error
+        self.notices.append(notice)
+
+
+class Hanging:
+    """A channel that never comes back."""
+
+    name = "hanging"
+
+    async def deliver(self, notice: Notice) -> None:
+        await asyncio.Event().wait()
+
+
+def watcher(folder: Path, told: list[Notice], reports: list[str] | None = None, seconds: float = 0.0) -> Watcher:
+    return Watcher(
+        LedgerFile(folder),
+        told.append,
+        (reports if reports is not None else []).append,
+        AT_ONCE,
+        now=lambda: BEGAN + timedelta(seconds=seconds),
+    )
+
+
+def take(one: Watcher, *lines: TaskSummary) -> None:
+    async def work() -> None:
+        for found in lines:
+            await one.take(Sighted(found))
+
+    asyncio.run(work())
+
+
+def test_a_restart_of_the_watcher_tells_nothing_again(tmp_path: Path) -> None:
+    told: list[Notice] = []
+    failed = line(2, status=TaskStatus.FAILED, task="ses_2", changed_at=BEGAN + timedelta(seconds=1))
+    take(watcher(tmp_path, told), asking(), failed)
+    assert len(told) == 2
+    take(watcher(tmp_path, told, seconds=60), asking(), failed)
+    assert len(told) == 2
+
+
+def test_the_horizon_is_kept_from_the_first_start_on(tmp_path: Path) -> None:
+    told: list[Notice] = []
+    take(watcher(tmp_path, told), line())
+    ended = line(2, status=TaskStatus.FAILED, changed_at=BEGAN + timedelta(seconds=50))
+    take(watcher(tmp_path, told, seconds=100), ended)
+    assert [one.kind for one in told] == [NoticeKind.FAILED]
+
+
+def test_two_watchers_tell_an_edge_once(tmp_path: Path) -> None:
+    told: list[Notice] = []
+    one, other = watcher(tmp_path, told), watcher(tmp_path, told)
+    take(one, line())
+    take(other, line())
+    take(one, asking(2))
+    take(other, asking(2), asking(3, "Another?"))
+    take(one, asking(3, "Another?"))
+    assert [found.question for found in told] == ["Run pytest?", "Another?"]
+
+
+def test_what_one_watcher_notes_does_not_undo_what_another_did(tmp_path: Path) -> None:
+    told: list[Notice] = []
+    one, other = watcher(tmp_path, told), watcher(tmp_path, told)
+    take(one, line())
+    take(other, line())
+    take(one, asking(task_id=SessionId("ses_2")))
+    take(other, asking(task_id=SessionId("ses_3")))
+    assert len(told) == 2
+    take(watcher(tmp_path, told), asking(task_id=SessionId("ses_2")), asking(task_id=SessionId("ses_3")))
+    assert len(told) == 2
+
+
+def test_the_ledger_is_private_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    home = tmp_path / "new" / "home"
+    take(watcher(home, []), asking())
+    assert {one.name: stat.S_IMODE(one.stat().st_mode) for one in home.iterdir()} == {
+        LEDGER_NAME: 0o600,
+        "notified.lock": 0o600,
+    }
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    assert json.loads((home / LEDGER_NAME).read_bytes())["tasks"]["ses_1"]["version"] == 1
+
+
+def test_what_is_told_was_noted_first(tmp_path: Path) -> None:
+    def dies(notice: Notice) -> None:
+        raise ConnectionAbortedError(notice.key)
+
+    dying = Watcher(LedgerFile(tmp_path), dies, unheard, AT_ONCE, now=lambda: BEGAN)
+    with pytest.raises(ConnectionAbortedError):
+        take(dying, asking())
+    told: list[Notice] = []
+    take(watcher(tmp_path, told), asking())
+    assert told == []
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"horizon": 3}', b"\xff"])
+def test_a_ledger_that_cannot_be_read_begins_anew(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / LEDGER_NAME).write_bytes(content)
+    told: list[Notice] = []
+    take(watcher(tmp_path, told), asking())
+    take(watcher(tmp_path, told), asking())
+    assert len(told) == 1
+    assert LedgerFile(tmp_path).read(BEGAN) != Ledger(horizon=BEGAN)
+
+
+def test_a_ledger_that_cannot_be_written_is_reported_once_and_stops_nobody(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    told: list[Notice] = []
+    reports: list[str] = []
+    take(watcher(tmp_path / "file", told, reports), asking(), asking(2, "Another?"), asking(2, "Another?"))
+    assert [one.question for one in told] == ["Run pytest?", "Another?"]
+    assert len(reports) == 1
+    assert "notices may repeat" in reports[0]
+
+
+def test_somebody_who_keeps_the_lock_holds_up_nobody_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notify, "_LOCK_TRIES", 3)
+    told: list[Notice] = []
+    reports: list[str] = []
+    with (tmp_path / "notified.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        take(watcher(tmp_path, told, reports), asking())
+    assert len(told) == 1
+    assert "another process keeps it locked" in reports[0]
+
+
+def test_a_watcher_follows_a_board_and_wakes_by_itself(tmp_path: Path) -> None:
+    told: list[Notice] = []
+
+    async def work() -> None:
+        has_told = asyncio.Event()
+
+        def tell(notice: Notice) -> None:
+            told.append(notice)
+            has_told.set()
+
+        async def board() -> AsyncIterator[Sighted | Lost]:
+            yield Sighted(line())
+            yield Lost()
+            yield Sighted(asking(2))
+            await has_told.wait()  # nothing more is seen: only its own timer can bring it
+
+        policy = AttentionPolicy(quiet_seconds=0.05)
+        async with asyncio.timeout(20):
+            await Watcher(LedgerFile(tmp_path), tell, unheard, policy).follow(board())
+
+    asyncio.run(work())
+    assert [one.kind for one in told] == [NoticeKind.APPROVAL]
+
+
+def test_a_watcher_that_is_cancelled_leaves_its_board(tmp_path: Path) -> None:
+    async def work() -> bool:
+        is_closed = asyncio.Event()
+
+        async def board() -> AsyncIterator[Sighted | Lost]:
+            try:
+                yield Sighted(line())
+                await asyncio.Event().wait()
+            finally:
+                is_closed.set()
+
+        task = asyncio.create_task(watcher(tmp_path, []).follow(board()))
+        for _ in range(1000):
+            if (tmp_path / LEDGER_NAME).exists():
+                break
+            await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait((task,))
+        async with asyncio.timeout(20):
+            await is_closed.wait()
+        return task.cancelled()
+
+    assert asyncio.run(work())
+
+
+def test_a_timer_before_anything_was_seen_is_harmless(tmp_path: Path) -> None:
+    told: list[Notice] = []
+    asyncio.run(watcher(tmp_path, told).take(TimerFired()))
+    assert told == []
+
+
+def deliver(*channels: Channel, notices: int = 1, seconds: float = 20.0) -> list[str]:
+    reports: list[str] = []
+
+    async def work() -> None:
+        async with Outlets(channels, reports.append, seconds=seconds) as outlets:
+            for _ in range(notices):
+                outlets.tell(NOTICE)
+                await outlets.drain() if seconds > 1 else await asyncio.sleep(0)
+
+    asyncio.run(work())
+    return reports
+
+
+def test_a_failing_channel_is_reported_once_and_stops_nobody() -> None:
+    broken, well = Told(PeerFault("no"), OSError("no"), ValueError("no")), Told()
+    assert deliver(broken, well, notices=5) == ["notifications by told fail: no"]
+    assert (len(broken.notices), len(well.notices)) == (2, 5)
+
+
+def test_one_that_worked_in_between_is_reported_again() -> None:
+    broken = Told(PeerFault("no"), None, PeerFault("again"))
+    assert deliver(broken, notices=4) == ["notifications by told fail: no", "notifications by told fail: again"]
+
+
+def test_a_channel_that_hangs_is_given_up_and_holds_up_nobody() -> None:
+    well = Told()
+    assert deliver(Hanging(), well, seconds=0.05) == ["notifications by hanging fail: it took longer than 0.05 s"]
+    assert well.notices == [NOTICE]
+
+
+def test_what_waits_for_a_slow_channel_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notify, "MAX_WAITING", 3)
+    reports = deliver(Hanging(), notices=10, seconds=0.2)
+    assert reports[0] == "notifications by hanging fail: more than 3 notices wait for it"
+
+
+def test_a_bell_is_a_bell() -> None:
+    terminal = io.StringIO()
+    assert deliver(Bell(terminal)) == []
+    assert terminal.getvalue() == "\a"
+
+
+@pytest.mark.parametrize(
+    ("environ", "shown"),
+    [
+        ({"TERM_PROGRAM": "WezTerm"}, "\x1b]9;{head}: {body}\x1b\\"),
+        ({"TERM": "foot"}, "\x1b]777;notify;{head};{body}\x1b\\"),
+        ({"VTE_VERSION": "7000", "TERM": "xterm"}, "\x1b]777;notify;{head};{body}\x1b\\"),
+    ],
+)
+def test_a_terminal_is_given_one_whole_sequence(environ: dict[str, str], shown: str) -> None:
+    terminal, spelled = io.StringIO(), osc_of(environ)
+    assert spelled is not None
+    hostile = Notice(
+        key="k",
+        kind=NoticeKind.QUESTION,
+        task_id=SessionId("ses_1"),
+        version=1,
+        agent="a;b\x1b\\\x1b]0;owned\x07",
+        reason="asks",
+        question="\x9cq\x07",
+        at=BEGAN,
+    )
+
+    async def work() -> None:
+        await TerminalNotice(terminal, spelled).deliver(hostile)
+
+    asyncio.run(work())
+    written = terminal.getvalue()
+    assert written.count("\x1b") == 2
+    assert not {"\x07", "\x9c"} & set(written)
+    head = r"a;b \ ]0;owned asks"
+    assert written == shown.format(head=head.replace(";", ",") if "777" in shown else head, body="q")
+
+
+def test_a_terminal_that_has_no_known_way_is_given_none() -> None:
+    assert osc_of({"TERM": "xterm-256color"}) is None
+    assert desktop_channel({"TERM": "xterm-256color", "PATH": ""}, io.StringIO()) is None
+    assert desktop_channel({"TERM": "foot", "PATH": ""}, None) is None
+    assert isinstance(desktop_channel({"TERM": "foot", "PATH": ""}, io.StringIO()), TerminalNotice)
+
+
+def script(path: Path, body: str) -> str:
+    path.write_text(f"#!{sys.executable}\n{body}")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_the_desktop_is_told_by_arguments_and_without_markup(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    program = script(tmp_path / "notify-send", f"import sys\nopen({str(out)!r}, 'w').write(repr(sys.argv[1:]))\n")
+    assert desktop_channel({"PATH": str(tmp_path)}, None) is None  # no desktop there
+    found = desktop_channel({"PATH": str(tmp_path), "DISPLAY": ":0"}, None)
+    assert found == NotifySend(program)
+    assert deliver(found) == []
+    assert out.read_text() == repr(
+        [
+            "--app-name=interlock",
+            "--",
+            "claude waits for an approval",
+            "fix &lt;the&gt; test: Run pytest; $(touch owned)?",
+        ]
+    )
+
+
+COMMAND = """
+import json, os, sys
+told = {name: value for name, value in os.environ.items() if name.startswith("INTERLOCK_")}
+open(sys.argv[1], "w").write(json.dumps([sys.argv[2:], json.load(sys.stdin), told]))
+"""
+
+
+def test_a_command_gets_json_and_variables_and_no_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INTERLOCK_HOME", "/elsewhere")
+    program, out = script(tmp_path / "p", COMMAND), tmp_path / "out"
+    assert deliver(Command((program, str(out), "$HOME; x"))) == []
+    argv, given, variables = json.loads(out.read_text())
+    assert argv == ["$HOME; x"]
+    assert given == {
+        "key": NOTICE.key,
+        "kind": "approval",
+        "task_id": "ses_1",
+        "version": 3,
+        "turn_id": "trn_1",
+        "agent": "claude",
+        "title": "fix <the> test",
+        "reason": "waits for an approval",
+        "question": "Run pytest; $(touch owned)?",
+        "at": "2026-01-31T12:00:00Z",
+    }
+    assert variables == {
+        "INTERLOCK_NOTICE_KEY": NOTICE.key,
+        "INTERLOCK_NOTICE_KIND": "approval",
+        "INTERLOCK_NOTICE_TASK_ID": "ses_1",
+        "INTERLOCK_NOTICE_TURN_ID": "trn_1",
+        "INTERLOCK_NOTICE_AGENT": "claude",
+        "INTERLOCK_NOTICE_TITLE": "fix <the> test",
+        "INTERLOCK_NOTICE_REASON": "waits for an approval",
+        "INTERLOCK_NOTICE_QUESTION": "Run pytest; $(touch owned)?",
+    }
+    assert not (tmp_path / "owned").exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [("raise SystemExit(3)", "ended with 3"), (None, "did not start"), ("import os\nos.abort()", "ended with -6")],
+)
+def test_a_command_that_fails_is_reported(body: str | None, said: str, tmp_path: Path) -> None:
+    program = str(tmp_path / "none") if body is None else script(tmp_path / "p", body)
+    (report,) = deliver(Command((program,)))
+    assert said in report
+
+
+def test_a_command_need_not_read_what_it_is_given(tmp_path: Path) -> None:
+    assert deliver(Command((script(tmp_path / "p", "import os\nos.close(0)\n"),))) == []
+
+
+def test_a_command_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    body = f"""
+import os, signal, sys
+child = os.fork()
+if child:
+    open({str(pids)!r} + ".new", "w").write(f"{{os.getpid()}} {{child}}")
+    os.rename({str(pids)!r} + ".new", {str(pids)!r})
+signal.pause()
+"""
+
+    async def work() -> None:
+        task = asyncio.create_task(Command((script(tmp_path / "p", body),)).deliver(NOTICE))
+        for _ in range(2000):
+            if pids.exists():
+                break
+            await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait((task,), timeout=20)
+        assert task.cancelled()
+        for pid in map(int, pids.read_text().split()):
+            await gone(pid)
+
+    asyncio.run(work())
+
+
+async def gone(pid: int) -> None:
+    for _ in range(2000):
+        if state_of(pid) in ("", "Z"):  # nobody may wait for an orphan here, but it is dead
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"process {pid} lives")
+
+
+def state_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+class Hook(BaseHTTPRequestHandler):
+    """An address that answers as it is told to."""
+
+    status: ClassVar[int] = 204
+    asked: ClassVar[list[tuple[str, str | None, bytes]]] = []
+
+    def do_POST(self) -> None:
+        size = int(self.headers["Content-Length"])
+        type(self).asked.append((self.path, self.headers["Content-Type"], self.rfile.read(size)))
+        self.send_response(self.status)
+        self.send_header("Location", "/elsewhere")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_request(self, code: object = "-", size: object = "-") -> None:
+        """Nothing on stderr."""
+
+
+@contextmanager
+def hook(status: int = 204) -> Iterator[tuple[str, list[tuple[str, str | None, bytes]]]]:
+    handler = type("Answer", (Hook,), {"status": status, "asked": []})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", handler.asked  # type: ignore[attr-defined]
+        finally:
+            server.shutdown()
+            thread.join(20)
+
+
+def test_a_webhook_is_posted_json_once() -> None:
+    with hook() as (url, asked):
+        assert deliver(Webhook(f"{url}/a/b?c=d")) == []
+    ((path, kind, body),) = asked
+    assert (path, kind) == ("/a/b?c=d", "application/json")
+    assert json.loads(body)["question"] == "Run pytest; $(touch owned)?"
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308, 400, 500])
+def test_a_webhook_follows_no_redirect_and_every_other_answer_is_a_failure(status: int) -> None:
+    with hook(status) as (url, asked):
+        assert deliver(Webhook(f"{url}/secret")) == [
+            f"notifications by webhook fail: http://127.0.0.1 answered {status}"
+        ]
+    assert [path for path, _, _ in asked] == ["/secret"]
+
+
+def test_a_webhook_that_cannot_be_reached_is_reported_without_its_secret() -> None:
+    with hook() as (url, _):
+        pass
+    (report,) = deliver(Webhook(f"{url}/secret?token=secret"))
+    assert report == "notifications by webhook fail: http://127.0.0.1 cannot be asked: ConnectionRefusedError"
+
+
+def test_a_webhook_that_never_answers_is_hung_up_on() -> None:
+    async def work() -> None:
+        connected, over = asyncio.Event(), asyncio.Event()
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            connected.set()
+            while await reader.read(4096):
+                pass
+            over.set()
+            writer.close()
+
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        task = asyncio.create_task(Webhook(f"http://127.0.0.1:{port}/", seconds=60).deliver(NOTICE))
+        async with asyncio.timeout(20):
+            await connected.wait()
+            task.cancel()
+            await asyncio.wait((task,))
+            await over.wait()
+        server.close()
+        await server.wait_closed()
+        assert task.cancelled()
+
+    asyncio.run(work())
+
+
+def test_https_checks_who_it_is() -> None:
+    made = notify_channels._connection("https://hook.example:8443/x", 5)
+    assert (made.host, made.port, type(made).__name__) == ("hook.example", 8443, "HTTPSConnection")
+    context = made._context  # type: ignore[attr-defined]
+    assert context.check_hostname
+    assert context.verify_mode.name == "CERT_REQUIRED"
+
+
+@pytest.mark.parametrize("url", ["http://h:99999/", "http://[::1/", "http://h:x/"])
+def test_an_address_that_cannot_be_read_is_a_failure_and_no_crash(url: str) -> None:
+    assert len(deliver(Webhook(url))) == 1
+
+
+def test_the_channels_are_those_that_are_asked_for(tmp_path: Path) -> None:
+    terminal, environ = io.StringIO(), {"PATH": str(tmp_path), "TERM": "foot"}
+    every = NotifySection(desktop=True, command=("x",), webhook="http://h/")
+    assert [one.name for one in channels_of(every, environ, terminal)] == ["bell", "terminal", "command", "webhook"]
+    assert [one.name for one in channels_of(every, environ, None)] == ["command", "webhook"]
+    assert channels_of(NotifySection(bell=False), environ, terminal) == []
