@@ -69,6 +69,22 @@ def test_a_head_and_a_body_that_do_not_come_end_their_connection() -> None:
     run(story())
 
 
+def test_an_answer_that_goes_on_is_not_taken_for_a_slow_request() -> None:
+    async def story() -> None:
+        hasty = replace(SETTINGS, command_seconds=0.1, heartbeat_seconds=0.15)
+        async with house(settings=hasty) as server:
+            task_id = await server.open()
+            async with server.observer.stream("GET", f"/api/tasks/{task_id}/events") as answer:
+                beats = 0
+                async for line in answer.aiter_lines():
+                    beats += line.startswith(":")
+                    if beats == 3:
+                        break
+            assert beats == 3
+
+    run(story())
+
+
 def test_a_large_body_in_one_piece_with_its_head_is_no_large_head() -> None:
     async def story() -> None:
         async with house() as server:

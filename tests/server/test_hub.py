@@ -585,3 +585,146 @@ def test_a_digest_says_what_it_should() -> None:
     for written in [*author.opened(), *author.queued(), *author.began()]:
         one.add(written)
     assert digest(whole(one)) != digest(whole(two))
+
+
+def test_a_flood_of_events_lets_others_run_in_between() -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        runtime.supervised.add(ONE)
+        await keep(log, *author.opened(), *author.queued(), *author.began())
+        async with hub_over(log, runtime) as hub:
+            pieces = [one for _ in range(2_000) for one in author.said("word ")]
+            runtime.publish(*pieces)
+            seen = []
+            while not seen or seen[-1] < 2_000 * 5:
+                await asyncio.sleep(0)
+                stream = hub.views[ONE].check().active_stream
+                seen.append(0 if stream is None else stream.cursor)
+            assert len(set(seen)) > 20, "whoever else has something to do waits for some of them, not for all"
+
+    run(story())
+
+
+def test_who_asks_is_told_by_whom_a_session_is_run_at_that_moment() -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        runtime.supervised.add(ONE)
+        await keep(log, *author.opened(), *author.queued(), *author.began())
+        hub = Hub(runtime, log, look_seconds=60.0)  # type: ignore[arg-type]
+        await hub.start()
+        with hub.connection(SETTINGS) as outbox:
+            assert hub.views[ONE].status is TaskStatus.RUNNING
+            runtime.supervised.clear()
+            hub.join(outbox, TaskJoin(id="j", task_id=ONE))
+            assert answers(outbox)[0].snapshot.task_status is None
+            runtime.supervised.add(ONE)
+            hub._look_who_runs()
+            await soon(lambda: hub.views[ONE].is_supervised)
+            runtime.supervised.clear()
+            view = hub.view(ONE)
+            assert view is not None
+            assert view.check().task_status is None, "nobody runs it: an open turn has no status"
+            runtime.supervised.add(ONE)
+            hub._look_who_runs()
+            await soon(lambda: hub.views[ONE].is_supervised)
+            runtime.supervised.clear()
+            hub.join_board(outbox, BoardJoin(id="b"))
+            assert answers(outbox)[-1].tasks[0].task_status is None
+        await hub.close("over")
+
+    run(story())
+
+
+def test_a_supervisor_that_fails_is_known_by_what_it_says_last() -> None:
+    async def story() -> None:
+        log, driver = Fickle(), PuppetDriver()
+        async with Runtime(log, [driver]) as runtime:
+            hub = Hub(runtime, log, look_seconds=60.0)
+            await hub.start()
+            task_id = await runtime.open_session(SPEC)
+            await runtime.send(task_id, "hello")
+            await soon(lambda: task_id in hub.views and hub.views[task_id].status is TaskStatus.RUNNING)
+            supervisor = runtime.supervisor(task_id)
+            supervisor._mailbox.put_nowait(None)  # type: ignore[arg-type]  # its loop breaks on this
+            await soon(lambda: supervisor.is_over)
+            await soon(lambda: hub.views[task_id].status is None)
+            assert not hub.views[task_id].is_supervised
+            await hub.close("over")
+
+    run(story())
+
+
+def test_a_session_that_is_taken_up_again_loses_no_word() -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        await keep(log, *author.opened(), *author.queued(), *author.began())
+        hub = Hub(runtime, log, look_seconds=60.0)  # type: ignore[arg-type]
+        await hub.start()
+        assert not hub.views[ONE].is_supervised
+        runtime.supervised.add(ONE)
+        runtime.publish(*author.said("hello "), *author.said("world"))
+        stream = await soon(lambda: hub.views[ONE].check().active_stream)
+        assert stream.cursor == 11
+        assert hub.views[ONE].status is TaskStatus.RUNNING
+        await hub.close("over")
+
+    run(story())
+
+
+def test_idle_sessions_are_not_asked_for_one_by_one() -> None:
+    class Counting(Quiet):
+        asked = 0
+
+        def supervisor(self, session_id: SessionId) -> Living:
+            self.asked += 1
+            return super().supervisor(session_id)
+
+    async def story() -> None:
+        log, runtime = Fickle(), Counting()
+        await keep(log, *(one for n in range(50) for one in Author(f"ses_{n}").opened()))
+        async with hub_over(log, runtime) as hub:
+            await soon(lambda: hub.is_ready)
+            runtime.asked = 0
+            for _ in range(20):
+                hub._look_who_runs()
+            assert runtime.asked == 0
+
+    run(story())
+
+
+def test_who_comes_while_the_hub_closes_is_let_go_at_once() -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        await keep(log, *author.opened())
+        async with hub_over(log, runtime) as hub:
+            await hub.close("over")
+            with hub.connection(SETTINGS) as outbox:
+                async with asyncio.timeout(5):
+                    assert await outbox.take() is None
+
+    run(story())
+
+
+def test_a_log_that_does_not_answer_for_one_session_keeps_nobody_from_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hub_module, "READ_SECONDS", 0.02)
+
+    class Stuck(Fickle):
+        async def read(self, session_id: SessionId, *, after: int = 0, limit: int | None = None) -> Slice:
+            if session_id == ONE and self.fails_to_read:
+                await asyncio.Event().wait()
+            self.reads.append((session_id, after))
+            return await MemoryLog.read(self, session_id, after=after, limit=limit)
+
+    async def story() -> None:
+        log, runtime = Stuck(), Quiet()
+        author, other = Author(), Author("ses_two")
+        await keep(log, *author.opened(), *other.opened())
+        log.fails_to_read = {ONE}
+        async with asyncio.timeout(5), hub_over(log, runtime) as hub:
+            assert list(hub.views) == [other.session]
+            log.fails_to_read = set()
+            await soon(lambda: hub.is_ready)
+
+    run(story())

@@ -79,6 +79,13 @@ def test_every_reference_leads_somewhere_and_every_schema_is_one() -> None:
     for schema in schemas.values():
         jsonschema.Draft202012Validator.check_schema(schema)
     assert schemas["OpenTask"]["additionalProperties"] is False
+    needed = {
+        one["operationId"]: one["requestBody"]["required"]
+        for item in made["paths"].values()
+        for one in item.values()
+        if "requestBody" in one
+    }
+    assert (needed["open_task"], needed["send_prompt"], needed["cancel_turn"]) == (True, True, False)
     assert schemas["RuntimeCheck"]["required"] == [
         "task_id",
         "task_status",

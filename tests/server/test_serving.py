@@ -242,6 +242,23 @@ def test_the_second_signal_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     run(story())
 
 
+def test_a_server_that_is_cancelled_leaves_its_home_as_it_should(home: Path) -> None:
+    async def story() -> None:
+        ready: asyncio.Future[ServerFile] = asyncio.get_running_loop().create_future()
+        served = asyncio.create_task(
+            serve(Setup(home=home, settings=SETTINGS, drivers=[PuppetDriver()]), ready.set_result)
+        )
+        await ready
+        served.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await served
+        assert not (home / SERVER_FILE).exists()
+        async with await SqliteLog.open(home):
+            pass  # nobody holds it any more
+
+    run(story())
+
+
 def test_an_end_that_takes_too_long_is_cut_off_and_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     let_go = asyncio.Event()
 

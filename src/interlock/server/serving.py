@@ -87,6 +87,7 @@ async def serve(
                 give_up(_UNCLEAN)
         except asyncio.CancelledError:
             life.cancel()
+            await asyncio.gather(life, return_exceptions=True)
             raise
         await life
     return 0
