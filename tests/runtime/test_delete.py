@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,6 +12,7 @@ from interlock.agents.port import AgentSpec, NotDelivered
 from interlock.lifecycle.queue import PromptState
 from interlock.lifecycle.turns import turn_states
 from interlock.log.memory import MemoryLog
+from interlock.runtime.acts import Answer
 from interlock.runtime.book import SessionBook
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.runtime import InterruptReport, Runtime, Watcher
@@ -125,5 +127,35 @@ def test_a_cancel_of_a_turn_that_ended_meanwhile_needs_no_delivery() -> None:
             puppet.say(TextArrived(text="all"), TurnEnded(ending=TurnEnding.NATURAL))
             await soon(lambda: True if runtime.supervisor(session_id).book.turn is None else None)
             assert (await runtime.wait_interrupt(session_id, turn_id, 5.0)).is_delivered
+
+    run(story())
+
+
+def test_two_who_delete_or_take_up_at_once_do_it_once() -> None:
+    async def story() -> None:
+        log, driver = MemoryLog(), PuppetDriver()
+        async with Runtime(log, [driver]) as runtime:
+            session_id, _, _ = await working(runtime, driver)
+            both = (runtime.delete(session_id), runtime.delete(session_id))
+            outcomes = await asyncio.gather(*both, return_exceptions=True)
+            assert [type(one) for one in outcomes] == [type(None), UsageError]
+        kinds = [event.type for event in (await log.read(session_id)).events]
+        assert kinds.count("session_deleted") == 1
+
+    run(story())
+
+
+@pytest.mark.parametrize("text", ["nul \x00", "half a pair \ud800"])
+def test_what_the_log_could_not_keep_is_refused_and_costs_nothing_else(text: str) -> None:
+    async def story() -> None:
+        driver = PuppetDriver()
+        async with Runtime(MemoryLog(), [driver]) as runtime:
+            session_id = await runtime.open_session(SPEC)
+            with pytest.raises(UsageError, match="could not be kept"):
+                await runtime.send(session_id, text)
+            with pytest.raises(UsageError, match="could not be kept"):
+                await runtime.decide(session_id, Answer(approval_id="a", data={"deep": [text]}))
+            await runtime.send(session_id, "plain")
+            await soon(lambda: next((one for one in driver.puppets if one.prompts), None))
 
     run(story())

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -140,6 +141,7 @@ class Runtime:
         self._supervisors: dict[SessionId, Supervisor] = {}
         self._runs: dict[SessionId, asyncio.Task[None]] = {}
         self._watchers: set[Watcher] = set()
+        self._changing: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._hooks = hooks
         self._hearing: asyncio.Task[None] | None = None
         self.recovered: tuple[Recovered, ...] = ()
@@ -202,13 +204,14 @@ class Runtime:
     async def reopen(self, session_id: SessionId) -> Recovered | None:
         """Take up a session again that is not supervised: its supervisor failed, or it could not be recovered. What is
         done is what a new runtime would do."""
-        known = self._supervisors.get(session_id)
-        if known is not None and not known.is_over:
-            raise UsageError(f"session {session_id} is open already", remedy="use it")
-        if session_id in self._runs:
-            await asyncio.gather(self._runs.pop(session_id), return_exceptions=True)
-        self._supervisors.pop(session_id, None)
-        return await self._recover_one(session_id)
+        async with self._changing[session_id]:
+            known = self._supervisors.get(session_id)
+            if known is not None and not known.is_over:
+                raise UsageError(f"session {session_id} is open already", remedy="use it")
+            if session_id in self._runs:
+                await asyncio.gather(self._runs.pop(session_id), return_exceptions=True)
+            self._supervisors.pop(session_id, None)
+            return await self._recover_one(session_id)
 
     async def start(self, session_id: SessionId) -> None:
         """Have the agent of a session running."""
@@ -221,15 +224,16 @@ class Runtime:
     async def delete(self, session_id: SessionId, *, decided_by: str = "") -> None:
         """Put a session away: its agent is stopped, what waits is taken back, and nothing runs in it again. Its log
         stays as it is."""
-        supervisor = self._of(session_id)
-        await supervisor.stop_agent(is_closing=True)
-        for prompt in supervisor.book.queue.waiting:
-            await supervisor.order(RemovePrompt(prompt_id=prompt.prompt_id))
-        await supervisor.record(SessionDeleted(decided_by=decided_by), is_of_turn=False)
-        del self._supervisors[session_id]
-        run = self._runs.pop(session_id)
-        run.cancel()
-        await asyncio.gather(run, return_exceptions=True)
+        async with self._changing[session_id]:
+            supervisor = self._of(session_id)
+            await supervisor.stop_agent(is_closing=True)
+            for prompt in supervisor.book.queue.waiting:
+                await supervisor.order(RemovePrompt(prompt_id=prompt.prompt_id))
+            await supervisor.record(SessionDeleted(decided_by=decided_by), is_of_turn=False)
+            del self._supervisors[session_id]
+            run = self._runs.pop(session_id)
+            run.cancel()
+            await asyncio.gather(run, return_exceptions=True)
 
     # Prompts
 

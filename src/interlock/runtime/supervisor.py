@@ -15,7 +15,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final, TypeVar, assert_never
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from interlock.agents.port import (
     AgentHandle,
@@ -45,8 +45,9 @@ from interlock.runtime.book import SessionBook
 from interlock.runtime.conductor import Conductor
 from interlock.runtime.errands import Errands, Item, Services, started
 from interlock.runtime.policy import RunPolicy
-from interlock.vocabulary.audit import RunState
-from interlock.vocabulary.errors import InterlockError, UsageError
+from interlock.vocabulary.audit import Anomaly, RunState
+from interlock.vocabulary.codec import encode_event
+from interlock.vocabulary.errors import ContractError, InterlockError, UsageError
 from interlock.vocabulary.events import Event, new_event
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
 from interlock.vocabulary.ids import EventId
@@ -87,7 +88,19 @@ class Supervisor(Errands):
 
     async def order(self, command: Command) -> Json:
         """Give a command; returns once it is durable and begun. `UsageError` where it is refused."""
+        self._refuse_unkept(command)
         return await self._given(command)
+
+    def _refuse_unkept(self, command: Command) -> None:
+        """What the log could not keep as it is (a NUL, half a surrogate pair) is refused here, where that costs only
+        the command: an append that fails would cost the supervisor."""
+        told = Anomaly(kind="command", source="runtime", message="", details=to_builtins(command))
+        try:
+            encode_event(new_event(told, id=EventId("evt"), session_id=self.session_id, ts=self._services.clock().at))
+        except ContractError as error:
+            raise UsageError(
+                "that could not be kept in the log as it is", remedy="leave out what is no plain text"
+            ) from error
 
     async def _given(self, what: Command | News) -> Json:
         self._raise_if_over()

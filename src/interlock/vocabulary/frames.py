@@ -148,7 +148,8 @@ class RuntimeCheck(Struct, frozen=True, kw_only=True):
 
 
 class TaskSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of a board. `question` is what it asks for (and `approval_id` its name), `since` when what it shows began.
+    """One line of a board. `question` is what it asks for, `approval_id` that question's name, `since` when what
+    it shows began.
 
     `is_supervised` is false where nobody runs the session: then its status is what the log can prove, and no more.
     """
