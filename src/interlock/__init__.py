@@ -6,18 +6,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from interlock.agents.port import AgentSpec
+    from interlock.client.client import Client
+    from interlock.client.sync import SyncClient
     from interlock.lifecycle.turns import TurnRecord, turn_states
     from interlock.runtime.agent_machine import AgentMachine
     from interlock.runtime.policy import RunPolicy
     from interlock.runtime.runtime import Runtime
 
-__all__ = ["AgentMachine", "AgentSpec", "RunPolicy", "Runtime", "TurnRecord", "turn_states"]
+__all__ = ["AgentMachine", "AgentSpec", "Client", "RunPolicy", "Runtime", "SyncClient", "TurnRecord", "turn_states"]
 
 _HOME = {
     "AgentMachine": "interlock.runtime.agent_machine",
     "AgentSpec": "interlock.agents.port",
+    "Client": "interlock.client.client",
     "RunPolicy": "interlock.runtime.policy",
     "Runtime": "interlock.runtime.runtime",
+    "SyncClient": "interlock.client.sync",
     "TurnRecord": "interlock.lifecycle.turns",
     "turn_states": "interlock.lifecycle.turns",
 }

@@ -26,9 +26,10 @@ def take_own_act(
             return _await_send(state, input)
         case StopPressed():
             is_over = classify(state.status) is StatusClass.TERMINAL
-            return state if is_over else _mark_flights(replace(state, is_stopping=True), has_stop=True)
+            pressed = replace(state, is_stopping=True, is_stop_taken=False)
+            return state if is_over else _mark_flights(pressed, has_stop=True)
         case CancelAcked(is_delivered=True):
-            return state
+            return _mark_flights(replace(state, is_stop_taken=state.is_stopping), has_stop=True)
         case CancelAcked(problem=problem) | CancelFailed(problem=problem):
             return replace(state, is_stopping=False, problem=problem or "the stop did not reach the agent")
         case QueueHeld(count=count):

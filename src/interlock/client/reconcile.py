@@ -129,6 +129,7 @@ def take_check(state: TaskState, flight: CheckInFlight, check: RuntimeCheck) -> 
     if verdict is Verdict.REFUSED:
         return Reading(state, is_conflict=True)
     state = _settle_send(state, is_later=not flight.saw_send)
+    state = _settle_stop(state, is_later=not flight.saw_stop)
     if check.active_stream is not None:
         state = replace(state, server_confirmed_no_stream=False)
         return Reading(state, is_missing=not flight.saw_stream and _lacks(state, check.active_stream))
@@ -156,6 +157,7 @@ def take_snapshot(state: TaskState, flight: JoinInFlight, snapshot: TaskSnapshot
     )
     state = transcript.take_piece(state, snapshot.stream, now)
     state = _settle_send(state, is_later=not flight.saw_send)
+    state = _settle_stop(state, is_later=not flight.saw_stop)
     if snapshot.stream is None:
         state = _confirm_no_stream(state, is_later=not flight.saw_stop)
     return Reading(state, is_doubted=verdict is Verdict.OLD, is_conflict=verdict is Verdict.REFUSED)
@@ -171,12 +173,20 @@ def _settle_send(state: TaskState, *, is_later: bool) -> TaskState:
     return replace(state, awaiting_after=None) if is_later else state
 
 
+def _settle_stop(state: TaskState, *, is_later: bool) -> TaskState:
+    """A server that took the stop says `CANCELLING` until it is done: if it says anything else later, that is not what
+    was to be stopped. Without this a stop that was pressed before its turn had a name would stick to the next one."""
+    is_over = is_later and state.is_stop_taken and state.status != TaskStatus.CANCELLING
+    return replace(state, is_stopping=False, is_stop_taken=False) if is_over else state
+
+
 def _confirm_no_stream(state: TaskState, *, is_later: bool) -> TaskState:
     """The server says that no text flows: then nothing is left to stop, unless the stop is younger than its word."""
     return replace(state, server_confirmed_no_stream=True, is_stopping=state.is_stopping and not is_later)
 
 
 def _lacks(state: TaskState, active: ActiveStream) -> bool:
-    """Whether text is there that is not here. A stream that was thought to be over is asked for like any other."""
+    """Whether the text there is not the text here. A stream that was thought to be over is asked for like any other, as
+    is one that is shorter there: it was cut."""
     stream = state.stream
-    return stream is None or stream.stream_id != active.stream_id or active.cursor > stream.cursor
+    return stream is None or stream.stream_id != active.stream_id or active.cursor != stream.cursor

@@ -171,6 +171,7 @@ class TaskState:
     receipts: tuple[Receipt, ...] = ()
 
     is_stopping: bool = False
+    is_stop_taken: bool = False
     awaiting_after: int | None = None
     queued_here: int = 0
 

@@ -1,0 +1,170 @@
+"""A client of a server.
+
+async with Client.of_home() as client:
+    task = await client.open_task(agent="claude", driver="claude-stream", argv=("claude",))
+    prompt_id = await task.send("make the test pass")
+    record = await task.wait_turn(prompt_id)
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from weakref import WeakSet
+
+from interlock.client.discovery import Address, fixed_address, home_address
+from interlock.client.inputs import CheckReason
+from interlock.client.iterators import Bell, Lines
+from interlock.client.patience import Chance, Patience
+from interlock.client.shapes import OpenTask, ServerInfo
+from interlock.client.shell import Shell
+from interlock.client.task import TaskHandle, new_id
+from interlock.vocabulary.approval import Approval
+from interlock.vocabulary.errors import InterlockError
+from interlock.vocabulary.frames import TaskSummary
+from interlock.vocabulary.ids import SessionId
+from interlock.vocabulary.registry import Json
+from interlock.vocabulary.requests import AccessRole
+
+
+class Client:
+    """Use it as a context manager. It connects when something is to be followed, and not before."""
+
+    def __init__(
+        self,
+        url: str | Address,
+        *,
+        token: str = "",
+        patience: Patience | None = None,
+        chance: Chance = random.random,
+    ) -> None:
+        address = fixed_address(url, token) if isinstance(url, str) else url
+        self._patience = patience or Patience()
+        self._shell = Shell(
+            address, patience=self._patience, chance=chance, on_lines=self._tell_lines, on_edge=self._wake
+        )
+        self._handles: dict[SessionId, TaskHandle] = {}
+        self._lines: WeakSet[Lines] = WeakSet()
+
+    @classmethod
+    def of_home(
+        cls, home: Path | None = None, *, role: AccessRole = AccessRole.OPERATOR, patience: Patience | None = None
+    ) -> Self:
+        """A client of the server that runs in a home folder, also when it is started again at another port."""
+        address = home_address(home, role=role)
+        _ = address.found  # say now that there is none
+        return cls(address, patience=patience)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Follow nothing any more, and end the connection. Tasks go on."""
+        for handle in tuple(self._handles.values()):
+            handle.close()
+        self._handles.clear()
+        for lines in tuple(self._lines):
+            lines.end()
+        await self._shell.close()
+
+    # Looking
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a socket. Without one, much can be asked and done all the same."""
+        return self._shell.connection.is_connected
+
+    @property
+    def problem(self) -> InterlockError | None:
+        """Why there will be no socket, until `refresh`."""
+        return self._shell.problem
+
+    async def server(self) -> ServerInfo:
+        """Which server this is, and what we may do there."""
+        return await self._shell.api.server()
+
+    async def tasks(self) -> tuple[TaskSummary, ...]:
+        """Every task, a line each."""
+        return tuple([one async for one in self._shell.api.tasks()])
+
+    async def approvals(self) -> tuple[Approval, ...]:
+        """Everything that somebody is asked now, over all tasks."""
+        return tuple([one async for one in self._shell.api.open_approvals()])
+
+    def board(self) -> Lines:
+        """Every task's line, and then each line that changed, across lost connections."""
+        board = self._shell.board
+        lines = Lines(board.tasks, lambda: self._shell.problem, Bell())
+        self._lines.add(lines)
+        self._shell.want_board()
+        return lines
+
+    def refresh(self) -> None:
+        """Look now: connect again, and check every task that is followed."""
+        self._shell.look_again(CheckReason.MANUAL_REFRESH)
+
+    # Tasks
+
+    def task(self, task_id: SessionId | str) -> TaskHandle:
+        """Follow a task. The same task is the same handle while it is open."""
+        task_id = SessionId(task_id)
+        handle = self._handles.get(task_id)
+        if handle is None or not handle.is_open:
+            handle = self._handles[task_id] = TaskHandle(self._shell, task_id, self._patience.command_seconds)
+        return handle
+
+    async def open_task(
+        self,
+        *,
+        agent: str,
+        driver: str,
+        argv: Iterable[str] = (),
+        cwd: str | Path | None = None,
+        model: str = "",
+        options: Mapping[str, Json] | None = None,
+        environment: Mapping[str, str] | None = None,
+        title: str = "",
+        policy: Mapping[str, bool | int | float | None] | None = None,
+        prompt: str | None = None,
+        task_id: SessionId | None = None,
+    ) -> TaskHandle:
+        """Open a task and follow it. With `prompt`, that is sent at once, and is the handle's `first_prompt`. To repeat
+        this with the same `task_id` opens nothing new. `cwd` is by default the folder that we are in."""
+        asked = OpenTask(
+            agent=agent,
+            driver=driver,
+            argv=tuple(argv),
+            cwd=str(Path.cwd() if cwd is None else cwd),
+            model=model,
+            options=dict(options or {}),
+            environment=dict(environment or {}),
+            title=title,
+            policy=None if policy is None else dict(policy),
+            prompt=prompt,
+        )
+        opened = await self._shell.api.open_task(asked, task_id or SessionId(new_id("ses")))
+        handle = self.task(opened.task_id)
+        handle.first_prompt = opened.prompt_id
+        return handle
+
+    # Within
+
+    def _tell_lines(self, changed: Iterable[TaskSummary]) -> None:
+        for lines in tuple(self._lines):
+            for line in changed:
+                lines.put(line)
+
+    def _wake(self) -> None:
+        """The connection changed: whoever waits looks whether that is the end of the wait."""
+        for handle in self._handles.values():
+            handle.wake()
+        for lines in tuple(self._lines):
+            lines.wake()

@@ -1,0 +1,131 @@
+"""Finding the server of a home folder: its address in `server.json`, its tokens in `tokens.json`.
+
+Law: a file that somebody else could have read or written is not used. A token from it is no secret, and an address from
+it may be a trap for the token.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from interlock.client.sockets import base_url
+from interlock.log.paths import default_home
+from interlock.vocabulary.errors import Unreachable, UsageError
+from interlock.vocabulary.requests import AccessRole
+
+SERVER_FILE: Final = "server.json"
+TOKEN_FILE: Final = "tokens.json"
+_MAX_FILE_BYTES: Final = 64 * 1024
+
+
+class _ServerFile(msgspec.Struct, frozen=True):
+    url: str
+
+
+class _TokenFile(msgspec.Struct, frozen=True):
+    operator: str
+    observer: str
+
+
+FileT = TypeVar("FileT", _ServerFile, _TokenFile)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundServer:
+    """Where a server is, and what opens it. The token does not show when this is printed."""
+
+    url: str
+    token: str = field(repr=False)
+
+
+class Address:
+    """Where a server is to be found, also after it was started again elsewhere: then it is looked for once more."""
+
+    def __init__(self, locate: Callable[[], FoundServer]) -> None:
+        self._locate = locate
+        self._found: FoundServer | None = None
+
+    @property
+    def found(self) -> FoundServer:
+        """Where it was last found. `Unreachable` if it is nowhere."""
+        if self._found is None:
+            self._found = self._locate()
+        return self._found
+
+    def look_again(self) -> None:
+        """It does not answer there: the next who asks is told where it is now."""
+        self._found = None
+
+
+def fixed_address(url: str, token: str) -> Address:
+    found = FoundServer(base_url(url), checked_token(token))
+    return Address(lambda: found)
+
+
+def home_address(home: Path | None = None, *, role: AccessRole = AccessRole.OPERATOR) -> Address:
+    """The server of a home, wherever it listens at the moment."""
+    return Address(lambda: find_server(home, role=role))
+
+
+def checked_token(token: str) -> str:
+    """The token as it stands in a header, or `UsageError`."""
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise UsageError("that cannot be a token", remedy="give it as it stands in the server's `tokens.json`")
+    return token
+
+
+def find_server(home: Path | None = None, *, role: AccessRole = AccessRole.OPERATOR) -> FoundServer:
+    """The server of a home (by default `INTERLOCK_HOME`, or the XDG state folder). `Unreachable` if none runs there."""
+    folder = default_home(os.environ) if home is None else home
+    try:
+        server = _read(folder / SERVER_FILE, _ServerFile)
+    except FileNotFoundError as missing:
+        raise Unreachable(
+            f"no server runs in {folder}; start one with `python -m interlock.server --home {folder}`"
+        ) from missing
+    try:
+        tokens = _read(folder / TOKEN_FILE, _TokenFile)
+    except FileNotFoundError as missing:
+        raise UsageError(
+            f"there are no tokens in {folder}", remedy="start its server again: it makes them"
+        ) from missing
+    token = tokens.operator if role is AccessRole.OPERATOR else tokens.observer
+    return FoundServer(base_url(server.url), checked_token(token))
+
+
+def _read(path: Path, kind: type[FileT]) -> FileT:
+    if path.is_symlink():
+        raise UsageError(f"{path} is a symlink", remedy="put the file itself there")
+    try:
+        # Not blocking: a pipe by this name must not keep us for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", remedy="run as its owner") from error
+    try:
+        _refuse_odd(path, os.fstat(descriptor))
+        spelled = os.read(descriptor, _MAX_FILE_BYTES)
+    finally:
+        os.close(descriptor)
+    try:
+        return msgspec.json.decode(spelled, type=kind)
+    except msgspec.MsgspecError:
+        # Without the cause: its words may repeat what is in the file.
+        raise UsageError(f"{path} cannot be understood", remedy="start the server again: it writes it anew") from None
+
+
+def _refuse_odd(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise UsageError(f"{path} is not a plain file", remedy="move it away, and start the server again")
+    if found.st_uid != os.geteuid():
+        raise UsageError(f"{path} belongs to another user", remedy="run as its owner, or name another home")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise UsageError(f"others can read or write {path}", remedy=f"run `chmod 600 {path}`, and change the tokens")

@@ -1,0 +1,50 @@
+"""Opening one WebSocket: to the address that was given and nowhere else, with the token in a header."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
+
+from websockets.asyncio.client import ClientConnection, connect
+
+from interlock.vocabulary.errors import UsageError
+
+SOCKET_PATH: Final = "/api/socket"
+MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
+_SCHEMES: Final = {"http": "ws", "https": "wss"}
+
+
+class _Here(connect):
+    """Does not follow redirects: a token is for one server."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
+
+
+def base_url(url: str) -> str:
+    """The address of a server, without a slash at its end."""
+    parts = urlsplit(url)
+    if parts.scheme not in _SCHEMES or not parts.netloc or parts.query or parts.fragment:
+        raise UsageError(f"{url!r} is not the address of a server", remedy="give one as http://127.0.0.1:PORT")
+    if parts.username is not None or parts.password is not None:
+        raise UsageError("an address with a password in it", remedy="give the token as `token`")
+    return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+
+
+def socket_url(url: str) -> str:
+    parts = urlsplit(base_url(url))
+    return urlunsplit((_SCHEMES[parts.scheme], parts.netloc, parts.path + SOCKET_PATH, "", ""))
+
+
+async def open_socket(url: str, token: str, *, closing_seconds: float) -> ClientConnection:
+    """Connect. We beat and time out by ourselves; a proxy of the environment is not for a server on this machine."""
+    return await _Here(
+        socket_url(url),
+        additional_headers={"Authorization": f"Bearer {token}"} if token else {},
+        compression=None,
+        proxy=None,
+        open_timeout=None,
+        ping_interval=None,
+        close_timeout=closing_seconds,
+        max_size=MAX_FRAME_BYTES,
+    )

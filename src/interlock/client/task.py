@@ -1,0 +1,375 @@
+"""One task, in the hands of a caller: look at it, follow it, act on it, wait for it.
+
+Laws:
+1. What is shown is what the machine holds. A command changes nothing here by itself: what it led to is heard from the
+   server, as everybody hears it.
+2. A command goes by the socket, and by HTTP where there is none or its answer did not come: with the same id, so that
+   twice is once.
+3. How a turn ended is what the server's record of it says. States and flags only tell when to ask for it.
+4. No wait is left behind by a caller who is cancelled, and each says at its end what was last known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final, TypeVar
+from weakref import WeakSet
+
+import msgspec
+
+from interlock.client.errors import Unavailable
+from interlock.client.frame_feed import FrameFeed
+from interlock.client.inputs import (
+    CancelAcked,
+    CancelFailed,
+    CheckReason,
+    CheckRequested,
+    SendAccepted,
+    StopPressed,
+    TaskInput,
+)
+from interlock.client.iterators import Bell, Changes, Frames, refuse_if_lost
+from interlock.client.shapes import AgentStanding, ApprovalStanding, Cancelled, Page, PromptStanding, TaskDetail
+from interlock.client.shell import Shell
+from interlock.client.state import SyncState, TaskState
+from interlock.client.turn_wait import find_turn, is_worth_asking
+from interlock.lifecycle.turns import TurnRecord
+from interlock.projections.why import Explanation
+from interlock.vocabulary.approval import Approval, ApprovalState
+from interlock.vocabulary.errors import InterlockError, PeerFault, Unreachable, UsageError
+from interlock.vocabulary.frames import Message, QueueView
+from interlock.vocabulary.ids import PromptId, SessionId, TurnId, sortable_id
+from interlock.vocabulary.registry import Json
+from interlock.vocabulary.requests import (
+    Ack,
+    ApprovalDecide,
+    ChatCancel,
+    ChatSend,
+    QueueEdit,
+    QueueRemove,
+    QueueSetGate,
+    Request,
+)
+from interlock.vocabulary.states import TaskStatus, TurnState
+
+T = TypeVar("T")
+
+ASK_AGAIN_SECONDS: Final = 15.0
+_OPEN_TURN: Final = frozenset({TaskStatus.RUNNING, TaskStatus.PENDING_CONFIRMATION, TaskStatus.CANCELLING})
+
+
+def new_id(prefix: str) -> str:
+    return sortable_id(prefix, time.time_ns() // 1_000_000, os.urandom(10))
+
+
+class TaskHandle:
+    """A task that is followed, from the moment that this is made until `close`."""
+
+    def __init__(self, shell: Shell, task_id: SessionId, command_seconds: float) -> None:
+        self.task_id = task_id
+        self.first_prompt: PromptId | None = None
+        self._shell = shell
+        self._command_seconds = command_seconds
+        self._bells: WeakSet[Bell] = WeakSet()
+        self._feeds: WeakSet[FrameFeed] = WeakSet()
+        self._last = TaskState(task_id=task_id)
+        self._is_closed = False
+        shell.open(task_id, self)
+
+    # Looking
+
+    @property
+    def state(self) -> TaskState:
+        """Where the task stands, as far as is known here: see `is_verified`, `connection` and `problem` of it."""
+        return self._look() or self._last
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is still followed by this handle."""
+        return self._look() is not None
+
+    @property
+    def queue(self) -> QueueView:
+        """What waits to be sent."""
+        return self.state.queue
+
+    @property
+    def approvals(self) -> tuple[Approval, ...]:
+        """What somebody can answer now."""
+        return tuple(one for one in self.state.approvals if one.state is ApprovalState.OPEN)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What is to be read, with text that still grows at its end."""
+        return self.state.transcript
+
+    async def detail(self) -> TaskDetail:
+        return await self._shell.api.task(self.task_id)
+
+    async def turns(self) -> tuple[TurnRecord, ...]:
+        """Every turn, oldest first, with the evidence for how it stands."""
+        return tuple([one async for one in self._shell.api.turns(self.task_id)])
+
+    async def turn(self, turn_id: TurnId) -> TurnRecord:
+        return await self._shell.api.turn(self.task_id, turn_id)
+
+    async def message_page(self, *, before: str | int | None = None, limit: int = 200) -> Page[Message]:
+        """A page of the whole transcript, the newest first; its `next` is the `before` of an older one."""
+        return await self._shell.api.messages(self.task_id, before=before, limit=limit)
+
+    async def why(self, turn_id: TurnId | None = None) -> Explanation:
+        """What is claimed of a turn (by default the newest), with its evidence."""
+        return await self._shell.api.why(self.task_id, turn_id)
+
+    # Following
+
+    def changes(self) -> Changes:
+        """The state now, and then each time that it changed. A slow reader sees the newest, not every one."""
+        return Changes(self._look, self._new_bell())
+
+    def frames(self, *, history: bool = False) -> Frames:
+        """Every frame from what this handle knows on, also across lost connections: then what was missed is told as
+        frames, by messages and stream text that were not told before. With `history`, from the very beginning."""
+        feed = FrameFeed(self.state, has_history=history)
+        self._feeds.add(feed)
+        return Frames(self._look, lambda: self._shell.problem, self._new_bell(), feed, self._shell.api)
+
+    async def wait(
+        self,
+        until: Callable[[TaskState], bool],
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> TaskState:
+        """Wait for a state. `TimeoutError` says how the task stood last."""
+
+        async def look() -> TaskState:
+            with self._listening() as bell:
+                while True:
+                    state = self._followed()
+                    if until(state):
+                        return state
+                    refuse_if_lost(state, self._shell.problem)
+                    await bell.wait()
+
+        return await self._in_time(look(), timeout, "what was waited for")
+
+    async def settled(self, timeout: float | None = None) -> TaskState:  # noqa: ASYNC109
+        """Wait until all that the server has is here."""
+        return await self.wait(lambda state: state.is_verified and not state.needs_room, timeout)
+
+    async def wait_turn(
+        self,
+        prompt_id: PromptId,
+        timeout: float | None = None,  # noqa: ASYNC109
+        *,
+        until_blocked: bool = False,
+    ) -> TurnRecord:
+        """Wait until the turn of a prompt is over, and return the server's record of it. With `until_blocked`, also
+        when it waits for somebody: then the record says `waiting`. `UsageError` if the prompt will have no turn."""
+        return await self._in_time(self._turn_of(prompt_id, until_blocked), timeout, f"the end of prompt {prompt_id}")
+
+    async def _turn_of(self, prompt_id: PromptId, until_blocked: bool) -> TurnRecord:
+        turn_id, is_due = None, True
+        with self._listening() as bell:
+            while True:
+                state = self._followed()
+                try:
+                    turn_id = turn_id or await find_turn(self._shell.api, state, prompt_id)
+                    if turn_id is not None and (is_due or is_worth_asking(state, turn_id)):
+                        record = await self.turn(turn_id)
+                        if record.state.is_terminal or (until_blocked and _is_blocked(record, state)):
+                            return record
+                except Unreachable:
+                    pass  # the wait is for the turn, and not for a server that is started again meanwhile
+                refuse_if_lost(state, None)
+                # In time the record is asked for, whatever was heard: it is the proof, and what is heard is not.
+                is_due = not await _rings(bell, ASK_AGAIN_SECONDS)
+
+    def _followed(self) -> TaskState:
+        state = self._look()
+        if state is None:
+            raise UsageError(f"task {self.task_id} is not followed any more", remedy="open it again")
+        return state
+
+    async def refresh(self) -> None:
+        """Look now, and connect again if a problem had ended that."""
+        self._shell.connection.revive()
+        self._shell.feed(self.task_id, CheckRequested(CheckReason.MANUAL_REFRESH))
+        await self.wait(lambda state: state.check is None and state.sync is not SyncState.JOINING)
+
+    def close(self) -> None:
+        """Follow it no longer. The task itself goes on."""
+        if not self._is_closed:
+            self._last, self._is_closed = self.state, True
+            self._shell.close_task(self.task_id)
+            self._ring()
+
+    # Acting
+
+    async def send(self, text: str, *, prompt_id: PromptId | None = None) -> PromptId:
+        """Queue a prompt, durably. The same id with the same words is the same prompt."""
+        prompt_id = prompt_id or PromptId(new_id("prm"))
+        request = ChatSend(id=self._id(), task_id=self.task_id, text=text, prompt_id=prompt_id)
+        await self._command(request, partial(self._shell.api.send, self.task_id, text, prompt_id), object)
+        self._shell.feed(self.task_id, SendAccepted(prompt_id))
+        return prompt_id
+
+    async def edit(self, prompt_id: PromptId, text: str) -> PromptStanding:
+        """Change a prompt that waits."""
+        request = QueueEdit(id=self._id(), task_id=self.task_id, prompt_id=prompt_id, text=text)
+        by_http = partial(self._shell.api.edit, self.task_id, prompt_id, text, new_id("key"))
+        return await self._command(request, by_http, PromptStanding)
+
+    async def remove(self, prompt_id: PromptId) -> PromptStanding:
+        """Take back a prompt that waits."""
+        request = QueueRemove(id=self._id(), task_id=self.task_id, prompt_id=prompt_id)
+        by_http = partial(self._shell.api.remove, self.task_id, prompt_id, new_id("key"))
+        return await self._command(request, by_http, PromptStanding)
+
+    async def gate(self, *, is_open: bool, reason: str = "") -> None:
+        """Hold back what waits, or let it go."""
+        request = QueueSetGate(id=self._id(), task_id=self.task_id, is_open=is_open, reason=reason)
+        set_gate = self._shell.api.set_gate
+        by_http = partial(set_gate, self.task_id, is_open=is_open, reason=reason, key=new_id("key"))
+        await self._command(request, by_http, object)
+
+    async def cancel(self, turn_id: TurnId | None = None) -> Cancelled:
+        """Ask for the open turn to end; with none open, take back what waits. `delivered` says that the agent got the
+        request; how the turn ends is for `wait_turn` to say."""
+        state = self.state
+        if turn_id is None and state.status in _OPEN_TURN:
+            turn_id = state.turn_id  # so that a repeat cannot meet another turn
+        request = ChatCancel(id=self._id(), task_id=self.task_id, turn_id=turn_id)
+        self._shell.feed(self.task_id, StopPressed())
+        try:
+            by_http = partial(self._shell.api.cancel, self.task_id, turn_id, new_id("key"))
+            done = await self._command(request, by_http, Cancelled)
+        except InterlockError as failed:
+            self._shell.feed(self.task_id, CancelFailed(str(failed)))
+            raise
+        self._shell.feed(self.task_id, CancelAcked(done.delivered, done.problem))
+        return done
+
+    async def decide(
+        self,
+        approval_id: str,
+        *,
+        is_allowed: bool = True,
+        option: str = "",
+        text: str = "",
+        data: Json = None,
+        decision_id: str = "",
+    ) -> ApprovalStanding:
+        """Answer a question: yes or no, by one of its options, or in words."""
+        request = ApprovalDecide(
+            id=self._id(),
+            task_id=self.task_id,
+            approval_id=approval_id,
+            is_allowed=is_allowed,
+            option=option,
+            text=text,
+            data=data,
+            decision_id=decision_id or new_id("dec"),
+        )
+        return await self._command(request, partial(self._shell.api.decide, request), ApprovalStanding)
+
+    async def start(self) -> AgentStanding:
+        """Have the agent running. A task that nobody runs is taken up again."""
+        return await self._shell.api.start(self.task_id, new_id("key"))
+
+    async def stop(self) -> AgentStanding:
+        """Stop the agent. An open turn is interrupted."""
+        return await self._shell.api.stop(self.task_id, new_id("key"))
+
+    async def delete(self) -> None:
+        """Put the task away. Its log stays."""
+        await self._shell.api.delete(self.task_id, new_id("key"))
+
+    # Within
+
+    def stepped(self, before: TaskState, input: TaskInput, after: TaskState) -> None:
+        """The machine took an input."""
+        for feed in tuple(self._feeds):
+            feed.step(before, input, after)
+        self._ring()
+
+    def wake(self) -> None:
+        """Something beside the task changed that those who wait should know."""
+        self._ring()
+
+    def _look(self) -> TaskState | None:
+        return None if self._is_closed else self._shell.state(self.task_id)
+
+    def _ring(self) -> None:
+        for bell in tuple(self._bells):
+            bell.ring()
+
+    def _new_bell(self) -> Bell:
+        bell = Bell()
+        self._bells.add(bell)
+        return bell
+
+    @contextmanager
+    def _listening(self) -> Iterator[Bell]:
+        bell = self._new_bell()
+        try:
+            yield bell
+        finally:
+            self._bells.discard(bell)
+
+    def _id(self) -> str:
+        return self._shell.connection.new_id()
+
+    async def _command(self, request: Request, by_http: Callable[[], Awaitable[T]], kind: type[T]) -> T:
+        """By the socket, or by HTTP (law 2). A server that answered that it does not know is not asked again here."""
+        connection = self._shell.connection
+        if connection.is_connected:
+            try:
+                answer = await connection.request(request, self._command_seconds)
+                if isinstance(answer, Ack):
+                    return _read(answer.result, kind)
+            except Unavailable:
+                raise
+            except (Unreachable, PeerFault):
+                pass
+        return await by_http()
+
+    async def _in_time(self, work: Awaitable[T], seconds: float | None, what: str) -> T:
+        try:
+            async with asyncio.timeout(seconds):
+                return await work
+        except TimeoutError as late:
+            raise TimeoutError(f"{what} did not come within {seconds:g} s; {describe(self.state)}") from late
+
+
+async def _rings(bell: Bell, seconds: float) -> bool:
+    """Whether a bell rings within so many seconds."""
+    try:
+        async with asyncio.timeout(seconds):
+            await bell.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+def describe(state: TaskState) -> str:
+    """What is known of a task, in one sentence."""
+    is_sure = "" if state.is_verified else ", which is not known to hold now"
+    why = f" ({state.problem})" if state.problem else ""
+    return f"last known: {state.status or 'no status'} at version {state.version}{is_sure}; {state.connection}{why}"
+
+
+def _is_blocked(record: TurnRecord, state: TaskState) -> bool:
+    is_asking = state.turn_id == record.turn_id and state.status == TaskStatus.PENDING_CONFIRMATION
+    return record.state is TurnState.WAITING or is_asking
+
+
+def _read(result: Json, kind: type[T]) -> T:
+    try:
+        return msgspec.convert(result, kind)
+    except msgspec.ValidationError as error:
+        raise PeerFault(f"the server's answer cannot be read: {error}") from error

@@ -1,0 +1,32 @@
+"""Waiting in tests: for a condition, with a bound, and never for a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from interlock.client.patience import Patience
+
+T = TypeVar("T")
+
+QUICK: Final = Patience(
+    open_seconds=5.0, answer_seconds=5.0, command_seconds=5.0, first_delay_seconds=0.01, max_delay_seconds=0.05
+)
+"""Patient enough for a slow machine, and quick to try again."""
+
+
+async def until(look: Callable[[], T | None], what: str = "it", seconds: float = 10.0) -> T:
+    """What `look` finds, as soon as it finds something."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not (found := look()):  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+            return found
+    except TimeoutError:
+        raise AssertionError(f"{what} did not come to be") from None
+
+
+def other_tasks() -> set[asyncio.Task[object]]:
+    """What runs in this loop beside the test itself."""
+    return {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
