@@ -16,9 +16,250 @@ class Command(NamedTuple):
     examples: str = ""
 
 
-FAMILIES: Final = {"log": "Read, check, move and mend the log itself."}
+FAMILIES: Final = {
+    "log": "Read, check, move and mend the log itself.",
+    "config": "Show the configuration, and check it.",
+    "queue": "See and change the prompts that wait in a session.",
+}
 
 COMMANDS: Final = (
+    Command(
+        "up",
+        "interlock.cli.up:up",
+        "Start the server of this home in the background.",
+        """\
+  interlock up                        wait until it is ready, print its address
+  interlock up --foreground           run it here, until Ctrl-C
+  interlock up --port 4000            at a port of your choice""",
+    ),
+    Command(
+        "down",
+        "interlock.cli.down:down",
+        "End the server; agents in tmux go on without it.",
+        """\
+  interlock down                      and say which agents go on
+  interlock down --stop-agents        these too
+  interlock down --now                without letting it finish what it does""",
+    ),
+    Command(
+        "status",
+        "interlock.cli.status:status",
+        "Say whether the server runs, and what needs a person.",
+        """\
+  interlock status                    exit code 0: it answers, 8: it does not
+  interlock status --json             the same, for a script""",
+    ),
+    Command(
+        "ps",
+        "interlock.cli.ps:ps",
+        "List the sessions: who needs you first, and why.",
+        """\
+  interlock ps                        what runs, and what it needs
+  interlock ps --all                  those that ended, too
+  interlock ps --watch                as it changes, until Ctrl-C
+  interlock ps --json                 the summaries, for a script""",
+    ),
+    Command(
+        "top",
+        "interlock.cli.top.command:top",
+        "Watch every session on one board, and answer from the keys.",
+        """\
+  interlock top                       who needs you first; ? lists the keys
+  interlock top --theme light         for a terminal with a light background
+
+Exit code 2: this is no terminal; `interlock ps` needs none.""",
+    ),
+    Command(
+        "show",
+        "interlock.cli.show:show",
+        "Show one session: how it stands, what it asks, what it said.",
+        """\
+  interlock show ses_01               by the beginning of its id
+  interlock show parser               or of a word of its title
+  interlock show ses_01 --json""",
+    ),
+    Command(
+        "logs",
+        "interlock.cli.logs:logs",
+        "Print what was said in a session, and follow it.",
+        """\
+  interlock logs ses_01               all of it
+  interlock logs ses_01 -f            and live text, until Ctrl-C
+  interlock logs ses_01 --last 5      the five messages that came last
+  interlock logs ses_01 --turns       with where turns begin, and how they stand
+  interlock logs ses_01 -f --json     the frames as the server sends them""",
+    ),
+    Command(
+        "spawns",
+        "interlock.cli.spawns:spawns",
+        "List every life of an agent's process, and how it ended.",
+        """\
+  interlock spawns                    of all sessions
+  interlock spawns ses_01 --json      of one, for a script""",
+    ),
+    Command(
+        "usage",
+        "interlock.cli.usage:usage",
+        "Print tokens and cost, by session or by turn.",
+        """\
+  interlock usage                     a line for each session, and the sum
+  interlock usage ses_01              a line for each turn""",
+    ),
+    Command(
+        "run",
+        "interlock.cli.run:run",
+        "Begin a session with an agent, perhaps with a prompt.",
+        """\
+  interlock run claude                          in a terminal; prints its id
+  interlock run codex --stream "Fix the tests"  with a prompt
+  interlock run claude --stream --wait "Sum up README.md"
+  interlock run gemini --acp --title docs --cwd ~/site - < prompt.txt
+  interlock run model --model openai:gpt-5 "Say hello"     a model API
+
+With --wait, standard output gets the answer, and the id goes to standard
+error; the exit codes are those of `interlock send --wait`.""",
+    ),
+    Command(
+        "send",
+        "interlock.cli.send:send",
+        "Send a prompt to a session; with --wait, print the answer.",
+        """\
+  interlock send ses_01 "Now run the tests"     queued, durably; prints its id
+  interlock send ses_01 --wait "Which failed?"  the answer, and nothing else
+  interlock send ses_01 - --wait --timeout 600 < prompt.txt
+  interlock send ses_01 --wait --reply-json shape.json "List the bugs"
+  interlock send ses_01 --wait --reply-sentinel "Write the release note"
+  interlock send ses_01 --prompt-id prm_01 --wait    one that was sent before
+
+A timeout stops the waiting and never the turn, unless --cancel-on-timeout.
+Exit codes with --wait: 0 completed; 1 failed, or no reply as asked for;
+3 partial: what was kept is printed; 4 interrupted or taken back; 5 timed out;
+6 blocked by a question; 7 nobody runs it; 8 unreachable.""",
+    ),
+    Command(
+        "wait",
+        "interlock.cli.wait:wait",
+        "Wait until sessions are ready, done, blocked, idle or gone.",
+        """\
+  interlock wait ses_01                         done; the code is how it ended
+  interlock wait ses_01 --until ready --timeout 30
+  interlock wait ses_01 ses_02 --any --until blocked
+  interlock wait ses_01 --until status:stalled
+
+Exit codes: 0 it is so; with --until done, how the last turn ended. Otherwise
+5 the time is up; 6 only a person can bring it about; 7 nobody runs it; 1 it
+was put away; 8 the server stayed away. Of several, the first that is not 0.""",
+    ),
+    Command(
+        "approvals",
+        "interlock.cli.decide:approvals",
+        "List what agents ask, with the commands that answer it.",
+        """\
+  interlock approvals                 every open question, the oldest first
+  interlock approvals --json          for a script""",
+    ),
+    Command(
+        "approve",
+        "interlock.cli.decide:approve",
+        "Allow what an agent asks for, this once.",
+        """\
+  interlock approve ses_01                      its only question
+  interlock approve ses_01 2 --reason "on a branch only\"""",
+    ),
+    Command(
+        "deny",
+        "interlock.cli.decide:deny",
+        "Refuse what an agent asks for.",
+        """\
+  interlock deny ses_01 --reason "not on the main branch\"""",
+    ),
+    Command(
+        "answer",
+        "interlock.cli.decide:answer",
+        "Answer a question: by one of its options, or in words.",
+        """\
+  interlock answer ses_01 --option green        a label, or how it begins
+  interlock answer ses_01 --option 2            or its number
+  interlock answer ses_01 "the staging one"     in words
+  interlock answer ses_01 apr_02 "port 8080"    where several are asked""",
+    ),
+    Command(
+        "interrupt",
+        "interlock.cli.control:interrupt",
+        "Ask an agent to end its turn and stay.",
+        """\
+  interlock interrupt ses_01                    was it delivered?
+  interlock interrupt ses_01 --wait             and how the turn ended
+
+Exit codes: 0 delivered, and with --wait: the turn is over; 1 not delivered;
+2 there is nothing to interrupt; 5 the turn goes on after --timeout.""",
+    ),
+    Command(
+        "stop",
+        "interlock.cli.control:stop",
+        "Stop the agent of a session, with all that it started.",
+        """\
+  interlock stop ses_01               the session stays; `start` takes it up""",
+    ),
+    Command(
+        "start",
+        "interlock.cli.control:start",
+        "Have the agent of a session running.",
+        """\
+  interlock start ses_01              also one that nobody runs any more""",
+    ),
+    Command(
+        "delete",
+        "interlock.cli.control:delete",
+        "Put a session away; its log stays.",
+        """\
+  interlock delete ses_01                                  asks first
+  interlock delete ses_01jk5v3z9c0000000000000000 --yes    a whole id""",
+    ),
+    Command(
+        "attach",
+        "interlock.cli.attach:attach",
+        "Go to the terminal of an agent; Ctrl-b d leaves it.",
+        """\
+  interlock attach ses_01             see it, and type there
+  interlock attach ses_01 --print     only the command""",
+    ),
+    Command(
+        "queue ls",
+        "interlock.cli.queue:ls",
+        "List the prompts that wait.",
+        """\
+  interlock queue ls ses_01           in the order in which they will be sent""",
+    ),
+    Command(
+        "queue edit",
+        "interlock.cli.queue:edit",
+        "Change a prompt that waits.",
+        """\
+  interlock queue edit ses_01 1 "Run the tests twice"
+  interlock queue edit ses_01 prm_01 - < prompt.txt""",
+    ),
+    Command(
+        "queue rm",
+        "interlock.cli.queue:rm",
+        "Take back a prompt that waits.",
+        """\
+  interlock queue rm ses_01 2         the second one""",
+    ),
+    Command(
+        "queue hold",
+        "interlock.cli.queue:hold",
+        "Hold back what waits.",
+        """\
+  interlock queue hold ses_01 --reason "the build is red\"""",
+    ),
+    Command(
+        "queue go",
+        "interlock.cli.queue:go",
+        "Let what waits go again.",
+        """\
+  interlock queue go ses_01           as before""",
+    ),
     Command(
         "turns",
         "interlock.cli.turns:turns",
@@ -234,6 +475,40 @@ executable.""",
         """\
   interlock profiles                  yours, then those that come with Interlock
   interlock profiles my-claude.toml   is it a good profile?""",
+    ),
+    Command(
+        "doctor",
+        "interlock.cli.doctor:doctor",
+        "Check this machine: what works, what does not, how to mend it.",
+        """\
+  interlock doctor                    every check, with a remedy where one helps
+  interlock doctor --json             the same, for a script
+
+Exit code 1: a check failed. Nothing is changed, and every check is bounded.""",
+    ),
+    Command(
+        "config show",
+        "interlock.cli.config:show",
+        "Print every value of the configuration, and its origin.",
+        """\
+  interlock config show               all of it
+  interlock config show run           one section, or one key
+  interlock config show --changed     what is not a default
+  INTERLOCK_RUN_STALL_AFTER_SECONDS=60 interlock config show run""",
+    ),
+    Command(
+        "config path",
+        "interlock.cli.config:path",
+        "Print where the configuration file is, or would be.",
+        """\
+  "${EDITOR:-vi}" "$(interlock config path)\"""",
+    ),
+    Command(
+        "config check",
+        "interlock.cli.config:check",
+        "Check the configuration, and list every mistake.",
+        """\
+  interlock config check              one line a mistake: file, line and key""",
     ),
     Command("machines", "interlock.cli.machines:machines", "List the state machines, or print one: laws and table."),
     Command("demo", "interlock.cli.demo:demo", "Show what works today, on this machine, without an agent."),

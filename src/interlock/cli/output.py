@@ -42,6 +42,27 @@ def print_text(text: str) -> None:
     _write(_stdout(), escape_lines(text) + "\n")
 
 
+def print_painted(lines: Sequence[Sequence[tuple[str, str]]], *, is_redrawn: bool = False) -> None:
+    """Print lines of pieces, each a text and the SGR numbers of its colour, which only a terminal gets.
+
+    `is_redrawn`: a terminal shows them in place of what it shows.
+    """
+    stream = _stdout()
+    colour = wants_colour(stream)
+    shown = "\x1b[H\x1b[2J" if is_redrawn and stream.isatty() else ""
+    for line in lines:
+        for text, sgr in line:
+            shown += f"\x1b[{sgr}m{escape(text)}\x1b[0m" if colour and sgr else escape(text)
+        shown += "\n"
+    _write(stream, shown)
+
+
+def print_piece(text: str) -> None:
+    """Print a piece of a text that goes on, at once and without an end of line of its own."""
+    _write(_stdout(), escape_lines(text))
+    flush()
+
+
 def print_json(value: object) -> None:
     """Print one JSON document and a newline. Accepts what msgspec encodes, and text with lone surrogates as well."""
     _write(_stdout(), encode_json(value) + "\n")
@@ -57,6 +78,15 @@ def encode_json(value: object) -> str:
         import json
 
         text = json.dumps(msgspec.to_builtins(value), ensure_ascii=True, separators=(",", ":"))
+    return _safe_json(text)
+
+
+def print_plain_json(text: str) -> None:
+    """Print one document that is compact JSON already. It needs no encoder."""
+    _write(_stdout(), _safe_json(text) + "\n")
+
+
+def _safe_json(text: str) -> str:
     # Compact JSON has unsafe characters only inside strings, where an escape stands for the same character.
     return _UNSAFE.sub(_json_escape, text)
 
@@ -78,14 +108,15 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def _aligned(cells: Sequence[Sequence[str]]) -> str:
     """Columns by padding alone: what a pipe gets needs no rich, and a row stays one line for grep."""
-    widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(columns, column)) for column in zip(*cells, strict=True)]
     return "".join(
-        "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n"
+        "  ".join(cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n"
         for row in cells
     )
 
 
-def _width(text: str) -> int:
+def columns(text: str) -> int:
+    """How many columns a terminal needs for it."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width

@@ -1,0 +1,186 @@
+"""The work of `interlock ps`: every session, who needs a person first. Loads no parser, no msgspec and no rich.
+
+Law: a server that cannot be asked is an error, and never an empty list; a list that is not whole says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from interlock.cli import output
+from interlock.cli.painting import Column, Line, Row, Tone, table, terminal_columns
+from interlock.cli.server_api import Body, ServerApi, home_folder
+from interlock.cli.task_lines import (
+    PAGE,
+    Standing,
+    age,
+    by_attention,
+    countdown_of,
+    duration,
+    short_ids,
+    since_of,
+    standing_of,
+    why_of,
+)
+from interlock.vocabulary.errors import Unreachable
+
+EVERY_SECONDS: Final = 1.0
+PATIENCE_SECONDS: Final = 60.0
+_COMPLETE, _PARTIAL = 0, 3
+_COLUMNS: Final = (
+    Column("SESSION"),
+    Column("AGENT", 6, gives=2),
+    Column("SHOWS"),
+    Column("FOR", is_number=True),
+    Column("Q", is_number=True),
+    Column("TITLE", 10),
+    Column("WHY", 14, gives=1),
+)
+_TONES: Final = {
+    "stalled": Tone.DOUBTFUL,
+    "unknown": Tone.DOUBTFUL,
+    "starting": Tone.ACTIVE,
+    "working": Tone.ACTIVE,
+    "settling": Tone.ACTIVE,
+    "quiet": Tone.CALM,
+}
+
+
+def run_plain(tokens: Sequence[str]) -> int | None:
+    """`ps [--all] [--json]` at once. None for any other form: the parser knows it."""
+    flags = set(tokens)
+    if not flags <= {"--all", "--json"}:
+        return None
+    return list_sessions(home_folder(None), every="--all" in flags, json="--json" in flags)
+
+
+def list_sessions(home: Path, *, every: bool, json: bool) -> int:
+    """Print the sessions once."""
+    tasks, is_complete = ask(ServerApi.of_home(home))
+    if json:
+        print_summaries(tasks)
+    else:
+        output.print_painted(board(tasks, every=every, now=datetime.now(UTC)))
+        tell_hidden(tasks, every=every)
+    return tell_incomplete(is_complete)
+
+
+def ask(api: ServerApi) -> tuple[list[Body], bool]:
+    """Every session, who needs a person first, and whether these are all."""
+    tasks: list[Body] = []
+    after: str | None = None
+    while True:
+        page = api.get("/api/tasks", limit=PAGE, after=after)
+        tasks += page["items"]
+        after = page["next"]
+        if after is None:
+            return by_attention(tasks), bool(page["is_complete"])
+
+
+def tell_incomplete(is_complete: bool) -> int:
+    """Say if the list may lack something; the exit code."""
+    if is_complete:
+        return _COMPLETE
+    output.note("the server has not read all of its log yet: there may be more sessions, ask again")
+    return _PARTIAL
+
+
+def tell_hidden(tasks: Sequence[Body], *, every: bool) -> None:
+    """Say what is not in the list, and where there is nothing at all."""
+    over = 0 if every else sum(standing_of(task).is_over for task in tasks)
+    if over:
+        output.note(f"{over} that ended {'is' if over == 1 else 'are'} not shown: --all")
+    if not tasks:
+        output.note("there is no session yet")
+
+
+def print_summaries(tasks: Sequence[Body]) -> None:
+    """The summaries as the server told them, in the order of the list."""
+    import json
+
+    output.print_plain_json(json.dumps(tasks, ensure_ascii=False, separators=(",", ":")))
+
+
+def board(tasks: Sequence[Body], *, every: bool, now: datetime) -> list[Line]:
+    """The table: nothing where there is nothing to show."""
+    shorts = short_ids([str(task["task_id"]) for task in tasks])
+    rows = [_row(task, shorts, now) for task in tasks if every or not standing_of(task).is_over]
+    return table(_COLUMNS, rows) if rows else []
+
+
+def _row(task: Body, shorts: dict[str, str], now: datetime) -> Row:
+    standing = standing_of(task)
+    cells = (
+        shorts[str(task["task_id"])],
+        str(task.get("agent", "")),
+        standing.words,
+        age(since_of(task), now),
+        str(task.get("queued") or ""),
+        str(task.get("title", "")),
+        countdown_of(task, now) or why_of(task),
+    )
+    tone = tone_of(standing)
+    return Row(cells, (Tone.PLAIN, Tone.PLAIN, tone, Tone.PLAIN, Tone.PLAIN, Tone.PLAIN, _why_tone(standing)))
+
+
+def tone_of(standing: Standing) -> Tone:
+    """The colour of what a session shows."""
+    if standing.needs_person:
+        return Tone.URGENT
+    if standing.has_failed:
+        return Tone.DOUBTFUL
+    return _TONES.get(standing.activity, Tone.FAINT)
+
+
+def _why_tone(standing: Standing) -> Tone:
+    return Tone.PLAIN if standing.needs_person else Tone.FAINT
+
+
+def watch_sessions(home: Path, *, every: bool, json: bool, patience_seconds: float = PATIENCE_SECONDS) -> int:
+    """Print the sessions each time that something changed, until Ctrl-C. A terminal is redrawn each second."""
+    shown: object = None
+    try:
+        for tasks, is_complete in _looks(home, patience_seconds):
+            if json:
+                if tasks != shown:
+                    print_summaries(tasks)
+            else:
+                _draw(tasks, shown, is_complete, every=every)
+            output.flush()
+            shown = tasks
+    except KeyboardInterrupt:
+        pass
+    return _COMPLETE
+
+
+def _draw(tasks: Sequence[Body], shown: object, is_complete: bool, *, every: bool) -> None:
+    now, is_terminal = datetime.now(UTC), terminal_columns() is not None
+    if not is_terminal and tasks == shown:
+        return
+    lines = board(tasks, every=every, now=now) or [[("nothing to show", "")]]
+    head = f"{now.astimezone():%H:%M:%S}  {len(tasks)} sessions{'' if is_complete else ', perhaps more'}"
+    output.print_painted([[(head, Tone.FAINT.value)], *lines], is_redrawn=True)
+
+
+def _looks(home: Path, patience_seconds: float) -> Iterator[tuple[list[Body], bool]]:
+    """One look a second. A server that was there and is not is waited for, not for ever, and said to be away."""
+    lost_at: float | None = None
+    has_seen = False
+    while True:
+        try:
+            found = ask(ServerApi.of_home(home))
+        except Unreachable as away:
+            now = time.monotonic()
+            if not has_seen or (lost_at is not None and now - lost_at > patience_seconds):
+                raise
+            if lost_at is None:
+                lost_at = now
+                output.note(f"{away}\nwhat was shown is not known any more; waiting up to {duration(patience_seconds)}")
+        else:
+            lost_at, has_seen = None, True
+            yield found
+        time.sleep(EVERY_SECONDS)

@@ -1,0 +1,102 @@
+"""What happens in `interlock demo`: who enters when, what is waited for, and what a person does about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from interlock.cli import demo_cast as cast
+from interlock.cli.demo_server import PrivateServer
+from interlock.cli.demo_stage import Stage
+from interlock.cli.demo_teller import Teller
+from interlock.client.client import Client
+from interlock.client.state import TaskState
+from interlock.vocabulary.states import Activity, TaskStatus
+
+_PLAY_SECONDS: Final = 8.0
+_ENDS: Final = (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED)
+
+
+async def tell_acts(server: PrivateServer, *, has_tmux: bool, json: bool) -> None:
+    """The story, while it happens. The person's part is played by commands."""
+    async with Client.of_home(server.home) as client, _telling(Teller(server.home, is_json=json)) as teller:
+        stage = Stage(client, server.folder, has_tmux=has_tmux)
+        await _first_act(stage, teller)
+        await _second_act(stage, teller)
+        await _third_act(stage, teller)
+
+
+async def play_acts(server: PrivateServer, *, has_tmux: bool) -> None:
+    """What happens while a person watches. The questions are theirs to answer."""
+    async with Client.of_home(server.home) as client:
+        stage = Stage(client, server.folder, has_tmux=has_tmux)
+        for part in cast.CAST:
+            await stage.enter(part)
+        await stage.until(cast.DOCS, lambda state: _activity(state) is Activity.STALLED)
+        await asyncio.sleep(_PLAY_SECONDS)
+        stage.open_network()
+        await stage.handles[cast.SEARCH.title].cancel()
+
+
+@asynccontextmanager
+async def _telling(teller: Teller) -> AsyncIterator[Teller]:
+    """Whoever cannot be told any more, as where a pipe is closed, ends the story at once."""
+    story = asyncio.current_task()
+    assert story is not None
+    teller.on_trouble = story.cancel
+    try:
+        yield teller
+    except asyncio.CancelledError:
+        if teller.trouble is not None:
+            raise teller.trouble from None
+        raise
+    finally:
+        await teller.close()
+
+
+async def _first_act(stage: Stage, teller: Teller) -> None:
+    """Everybody works; some need a person, some fail, one says nothing any more."""
+    await teller.say("Eight agents get a prompt each. Every line below is what the server said of one, when it did.")
+    for part in cast.CAST[:-1]:
+        teller.follow(await stage.enter(part), part.title)
+    await stage.all_until((cast.DEPLOY, cast.SCHEMA), lambda state: bool(state.approvals))
+    await stage.all_until((cast.PARSER, cast.FLAKY), _is_over)
+    await stage.until(cast.DOCS, lambda state: _activity(state) is Activity.STALLED)
+    await stage.until(cast.MIGRATE, lambda state: state.status == TaskStatus.COMPLETED)
+    teller.follow(await stage.enter(cast.GREET), cast.GREET.title)
+    await stage.until(cast.GREET, lambda state: state.agent is not None and state.agent.idle_at is not None)
+    await teller.say("Who needs you comes first, then what is stuck, then what works; an idle one shows its countdown:")
+    await teller.run("ps")
+
+
+async def _second_act(stage: Stage, teller: Teller) -> None:
+    """A person does something about it."""
+    await teller.say("Now a person acts.")
+    await teller.run("approve", cast.DEPLOY.title)
+    await teller.run("answer", cast.SCHEMA.title, "--option", "SQLite")
+    await teller.run("interrupt", cast.SEARCH.title)
+    await teller.say("And the network is back, for which one of them waited:")
+    stage.open_network()
+    await stage.all_until((cast.DEPLOY, cast.SCHEMA, cast.SEARCH, cast.DOCS), _is_over)
+    await teller.run("ps")
+
+
+async def _third_act(stage: Stage, teller: Teller) -> None:
+    """An agent that nobody uses goes, and the log answers what is asked of it."""
+    await teller.say("The idle one goes when its time is up:")
+    await stage.until(cast.GREET, lambda state: _activity(state) is Activity.GONE)
+    await teller.say("Every life of every agent, and how it ended:")
+    await teller.run("spawns")
+    await teller.say("And why, for two of the turns:")
+    await teller.run("why", stage.handles[cast.FLAKY.title].task_id)
+    await teller.run("why", stage.handles[cast.DEPLOY.title].task_id)
+
+
+def _is_over(state: TaskState) -> bool:
+    return state.status in _ENDS
+
+
+def _activity(state: TaskState) -> Activity | None:
+    return None if state.agent is None else state.agent.activity

@@ -1,0 +1,89 @@
+"""How `interlock demo` is run and ended: a server first, what is heavy while it starts, then the story or the board."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from interlock.cli import output
+from interlock.cli.demo_server import private_server
+from interlock.cli.exit_codes import ExitCode
+
+_BOARD_SECONDS: Final = 8.0
+
+
+def tell_story(*, has_tmux: bool, json: bool) -> int:
+    """The narrated run; the exit code."""
+    return _run(_tell(has_tmux=has_tmux, json=json))
+
+
+def play(*, has_tmux: bool) -> int:
+    """The board, until the person leaves it; the exit code."""
+    return _run(_play(has_tmux=has_tmux))
+
+
+def _run(work: Coroutine[Any, Any, int]) -> int:
+    async def heard() -> int:
+        with _ended_by(signal.SIGTERM):
+            return await work
+
+    try:
+        return asyncio.run(heard())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None  # the end that a SIGTERM asks for is the same as that of Ctrl-C
+    except TimeoutError as late:
+        output.error(output.escape(str(late)))
+        return ExitCode.TIMED_OUT
+
+
+@contextmanager
+def _ended_by(number: signal.Signals) -> Iterator[None]:
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    loop.add_signal_handler(number, task.cancel)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(number)
+
+
+async def _tell(*, has_tmux: bool, json: bool) -> int:
+    output.note("starting a server and eight scripted agents; this takes some twenty seconds")
+    async with private_server() as server:
+        from interlock.cli.demo_acts import tell_acts  # a second, in which the server starts
+
+        await server.ready()
+        await tell_acts(server, has_tmux=has_tmux, json=json)
+    return ExitCode.COMPLETED
+
+
+async def _play(*, has_tmux: bool) -> int:
+    output.note("starting a server and eight scripted agents; q leaves the board and ends them")
+    async with private_server() as server:
+        from interlock.cli.demo_acts import play_acts
+
+        await server.ready()
+        acting = asyncio.create_task(play_acts(server, has_tmux=has_tmux))
+        try:
+            return await _show_board(server.home)
+        finally:
+            output.note("ending the agents and their server")
+            acting.cancel()
+            await asyncio.gather(acting, return_exceptions=True)
+
+
+async def _show_board(home: Path) -> int:
+    """`interlock top`, as a process of its own: it has the terminal, and we have the signals."""
+    command = (sys.executable, "-P", "-m", "interlock.cli", "top", "--home", str(home))
+    board = await asyncio.create_subprocess_exec(*command)
+    try:
+        return await board.wait()
+    finally:
+        if board.returncode is None:
+            board.terminate()
+            await asyncio.wait_for(board.wait(), _BOARD_SECONDS)

@@ -1,0 +1,149 @@
+"""`interlock down`: end the server of a home, and say what goes on without it.
+
+Law: what was left running is read from the log, after the end: the server wrote it there before it went.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from interlock.cli import output
+from interlock.cli.exit_codes import ExitCode
+from interlock.cli.server_api import ServerApi, home_folder
+from interlock.cli.server_options import Flag, HomeOption, JsonFlag
+from interlock.cli.server_process import Grip, Presence, Server, held_server
+from interlock.cli.task_lines import PAGE, task_path
+from interlock.log.port import LogUnavailable
+from interlock.log.sqlite import SqliteLog
+from interlock.projections.spawns import SpawnLog
+from interlock.vocabulary.errors import InterlockError, Unreachable
+from interlock.vocabulary.ids import SessionId
+
+END_SECONDS = 30.0
+_NOW_SECONDS = 5.0
+_AGAIN_SECONDS = 0.2
+
+
+def down(
+    *,
+    stop_agents: Flag = False,
+    now: Flag = False,
+    home: HomeOption = None,
+    json: JsonFlag = False,
+) -> int:
+    """End the server of this home: the process that is proven to be it, and no other. Agents in tmux go on without it.
+
+    Exit code 0 also where none runs; 5: it did not end in time; 8: it cannot be told whether one runs.
+
+    Parameters
+    ----------
+    stop_agents
+        Stop the agents in tmux, too. Their open turns are interrupted.
+    now
+        Do not let it finish what it does. What it leaves is settled at the next start.
+    """
+    folder = home_folder(home)
+    with held_server(folder) as (server, grip):
+        if grip is None:
+            return _absent(folder, server, json=json)
+        running = _running(folder, must_know=stop_agents)
+        problems = _stop_agents(folder, running or ()) if stop_agents else {}
+        if not _end(grip, is_hurried=now):
+            output.error(f"the server (process {server.pid}) has not ended yet; `interlock down --now` does not wait")
+            return ExitCode.TIMED_OUT
+    left = _left_running(folder, running)
+    _tell(server, left, running, problems, json=json)
+    return ExitCode.PARTIAL if problems else ExitCode.COMPLETED
+
+
+def _absent(home: Path, server: Server, *, json: bool) -> int:
+    if server.presence in (Presence.HELD, Presence.UNKNOWN):
+        raise Unreachable(f"{server.holder} has the log in {home}, and is not known to be its server; nothing was done")
+    if json:
+        output.print_json({"was_running": False, "pid": None, "left_running": [], "problems": {}})
+    elif server.presence is Presence.STALE:
+        output.note(f"no server runs in {home}: process {server.pid} ended without a word")
+    else:
+        output.note(f"no server runs in {home}")
+    return ExitCode.COMPLETED
+
+
+def _running(home: Path, *, must_know: bool) -> list[str] | None:
+    """The sessions whose agents run now. None: the server does not say; then nobody who must know goes on."""
+    try:
+        tasks = list(ServerApi.of_home(home).pages("/api/tasks", limit=PAGE))
+    except InterlockError:
+        if must_know:
+            raise
+        return None
+    return [str(one["task_id"]) for one in tasks if (one.get("live") or {}).get("activity", "gone") != "gone"]
+
+
+def _stop_agents(home: Path, running: Sequence[str]) -> dict[str, str]:
+    """Stop each; what could not be stopped, and why."""
+    api = ServerApi.of_home(home)
+    problems = {}
+    for task_id in running:
+        try:
+            api.ask("POST", f"{task_path(task_id)}/stop")
+        except InterlockError as error:
+            problems[task_id] = str(error)
+    return problems
+
+
+def _end(grip: Grip, *, is_hurried: bool) -> bool:
+    """Ask it to end; whether it did. The server takes a second request for: at once."""
+    grip.send(signal.SIGTERM)
+    if not is_hurried:
+        return grip.wait(END_SECONDS)
+    deadline = time.monotonic() + _NOW_SECONDS
+    while not grip.wait(_AGAIN_SECONDS):
+        grip.send(signal.SIGTERM if time.monotonic() < deadline else signal.SIGKILL)
+        if time.monotonic() > deadline + _NOW_SECONDS:
+            return False
+    return True
+
+
+def _left_running(home: Path, running: Sequence[str] | None) -> list[str] | None:
+    """Which agents were let go and not ended, as the log says. None where nobody can tell."""
+    if running is None:
+        return None
+
+    async def read() -> list[str]:
+        async with await SqliteLog.open(home, readonly=True) as log:
+            return [one for one in running if await _is_left(log, SessionId(one))]
+
+    try:
+        return asyncio.run(read())
+    except LogUnavailable as error:
+        output.note(f"what goes on could not be read: {error}")
+        return None
+
+
+async def _is_left(log: SqliteLog, session_id: SessionId) -> bool:
+    lives = SpawnLog()
+    for event in (await log.read(session_id)).events:
+        lives.add(event)
+    rows = lives.rows()
+    return bool(rows) and not rows[-1].is_over
+
+
+def _tell(
+    server: Server, left: list[str] | None, running: list[str] | None, problems: dict[str, str], *, json: bool
+) -> None:
+    if json:
+        told = {"was_running": True, "pid": server.pid, "left_running": left, "problems": problems}
+        output.print_json(told)
+    for task_id, problem in problems.items():
+        output.error(f"the agent of {task_id} could not be stopped: {problem}")
+    output.note(f"the server (process {server.pid}) has ended")
+    if left is None:
+        output.note("which agents go on is not known: `interlock up` finds them again")
+    elif left:
+        output.note(f"{len(left)} of {len(running or ())} agents go on, and are found again by `interlock up`:")
+        for task_id in left:
+            output.note(f"  {task_id}")

@@ -1,0 +1,205 @@
+"""A transcript as it grows, printed once: what a room's frames add to what was printed before.
+
+Laws:
+1. Every message is printed once. A change of it that matters (another status, other words) is said, never redrawn.
+2. Text that streams is printed as it comes. Its message adds what is missing and how it ended; where its words are
+   others, it is printed whole, and what stands above it is called void.
+3. A stream that ends without a message is said to have broken off. A gap is marked, never closed silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from interlock.cli.painting import Line, Tone
+from interlock.cli.server_api import Body
+from interlock.cli.transcript_lines import INDENT, heading, label, message_lines, text_lines, turn_line
+
+_GAP: Final = "[...]"
+_ENDED: Final = {"COMPLETED": "completed", "FAILED": "failed", "CANCELLED": "interrupted"}
+_STREAM_ENDS: Final = {"chat:error": "interrupted", "chat:cancelled": "cancelled"}
+
+
+class Outlet(NamedTuple):
+    """Where it goes: whole lines, pieces of a line, and what is not part of the transcript."""
+
+    lines: Callable[[list[Line]], None]
+    piece: Callable[[str], None]
+    note: Callable[[str], None]
+
+
+class _Stream:
+    """What was printed of a stream. `is_open`: more may come. `is_in_line`: the line that it stands in has no end."""
+
+    def __init__(self, stream_id: str, turn_id: object) -> None:
+        self.stream_id = stream_id
+        self.turn_id = turn_id
+        self.text = ""
+        self.cursor = 0
+        self.is_open = True
+        self.is_in_line = False
+
+
+class LiveText:
+    """Feed it frames in order (`add`); it prints. `is_over`: nothing more can come."""
+
+    def __init__(self, outlet: Outlet, *, with_turns: bool = False) -> None:
+        self._out = outlet
+        self._with_turns = with_turns
+        self._known: dict[int, Body] = {}
+        self._stream: _Stream | None = None
+        self._turn: object = None
+        self.is_over = False
+
+    @property
+    def is_in_line(self) -> bool:
+        """Whether the last line has no end yet."""
+        return self._stream is not None and self._stream.is_in_line
+
+    def add(self, event: str, frame: Mapping[str, object]) -> None:
+        """Print what a frame adds."""
+        data: Body = dict(frame)
+        match event:
+            case "task:joined":
+                self.join(data["snapshot"])
+            case "chat:message":
+                self.message(data["message"])
+            case "chat:start":
+                self._begin(str(data["stream_id"]), data.get("turn_id"))
+            case "chat:chunk":
+                self._begin(str(data["stream_id"]), data.get("turn_id"))
+                self._more(int(data["offset"]), str(data["text"]))
+            case "chat:done" | "chat:error" | "chat:cancelled":
+                self._end(event, data)
+            case "task:status":
+                self._status(data.get("task_status"), data.get("turn_id"))
+            case "approval:opened":
+                self._out.note(f"asks: {data['approval'].get('question', '')}")
+            case _:
+                pass
+
+    def join(self, snapshot: Body) -> None:
+        """Stand where the server stands: messages that are new here, then the stream that is open."""
+        for message in snapshot["messages"]:
+            self.message(message)
+        piece = snapshot.get("stream")
+        ours = self._stream
+        if ours is not None and ours.is_open and (piece is None or piece["stream_id"] != ours.stream_id):
+            self._break_off()
+        if piece is not None:
+            self._begin(str(piece["stream_id"]), piece.get("turn_id"))
+            self._more(int(piece.get("offset", 0)), str(piece.get("text", "")))
+        self.is_over = snapshot.get("task_status") == "DELETE"
+
+    def message(self, message: Body, state: str = "") -> None:
+        """Print a message, or what is new of it. `state` is how its turn stands, where that is known."""
+        known = self._known.get(message["message_id"])
+        if known is not None and known["version"] >= message["version"]:
+            return
+        self._known[message["message_id"]] = message
+        if known is not None:
+            self._change(known, message)
+        elif self._takes_place_of_stream(message):
+            self._finish_stream(message)
+        else:
+            self._close_line()
+            self._tell_turn(message.get("turn_id"), state)
+            self._out.lines([*message_lines(message), []])
+
+    def _change(self, known: Body, message: Body) -> None:
+        has_other_words = known.get("text", "") != message.get("text", "")
+        is_news = message.get("role") == "tool" or message["status"] != "completed"
+        if not has_other_words and not (is_news and known["status"] != message["status"]):
+            return
+        self._close_line()
+        self._out.lines([heading(message), *(text_lines(str(message.get("text", ""))) if has_other_words else ()), []])
+
+    # Streams
+
+    def _begin(self, stream_id: str, turn_id: object) -> None:
+        if self._stream is not None and self._stream.stream_id == stream_id:
+            return
+        if self._stream is not None and self._stream.is_open:
+            self._break_off()
+        self._tell_turn(turn_id, "running")
+        self._stream = _Stream(stream_id, turn_id)
+
+    def _more(self, offset: int, text: str) -> None:
+        stream = self._stream
+        assert stream is not None, "it was begun"
+        fresh = text[max(0, stream.cursor - offset) :]
+        gap = _GAP if offset > stream.cursor else ""
+        if not fresh or not stream.is_open:
+            return
+        if not stream.is_in_line:
+            self._out.lines([[("agent", Tone.HEAD.value)]])
+            self._out.piece(INDENT)
+        self._out.piece((gap + fresh).replace("\n", f"\n{INDENT}"))
+        stream.is_in_line = True
+        stream.text += gap + fresh
+        stream.cursor = offset + len(text)
+
+    def _takes_place_of_stream(self, message: Body) -> bool:
+        stream = self._stream
+        if stream is None or not stream.is_open or not stream.text:
+            return False
+        if message.get("role") not in ("answer", "commentary"):
+            return False
+        return message.get("stream_id") == stream.stream_id or message.get("turn_id") == stream.turn_id
+
+    def _finish_stream(self, message: Body) -> None:
+        stream, text, status = self._stream, str(message.get("text", "")), str(message["status"])
+        assert stream is not None, "it takes its place"
+        stream.is_open = False
+        if text.startswith(stream.text):
+            if stream.is_in_line:
+                self._out.piece(text[len(stream.text) :].rstrip("\n").replace("\n", f"\n{INDENT}"))
+                self._close_line()
+            else:
+                self._out.lines(text_lines(text[len(stream.text) :]))
+            self._out.lines([*([] if status == "completed" else [label(status)]), []])
+            return
+        self._close_line()
+        if stream.text.startswith(text.strip()):
+            self._out.lines([label(status, f"kept up to {len(text)} characters"), []])
+        else:
+            self._out.lines([label("void", "the words that hold follow"), [], *message_lines(message), []])
+
+    def _end(self, event: str, data: Body) -> None:
+        stream = self._stream
+        if stream is None or stream.stream_id != data["stream_id"] or not stream.is_open:
+            return
+        stream.is_open = False
+        self._close_line()
+        status = _STREAM_ENDS.get(event)
+        if status is not None and stream.text:
+            detail = str(data.get("error_message") or data.get("error_kind") or "")
+            self._out.lines([label(status, detail), []])
+
+    def _break_off(self) -> None:
+        stream = self._stream
+        if stream is not None and stream.is_open:
+            stream.is_open = False
+            self._close_line()
+            self._out.lines([label("interrupted"), []] if stream.text else [])
+
+    def _close_line(self) -> None:
+        """Something else comes while text streams: its line ends, and what follows of it begins a new one."""
+        if self._stream is not None and self._stream.is_in_line:
+            self._out.piece("\n")
+            self._stream.is_in_line = False
+
+    # Turns
+
+    def _tell_turn(self, turn_id: object, state: str) -> None:
+        if self._with_turns and turn_id is not None and turn_id != self._turn:
+            self._out.lines([turn_line(str(turn_id), state)])
+        self._turn = turn_id
+
+    def _status(self, status: object, turn_id: object) -> None:
+        self.is_over = status == "DELETE"
+        ended = _ENDED.get(str(status))
+        if self._with_turns and ended is not None and turn_id is not None:
+            self._close_line()
+            self._out.lines([turn_line(str(turn_id), ended), []])

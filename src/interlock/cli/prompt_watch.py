@@ -1,0 +1,142 @@
+"""How a prompt stands, by what a server says of its session: the core of `send --wait`. Pure.
+
+Laws:
+1. That a turn ended, and how, is what its record says, and nothing else.
+2. Blocked is what only a person can change: a question that is open, or a queue that is held.
+3. That a prompt will have no turn is said only where the queue and then the transcript, read in this order, deny it
+   twice: it leaves the one for the other in one step, which may be read half.
+4. What nobody runs is not known to be anything. It is said only after a while: a server that begins takes up its
+   sessions one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from interlock.cli.exit_codes import ExitCode, exit_code_for_turn
+from interlock.cli.server_api import Body
+from interlock.cli.task_lines import standing_of
+from interlock.vocabulary.states import TurnState
+
+_DENIALS: Final = 2
+_GRACE_SECONDS: Final = 5.0
+
+
+class Ending(StrEnum):
+    """Why there is nothing more to wait for."""
+
+    ENDED = "ended"
+    BLOCKED = "blocked"
+    HELD = "held"
+    TAKEN_BACK = "taken_back"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One look at a session. `turn` is the record of the prompt's turn; None: it has none, as far as was found."""
+
+    detail: Body
+    turn: Body | None
+
+    @property
+    def summary(self) -> Body:
+        summary: Body = self.detail["summary"]
+        return summary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a prompt, on the strength of one look."""
+
+    ending: Ending
+    code: ExitCode
+    look: Look
+
+    @property
+    def state(self) -> str:
+        """The state of the turn; blank where there is none."""
+        return "" if self.look.turn is None else str(self.look.turn["state"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What is remembered from look to look. `past_questions`: others answer, and we go on."""
+
+    prompt_id: str
+    past_questions: bool = False
+    denials: int = 0
+    lost_at: float | None = None
+
+
+def step(watch: Watch, look: Look, now: float) -> tuple[Watch, Outcome | None]:
+    """Judge one look. No outcome: wait on."""
+    if look.turn is not None:
+        return _of_turn(watch, look, look.turn, now)
+    if look.summary.get("task_status") == "DELETE":
+        return watch, Outcome(ending=Ending.TAKEN_BACK, code=ExitCode.INTERRUPTED, look=look)
+    if not is_queued(watch.prompt_id, look.detail):
+        denied = replace(watch, denials=watch.denials + 1)
+        is_sure = denied.denials >= _DENIALS
+        gone = Outcome(ending=Ending.TAKEN_BACK, code=ExitCode.INTERRUPTED, look=look)
+        return denied, gone if is_sure else None
+    watch = replace(watch, denials=0)
+    if not look.summary.get("is_supervised", True):
+        return _lost(watch, look, now)
+    return replace(watch, lost_at=None), _of_queue(watch, look)
+
+
+def _of_turn(watch: Watch, look: Look, turn: Body, now: float) -> tuple[Watch, Outcome | None]:
+    state = TurnState(turn["state"])
+    if state is TurnState.ABANDONED:
+        return _lost(watch, look, now)
+    watch = replace(watch, lost_at=None, denials=0)
+    if state.is_terminal:
+        return watch, Outcome(ending=Ending.ENDED, code=exit_code_for_turn(state), look=look)
+    return watch, None if watch.past_questions or not is_asked(look, turn) else _blocked(look)
+
+
+def _of_queue(watch: Watch, look: Look) -> Outcome | None:
+    queue = look.detail["queue"]
+    if not queue.get("is_open", True):
+        is_broken = standing_of(look.summary).attention == "error"
+        return Outcome(ending=Ending.HELD, code=ExitCode.FAILED if is_broken else ExitCode.BLOCKED, look=look)
+    # Whoever is asked, and in whichever turn: behind a question nothing leaves the queue.
+    return _blocked(look) if look.detail["approvals"] and not watch.past_questions else None
+
+
+def _blocked(look: Look) -> Outcome:
+    return Outcome(ending=Ending.BLOCKED, code=ExitCode.BLOCKED, look=look)
+
+
+def _lost(watch: Watch, look: Look, now: float) -> tuple[Watch, Outcome | None]:
+    since = now if watch.lost_at is None else watch.lost_at
+    is_sure = now - since >= _GRACE_SECONDS
+    unknown = Outcome(ending=Ending.UNKNOWN, code=ExitCode.UNKNOWN, look=look)
+    return replace(watch, lost_at=since), unknown if is_sure else None
+
+
+def is_asked(look: Look, turn: Body) -> bool:
+    """Whether a turn waits for a person now. One whose question was answered, and has yet to go on, does not."""
+    summary = look.summary
+    is_newest = summary.get("turn_id") == turn["turn_id"]
+    return is_newest and summary.get("task_status") == "PENDING_CONFIRMATION"
+
+
+def is_queued(prompt_id: str, detail: Body) -> bool:
+    """Whether a prompt still waits."""
+    return any(item["prompt_id"] == prompt_id for item in detail["queue"].get("waiting", ()))
+
+
+def places_ahead(prompt_id: str, detail: Body) -> int:
+    """How many prompts go before one that waits."""
+    waiting = [item["prompt_id"] for item in detail["queue"].get("waiting", ())]
+    return waiting.index(prompt_id) if prompt_id in waiting else 0
+
+
+def turn_in(messages: list[Body], prompt_id: str) -> str | None:
+    """The turn that a prompt led to, by a transcript."""
+    found = (one.get("turn_id") for one in reversed(messages) if one.get("prompt_id") == prompt_id)
+    return next((str(turn_id) for turn_id in found if turn_id is not None), None)

@@ -1,0 +1,193 @@
+"""`interlock show`: one session at a glance: how it stands and why, what it asks, what it said last.
+
+Law: a question stands with the command that answers it, ready to be pasted; what an agent wrote is quoted in it.
+"""
+
+from __future__ import annotations
+
+import json as json_module
+import shlex
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from interlock.cli import output
+from interlock.cli.board import tone_of
+from interlock.cli.painting import Line, Tone
+from interlock.cli.server_api import Body, ServerApi, home_folder
+from interlock.cli.server_options import HomeOption, JsonFlag, SessionArgument
+from interlock.cli.spawns import end_of, life_of
+from interlock.cli.task_lines import (
+    PAGE,
+    age,
+    countdown_of,
+    duration,
+    find_task,
+    read_moment,
+    since_of,
+    standing_of,
+    task_path,
+)
+from interlock.cli.transcript_lines import heading, text_lines
+from interlock.cli.usage import figure, note_of
+
+_WIDTH = 10
+_NEWEST = 200
+_MAX_ARGUMENTS = 2_000
+
+
+def show(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFlag = False) -> int:
+    """Print how a session stands, with the evidence: its turn, its queue, its questions and the commands that answer
+    them, its last answer, its process and what it used."""
+    api = ServerApi.of_home(home_folder(home))
+    known = gather(api, str(find_task(api, session)["task_id"]))
+    if json:
+        output.print_json(known)
+    else:
+        output.print_painted(list(_lines(known, datetime.now(UTC))))
+    return 0
+
+
+def gather(api: ServerApi, task_id: str) -> Body:
+    """All that is to be shown of a session. The parts are asked for one after the other, each as of its own moment."""
+    path = task_path(task_id)
+    detail = api.get(path)
+    turn_id = detail["summary"].get("turn_id")
+    spawns = list(api.pages(f"{path}/spawns", limit=PAGE))
+    return {
+        **detail,
+        "turn": api.get(f"{path}/turns/{turn_id}") if turn_id is not None else None,
+        "check": api.get(f"{path}/runtime-check"),
+        "answer": last_answer(api.get(f"{path}/messages", limit=_NEWEST)["items"]),
+        "spawn": spawns[-1] if spawns else None,
+        "usage": api.get(f"{path}/usage")["total"],
+    }
+
+
+def last_answer(messages: list[Body]) -> Body | None:
+    """The newest answer, whole or not."""
+    return next((one for one in reversed(messages) if one["role"] == "answer"), None)
+
+
+def _lines(known: Body, now: datetime) -> Iterator[Line]:
+    task = known["summary"]
+    yield from _head(task, now)
+    yield from _turn(known)
+    yield from _queue(known["queue"])
+    yield from _process(known["spawn"], now)
+    yield from _used(known["usage"])
+    for number, approval in enumerate(known["approvals"], start=1):
+        yield []
+        yield from _question(approval, number, len(known["approvals"]), now)
+    yield from _answer(known)
+
+
+def _head(task: Body, now: datetime) -> Iterator[Line]:
+    standing = standing_of(task)
+    yield _field("session", (str(task["task_id"]), Tone.HEAD), (f"  {task.get('title', '')}".rstrip(), ""))
+    driver = f", by {task['driver']}" if task.get("driver") else ""
+    yield _field("agent", (f"{task.get('agent', '')}{driver}", ""))
+    held = age(since_of(task), now)
+    yield _field("shows", (standing.words, tone_of(standing)), (f" for {held}" if held else "", ""))
+    for proof in (task.get("live") or {}).get("evidence") or ():
+        where = f", {proof['where']}" if proof.get("where") else ""
+        yield _field("because", (f"{proof['source']}: {proof['rule']}{where}", ""))
+    if not task.get("is_supervised", True):
+        yield _field("because", ("nobody runs it: this is what the log can prove", ""))
+    if countdown_of(task, now):
+        yield _field("idle", (f"the agent {countdown_of(task, now)} unless it is used", ""))
+
+
+def _turn(known: Body) -> Iterator[Line]:
+    turn, task = known["turn"], known["summary"]
+    if turn is None:
+        yield _field("turn", ("none yet", ""))
+        return
+    status = task.get("task_status") or "not known"
+    yield _field("turn", (f"{turn['turn_id']}, {known['turns']} in all", ""))
+    kind = f": {turn['error_kind']}" if turn.get("error_kind") else ""
+    asked = ", to be cancelled" if turn.get("cancel_requested") else ""
+    yield _field("status", (f"{status}, the turn is {turn['state']}{kind}{asked}", ""))
+    if turn.get("error_message"):
+        yield _field("error", (str(turn["error_message"]), ""))
+    for proof in turn.get("evidence", ()):
+        yield _field("evidence", (f"{proof['rule']}, event {proof.get('seq', '?')} ({proof.get('where', '')})", ""))
+    for action in turn.get("next_actions", ()):
+        if action.get("command"):
+            yield _field("next", (str(action["command"]), ""))
+
+
+def _queue(queue: Body) -> Iterator[Line]:
+    waiting = queue.get("waiting", ())
+    if not queue.get("is_open", True):
+        yield _field("queue", (f"held back: {queue.get('gate_reason') or 'no reason was given'}", Tone.DOUBTFUL))
+    for place, item in enumerate(waiting, start=1):
+        yield _field("queued", (f"{place}. {' '.join(str(item['text']).split())}", ""))
+
+
+def _process(spawn: Body | None, now: datetime) -> Iterator[Line]:
+    if spawn is None:
+        yield _field("process", ("none was started", ""))
+        return
+    lived = life_of(spawn, now)
+    said = [str(spawn["standing"]), f"pid {spawn['pid']}" if spawn["pid"] else "", f"for {lived}" if lived else ""]
+    yield _field("process", (", ".join(one for one in (*said, end_of(spawn)) if one), ""))
+
+
+def _used(used: Body) -> Iterator[Line]:
+    if used.get("input_tokens") is None and used.get("output_tokens") is None and used.get("cost_usd") is None:
+        yield _field("usage", ("not reported", ""))
+        return
+    tokens = f"{figure('', used.get('input_tokens'))} in, {figure('', used.get('output_tokens'))} out"
+    cost = f", {figure('cost_usd', used['cost_usd'])} USD" if used.get("cost_usd") is not None else ""
+    left_out = f" ({note_of(used)})" if note_of(used) else ""
+    yield _field("usage", (f"{tokens}{cost}{left_out}", ""))
+
+
+def _question(approval: Body, number: int, count: int, now: datetime) -> Iterator[Line]:
+    place = f" {number} of {count}" if count > 1 else ""
+    waited = age(approval.get("asked_at"), now)
+    deadline = read_moment(approval.get("deadline_at"))
+    left = "" if deadline is None else f", {duration((deadline - now).total_seconds())} left"
+    yield [(f"{approval['attention']}{place}", Tone.URGENT), (f"  asked {waited} ago{left}", "")]
+    yield from text_lines(str(approval["question"]))
+    if approval.get("tool"):
+        yield [(f"  tool {approval['tool']} {_arguments(approval)}", "")]
+    for line in commands(approval, is_only=count == 1):
+        yield [("    ", ""), (line, Tone.HEAD)]
+
+
+def _arguments(approval: Body) -> str:
+    """What a tool is to be called with. Who decides must know if there is more of it."""
+    spelled = json_module.dumps(approval.get("arguments"), ensure_ascii=False)
+    if len(spelled) <= _MAX_ARGUMENTS:
+        return spelled
+    hidden = len(spelled) - _MAX_ARGUMENTS
+    return f"{spelled[:_MAX_ARGUMENTS]} [{hidden} characters more: interlock show {approval['session_id']} --json]"
+
+
+def commands(approval: Body, *, is_only: bool) -> list[str]:
+    """The commands that answer a question."""
+    named = [str(approval["session_id"]), *([] if is_only else [str(approval["approval_id"])])]
+    options = approval.get("options", ())
+    if any(str(option.get("kind", "")).startswith(("allow", "reject")) for option in options):
+        return [shlex.join(["interlock", word, *named]) for word in ("approve", "deny")]
+    if not options:
+        return [f"{shlex.join(['interlock', 'answer', *named])} TEXT"]
+    return [shlex.join(["interlock", "answer", *named, "--option", str(option["label"])]) for option in options]
+
+
+def _answer(known: Body) -> Iterator[Line]:
+    stream, answer = known["check"].get("active_stream"), known["answer"]
+    if stream is not None:
+        yield []
+        yield [(f"text is being written: {stream['cursor']} characters so far; see it with ", "")]
+        yield [("    ", ""), (f"interlock logs -f {known['summary']['task_id']}", Tone.HEAD)]
+    if answer is not None:
+        yield []
+        is_old = answer.get("turn_id") != known["summary"].get("turn_id")
+        yield [*heading(answer), ("  of an earlier turn" if is_old else "", Tone.FAINT)]
+        yield from text_lines(str(answer.get("text", "")))
+
+
+def _field(name: str, *pieces: tuple[str, str]) -> Line:
+    return [(name.ljust(_WIDTH), Tone.FAINT), *pieces]

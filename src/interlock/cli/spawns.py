@@ -1,0 +1,77 @@
+"""`interlock spawns`: every life of an agent's process, and how it ended."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from interlock.cli import output
+from interlock.cli.painting import Column, Row, Tone, table
+from interlock.cli.server_api import Body, ServerApi, home_folder
+from interlock.cli.server_options import HomeOption, JsonFlag, SessionArgument
+from interlock.cli.task_lines import PAGE, duration, find_task, read_moment, task_path
+
+_COLUMNS = (
+    Column("SESSION", 14),
+    Column("AGENT", 6),
+    Column("STANDS"),
+    Column("PID", is_number=True),
+    Column("BEGAN"),
+    Column("FOR", is_number=True),
+    Column("END", 14),
+)
+_TONES = {"running": Tone.ACTIVE, "failed": Tone.URGENT, "unclean": Tone.DOUBTFUL, "unknown": Tone.DOUBTFUL}
+
+
+def spawns(session: SessionArgument | None = None, /, *, home: HomeOption = None, json: JsonFlag = False) -> int:
+    """List every life of an agent, of one session or of all, oldest first within a session.
+
+    `unknown`: nobody looked whether it lives. `unclean`: it is gone, and nobody saw its end.
+    """
+    api = ServerApi.of_home(home_folder(home))
+    path = "/api/spawns" if session is None else f"{task_path(find_task(api, session)['task_id'])}/spawns"
+    rows = list(api.pages(path, limit=PAGE))
+    if json:
+        output.print_json(rows)
+    elif rows:
+        now = datetime.now(UTC)
+        output.print_painted(table(_COLUMNS, [_row(row, now) for row in rows]))
+    else:
+        output.note("no agent was started yet")
+    return 0
+
+
+def _row(spawn: Body, now: datetime) -> Row:
+    began, standing = read_moment(spawn["began"]), str(spawn["standing"])
+    cells = (
+        str(spawn["session_id"]),
+        str(spawn["agent"]),
+        standing,
+        str(spawn["pid"] or ""),
+        "" if began is None else f"{began.astimezone():%m-%d %H:%M:%S}",
+        life_of(spawn, now),
+        end_of(spawn),
+    )
+    plain = [Tone.PLAIN] * (len(cells) - 3)
+    return Row(cells, (Tone.PLAIN, Tone.PLAIN, _TONES.get(standing, Tone.PLAIN), *plain))
+
+
+def life_of(spawn: Body, now: datetime) -> str:
+    """For how long it has run, or ran; nothing where nobody knows."""
+    if spawn["duration_seconds"] is not None:
+        return duration(spawn["duration_seconds"])
+    began = read_moment(spawn["began"])
+    is_running = spawn["standing"] == "running" and began is not None
+    return duration((now - began).total_seconds()) if is_running and began is not None else ""
+
+
+def end_of(spawn: Body) -> str:
+    """How it ended: the reason, then the code or the signal, then what was said."""
+    said = [str(spawn["reason"] or "")]
+    if spawn["signal"] is not None:
+        said.append(f"signal {spawn['signal']}")
+    elif spawn["exit_code"] is not None:
+        said.append(f"code {spawn['exit_code']}")
+    said.append("" if spawn["attempt"] is None else f"restart {spawn['attempt']}")
+    said.append("left running" if spawn["is_released"] and spawn["standing"] != "exited" else "")
+    said.append(str(spawn["message"]))
+    return ", ".join(one for one in said if one)

@@ -1,0 +1,90 @@
+"""`interlock status`: is there a server, is it ready, since when, and does anything need a person?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+from interlock.cli import output
+from interlock.cli.board import ask, tone_of
+from interlock.cli.exit_codes import ExitCode
+from interlock.cli.painting import Line, Tone
+from interlock.cli.server_api import Body, ServerApi, home_folder
+from interlock.cli.server_options import HomeOption, JsonFlag
+from interlock.cli.server_process import Presence, Server, health_of, look_for_server
+from interlock.cli.task_lines import age, read_moment, since_of, standing_of, why_of
+
+_WIDTH = 10
+_SAYS = {
+    Presence.ABSENT: "does not run; start it with `interlock up`",
+    Presence.STALE: "is gone: it ended without a word; start it again with `interlock up`",
+    Presence.HELD: "is not known to run: another process has the log, or a server begins or ends",
+    Presence.UNKNOWN: "is not known: from here it cannot be told whether the process that has the log lives",
+    Presence.RUNS: "runs, and does not answer",
+}
+
+
+def status(*, home: HomeOption = None, json: JsonFlag = False) -> int:
+    """Say whether the server of this home runs and is ready, and what needs a person. Exit code 8: no answer."""
+    folder = home_folder(home)
+    server = look_for_server(folder)
+    health = health_of(server.url) if server.presence is Presence.RUNS else None
+    tasks = ask(ServerApi.of_home(folder))[0] if health is not None and health.get("ready") else None
+    if json:
+        output.print_json(_told(folder, server, health, tasks))
+    else:
+        output.print_painted(_lines(folder, server, health, tasks))
+    return ExitCode.UNREACHABLE if health is None else ExitCode.COMPLETED
+
+
+def _told(home: Path, server: Server, health: Body | None, tasks: list[Body] | None) -> Body:
+    return {
+        "home": str(home),
+        "presence": server.presence.value,
+        "is_up": health is not None,
+        "is_ready": bool((health or {}).get("ready")),
+        "url": server.url or None,
+        "pid": server.pid or None,
+        "started_at": server.started_at or None,
+        "version": (health or {}).get("version"),
+        "sessions": None if tasks is None else len(tasks),
+        "needs_person": None if tasks is None else [one for one in tasks if standing_of(one).needs_person],
+    }
+
+
+def _lines(home: Path, server: Server, health: Body | None, tasks: list[Body] | None) -> list[Line]:
+    now = datetime.now(UTC)
+    lines = [_field("home", str(home))]
+    if health is None:
+        return [*lines, _field("server", _SAYS[server.presence], Tone.URGENT), *_holder(server)]
+    is_ready = bool(health.get("ready"))
+    ready = ("ready", Tone.ACTIVE) if is_ready else ("not ready: it has not read all of its log", Tone.DOUBTFUL)
+    lines.append([*_field("server", f"{server.url}, "), (ready[0], ready[1].value)])
+    started = read_moment(server.started_at)
+    since = "" if started is None else f", since {started.astimezone():%Y-%m-%d %H:%M} ({age(server.started_at, now)})"
+    lines.append(_field("process", f"{server.pid}{since}, version {health.get('version', '?')}"))
+    if tasks is not None:
+        lines.append(_field("sessions", _counted(tasks)))
+        lines += [_need(task, now) for task in tasks if standing_of(task).needs_person]
+    return lines
+
+
+def _holder(server: Server) -> list[Line]:
+    return [_field("log", f"held by {server.holder}")] if server.presence is Presence.HELD and server.holder else []
+
+
+def _counted(tasks: list[Body]) -> str:
+    counts = Counter("need you" if standing_of(one).needs_person else standing_of(one).activity for one in tasks)
+    return ", ".join((f"{len(tasks)} in all", *(f"{count} {word}" for word, count in counts.items())))
+
+
+def _need(task: Body, now: datetime) -> Line:
+    standing = standing_of(task)
+    what = f"{task['task_id']}  {task.get('agent', '')}  "
+    held = age(since_of(task), now)
+    return [*_field("needs you", what), (standing.words, tone_of(standing).value), (f" for {held}: {why_of(task)}", "")]
+
+
+def _field(name: str, text: str, tone: Tone = Tone.PLAIN) -> Line:
+    return [(name.ljust(_WIDTH), Tone.FAINT.value), (text, tone.value)]

@@ -1,0 +1,220 @@
+"""Sessions as lines for a person: which one is meant, what it shows, and in which order. Pure, but for `find_task`.
+
+Laws:
+1. Who needs a person comes first, then what is stalled or not known, then what works, settles, is quiet, and is over.
+   Among equals the one that waits longest.
+2. What is not known is called unknown, and comes before what works: nothing that somebody should look at hides below.
+3. Both axes show: what the agent does, and what it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from interlock.cli.server_api import Body, ServerApi, ServerRefusal
+from interlock.vocabulary.errors import UsageError
+
+LIST: Final = "`interlock ps --all` lists them"
+PAGE: Final = 500
+_MIN_ID: Final = 8
+_CANDIDATES: Final = 5
+_NOT_FOUND: Final = 404
+_NEEDS: Final = ("approval", "question", "plan", "auth", "quota", "error")
+_RANKS: Final = ("stalled", "unknown", "starting", "working", "settling", "quiet", "gone", "ended", "deleted")
+_ENDINGS: Final = {"FAILED": "failed", "CANCELLED": "interrupted"}
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+
+
+class Standing(NamedTuple):
+    """What a line says of a session. `activity` is one of ours for those that nobody runs: `ended`, `deleted`."""
+
+    activity: str
+    attention: str
+    words: str
+    rank: int
+    has_failed: bool = False
+
+    @property
+    def needs_person(self) -> bool:
+        return self.attention != "none"
+
+    @property
+    def is_over(self) -> bool:
+        return self.activity in ("ended", "deleted") and not self.needs_person
+
+
+def standing_of(task: Body) -> Standing:
+    """Read both axes, and the status where nobody watches."""
+    live = task.get("live") or {}
+    activity = _activity(task, live)
+    attention = str(live.get("attention", "none"))
+    if attention == "none" and task.get("open_approvals"):
+        attention = "approval"  # what is asked is asked, whatever the agent seems to do
+    if attention not in ("none", *_NEEDS):
+        attention = "question"  # a word of a newer server: it is still a need
+    rank = _NEEDS.index(attention) if attention != "none" else len(_NEEDS) + _RANKS.index(activity)
+    words = _words(task, activity, attention)
+    return Standing(activity, attention, words, rank, has_failed=task.get("task_status") == "FAILED")
+
+
+def _activity(task: Body, live: Body) -> str:
+    status = task.get("task_status")
+    if status == "DELETE":
+        return "deleted"
+    if live:
+        activity = str(live.get("activity", "unknown"))
+        return activity if activity in _RANKS else "unknown"
+    if not task.get("is_supervised", True):
+        # An open turn that nobody runs has no status: nobody knows what becomes of it.
+        return "ended" if status is not None or task.get("turn_id") is None else "unknown"
+    if status in ("RUNNING", "CANCELLING", "PENDING_CONFIRMATION"):
+        return "unknown"
+    return "gone"  # nothing was heard of an agent: none was started since the server was
+
+
+def _words(task: Body, activity: str, attention: str) -> str:
+    if attention != "none":
+        return attention if activity in ("working", "quiet") else f"{attention}, {activity}"
+    status = str(task.get("task_status"))
+    if status == "CANCELLING":
+        return f"{activity}, cancelling"
+    if activity == "gone" and task.get("turn_id") is None:
+        return "not started"
+    ending = _ENDINGS.get(status)
+    return f"{activity}, {ending}" if ending and activity in ("quiet", "gone", "ended") else activity
+
+
+def by_attention(tasks: Iterable[Body]) -> list[Body]:
+    """Law 1."""
+    return sorted(tasks, key=lambda task: (standing_of(task).rank, since_of(task), str(task["task_id"])))
+
+
+def since_of(task: Body) -> str:
+    """When what it shows began, as the server spelled it. These sort as they are: all are UTC of one server."""
+    return str(task.get("since") or task.get("status_updated_at") or task.get("last_at") or "")
+
+
+def why_of(task: Body) -> str:
+    """The question, or the evidence in a word."""
+    question = " ".join(str(task.get("question", "")).split())
+    if question:
+        return question
+    proofs = (task.get("live") or {}).get("evidence") or ()
+    if not proofs:
+        return "" if task.get("is_supervised", True) else "nobody runs it"
+    proof = proofs[0]
+    where = str(proof.get("where", "")) if standing_of(task).attention == "error" else ""
+    return where or str(proof.get("rule", ""))
+
+
+def countdown_of(task: Body, now: datetime) -> str:
+    """For how long an agent that is not used stays, if it is stopped at all."""
+    idle_at = read_moment((task.get("live") or {}).get("idle_at"))
+    if idle_at is None or standing_of(task).activity != "quiet":
+        return ""
+    return f"stops in {duration((idle_at - now).total_seconds())}"
+
+
+def read_moment(spelled: object) -> datetime | None:
+    """A time of the server's; None where there is none."""
+    try:
+        moment = datetime.fromisoformat(str(spelled))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None
+
+
+def age(spelled: object, now: datetime) -> str:
+    """How long ago that was, in a word."""
+    moment = read_moment(spelled)
+    return "" if moment is None else duration((now - moment).total_seconds())
+
+
+def duration(seconds: float) -> str:
+    """In the largest unit that gives a number of at least one; two units where one says too little."""
+    whole = max(0, int(seconds))
+    if whole < _MINUTE:
+        return f"{whole}s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}m"
+    if whole < _DAY:
+        return f"{whole // _HOUR}h{whole % _HOUR // _MINUTE:02d}"
+    return f"{whole // _DAY}d"
+
+
+def short_ids(task_ids: Sequence[str]) -> dict[str, str]:
+    """For each id the least of its beginning that names no other, and enough of it to be known again."""
+    ordered = sorted(task_ids)
+    shorts = {}
+    for place, task_id in enumerate(ordered):
+        near = (*ordered[max(0, place - 1) : place], *ordered[place + 1 : place + 2])
+        needed = max((_shared(task_id, other) + 1 for other in near), default=0)
+        shorts[task_id] = task_id[: max(_MIN_ID, needed)]
+    return shorts
+
+
+def _shared(one: str, other: str) -> int:
+    return next(
+        (at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), min(len(one), len(other))
+    )
+
+
+def task_path(task_id: object) -> str:
+    """The address of a session."""
+    return f"/api/tasks/{quote(str(task_id), safe='')}"
+
+
+def find_task(api: ServerApi, text: str) -> Body:
+    """The session that is meant, as its summary: by its id, the beginning of it, or of a word of its title.
+
+    `UsageError` where there is none, or more than one; then the message names them.
+    """
+    if not text.strip():
+        raise UsageError("an empty text names no session", remedy=LIST)
+    try:
+        summary: Body = api.get(task_path(text))["summary"]
+    except ServerRefusal as refusal:
+        if refusal.status != _NOT_FOUND:
+            raise
+    else:
+        return summary
+    return choose_task(list(api.pages("/api/tasks", limit=PAGE)), text)
+
+
+def choose_task(tasks: Sequence[Body], text: str) -> Body:
+    """As `find_task`, among sessions that are known. An id counts before a title."""
+    found = (
+        [task for task in tasks if task["task_id"] == text]
+        or [task for task in tasks if _begins_id(task, text)]
+        or [task for task in tasks if _begins_word(task, text)]
+    )
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UsageError(f"there is no session {text!r}", remedy=LIST)
+    named = [_candidate(task) for task in by_attention(found)[:_CANDIDATES]]
+    more = [f"{len(found) - _CANDIDATES} more"] if len(found) > _CANDIDATES else []
+    raise UsageError(
+        f"{text!r} may mean any of {len(found)} sessions: {', '.join([*named, *more])}", remedy="give more of the id"
+    )
+
+
+def _begins_id(task: Body, text: str) -> bool:
+    task_id = str(task["task_id"])
+    return task_id.startswith(text) or task_id.partition("_")[2].startswith(text)
+
+
+def _begins_word(task: Body, text: str) -> bool:
+    if standing_of(task).activity == "deleted":
+        return False
+    wanted, title = text.casefold().split(), str(task.get("title", "")).casefold().split()
+    spans = (title[at : at + len(wanted)] for at in range(len(title) - len(wanted) + 1))
+    return any(span[:-1] == wanted[:-1] and span[-1].startswith(wanted[-1]) for span in spans)
+
+
+def _candidate(task: Body) -> str:
+    said = (str(task.get("title", "")), str(task.get("agent", "")), standing_of(task).words)
+    return f"{task['task_id']} ({', '.join(one for one in said if one)})"

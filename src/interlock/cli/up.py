@@ -1,0 +1,120 @@
+"""`interlock up`: the server of a home, in the background or in place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from interlock.cli import output
+from interlock.cli.server_api import home_folder
+from interlock.cli.server_options import Flag, HomeOption, JsonFlag
+from interlock.cli.server_process import Presence, Server, look_for_server, start_server
+from interlock.vocabulary.errors import Unreachable, UsageError
+
+if TYPE_CHECKING:
+    from interlock.server.serving import ServerFile, Setup
+
+
+def up(
+    *,
+    foreground: Flag = False,
+    host: str | None = None,
+    port: int | None = None,
+    allow_remote: Flag = False,
+    log_file: Annotated[Path | None, Parameter(show=False)] = None,
+    home: HomeOption = None,
+    json: JsonFlag = False,
+) -> int:
+    """Start the server of this home, wait until it is ready, and print its address. One that runs already is kept.
+
+    It runs in the background, with its log in `server.log` of the home, until `interlock down`. Exit code 8: it did not
+    become ready in time, or another process has the log.
+
+    Parameters
+    ----------
+    foreground
+        Run here, until Ctrl-C.
+    host
+        The address to listen on; else as configured, or 127.0.0.1.
+    port
+        The port; else as configured, or any that is free.
+    allow_remote
+        The address may be one that other machines can reach.
+    """
+    folder = home_folder(home)
+    if port is not None and not 0 <= port <= 65_535:
+        raise UsageError(f"--port {port} is no port", remedy="give 0 to 65535; 0 is any that is free")
+    if foreground:
+        return _serve(folder, host, port, log_file, allow_remote=allow_remote, json=json)
+    before = look_for_server(folder)
+    options = [] if host is None else ["--host", host]
+    options += [] if port is None else ["--port", str(port)]
+    try:
+        server = start_server(folder, [*options, *(["--allow-remote"] if allow_remote else [])])
+    except KeyboardInterrupt:
+        output.note("the server goes on starting; `interlock down` ends it")
+        raise
+    is_new = server.holder != before.holder
+    output.note(f"a server {'runs' if is_new else 'ran already'} (process {server.pid})")
+    _tell(server, is_new=is_new, json=json)
+    return 0
+
+
+def _tell(server: Server, *, is_new: bool, json: bool) -> None:
+    if json:
+        output.print_json({"url": server.url, "pid": server.pid, "is_new": is_new})
+    else:
+        output.print_text(server.url)
+
+
+def _serve(
+    home: Path, host: str | None, port: int | None, log_file: Path | None, *, allow_remote: bool, json: bool
+) -> int:
+    """Run in place. Whoever is asked to be the one server must not end as if all were well because there is one."""
+    import asyncio
+
+    from interlock.cli.server_log import log_to_stderr
+    from interlock.log.port import LogUnavailable
+    from interlock.server.serving import serve
+
+    log_to_stderr(log_file)
+    found = look_for_server(home)
+    if found.presence is Presence.RUNS:
+        raise UsageError(
+            f"a server runs already at {found.url} (process {found.pid})", remedy="`interlock down` ends it"
+        )
+
+    def on_ready(told: ServerFile) -> None:
+        server = Server(presence=Presence.RUNS, url=told.url, pid=told.pid)
+        _tell(server, is_new=True, json=json)
+        output.flush()
+
+    try:
+        return asyncio.run(serve(_setup(home, host, port, allow_remote=allow_remote), on_ready))
+    except LogUnavailable as error:
+        raise Unreachable(str(error)) from error
+
+
+def _setup(home: Path, host: str | None, port: int | None, *, allow_remote: bool) -> Setup:
+    """What is configured, but for what the command line says."""
+    from interlock.runtime.config import load
+    from interlock.server.serving import Setup
+    from interlock.server.settings import ServerSettings
+
+    config = load(os.environ).config
+    settings = ServerSettings(
+        host=config.server.host if host is None else host,
+        port=config.server.port if port is None else port,
+        allowed_hosts=config.server.allowed_hosts,
+        allowed_origins=config.server.allowed_origins,
+    )
+    return Setup(
+        home=home,
+        settings=settings,
+        allow_remote=allow_remote,
+        policy=config.run.policy(),
+        limits=config.pool.limits(),
+    )

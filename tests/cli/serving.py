@@ -1,0 +1,221 @@
+"""A real server process in a home of its own, with scripted agents, for tests that run the real `interlock`."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from interlock.cli.server_api import Body, ServerApi
+from interlock.testing.scripted_agent import Gates, command, write_program
+from interlock.vocabulary.errors import Unreachable
+from tests.cli.harness import COMMAND, interlock
+
+T = TypeVar("T")
+WAIT_SECONDS: Final = 20.0
+LOOK_SECONDS: Final = 0.02
+STREAM: Final = "stream-json"
+_DRIVERS: Final = {STREAM: "claude-stream", "acp": "acp", "tui": "terminal"}
+
+
+class Served:
+    """A home with a server. `cli` runs a command on it; `open` begins a session with a scripted agent."""
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.home = home
+        (folder / "gates").mkdir()
+        self.folder = folder
+        self.gates = Gates(folder / "gates")
+        self.process: subprocess.Popen[bytes] | None = None
+
+    # The server
+
+    def start(self) -> None:
+        """Start it, and wait until it is ready."""
+        command_line = (sys.executable, "-m", "interlock.server", "--home", str(self.home))
+        with (self.folder / "server-stderr").open("ab") as stderr:
+            self.process = subprocess.Popen(
+                command_line,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env={**os.environ, "TMUX_TMPDIR": str(self.home)},
+                start_new_session=True,
+            )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline(), (self.folder / "server-stderr").read_text()
+        self.process.stdout.close()
+        until(lambda: self.api.get("/health")["ready"], "the server is ready")
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(WAIT_SECONDS)
+
+    def stop(self) -> int:
+        """End it as an operator would, and return its exit code."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            return self.process.wait(WAIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(WAIT_SECONDS)
+            raise
+
+    @property
+    def api(self) -> ServerApi:
+        """The way to the server, wherever it listens now."""
+        return ServerApi.of_home(self.home)
+
+    # Commands
+
+    def cli(self, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run `interlock ARGS` on this home."""
+        return interlock(*args, env={"INTERLOCK_HOME": str(self.home), **env})
+
+    def json(self, *args: str) -> Any:  # noqa: ANN401  # whatever a command says
+        """What `interlock ARGS --json` says; it must succeed."""
+        done = self.cli(*args, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    @contextmanager
+    def following(self, *args: str) -> Iterator[Following]:
+        """`interlock ARGS` while it goes on."""
+        environment = {**os.environ, "INTERLOCK_HOME": str(self.home), "PYTHONUNBUFFERED": "1"}
+        out, err = self.folder / f"out-{secrets.token_hex(4)}", self.folder / f"err-{secrets.token_hex(4)}"
+        with out.open("wb") as stdout, err.open("wb") as stderr:
+            process = subprocess.Popen(
+                (*COMMAND, *args), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=environment
+            )
+        try:
+            yield Following(process, out, err)
+        finally:
+            process.kill()
+            process.wait(WAIT_SECONDS)
+
+    # Sessions
+
+    def open(self, prompt: str | None = None, *, title: str = "", face: str = STREAM, agent: str = "scripted") -> str:
+        """Begin a session with a scripted agent, perhaps with a prompt, and return its id."""
+        argv = command(face, gates=self.folder / "gates")
+        if face == STREAM:  # this driver puts arguments of its own behind the program's name
+            argv = (write_program(self.folder / f"agent-{secrets.token_hex(4)}", argv),)
+        body: Body = {"agent": agent, "driver": _DRIVERS[face], "argv": argv, "cwd": str(self.folder), "title": title}
+        if prompt is not None:
+            body["prompt"] = prompt
+        return str(self.api.ask("POST", "/api/tasks", body)["task_id"])
+
+    def send(self, task_id: str, text: str) -> None:
+        """Another prompt."""
+        self.api.ask("POST", f"/api/tasks/{task_id}/prompts", {"text": text})
+
+    def task(self, task_id: str) -> Body:
+        """The session as the server tells it."""
+        return self.api.get(f"/api/tasks/{task_id}")
+
+    def shows(self, task_id: str, *, status: str | None = None, attention: str | None = None) -> Body:
+        """Wait until the session has a status, and its agent an attention; return its summary."""
+
+        def look() -> Body | None:
+            summary: Body = self.task(task_id)["summary"]
+            seen = (summary.get("live") or {}).get("attention", "none")
+            is_so = status in (None, summary.get("task_status")) and attention in (None, seen)
+            return summary if is_so else None
+
+        return until(look, f"{task_id} shows {status} {attention}")
+
+    def done(self, prompt: str, *, title: str = "", status: str = "COMPLETED") -> str:
+        """A session with one turn that is over."""
+        task_id = self.open(prompt, title=title)
+        self.shows(task_id, status=status)
+        return task_id
+
+
+class Following:
+    """A command that goes on, and what it has written so far."""
+
+    def __init__(self, process: subprocess.Popen[bytes], out: Path, err: Path) -> None:
+        self.process = process
+        self._out = out
+        self._err = err
+
+    @property
+    def stdout(self) -> str:
+        return self._out.read_text(errors="replace")
+
+    @property
+    def stderr(self) -> str:
+        return self._err.read_text(errors="replace")
+
+    def says(self, text: str) -> str:
+        """Wait until that is on its standard output, and return all of it."""
+        return until(lambda: self.stdout if text in self.stdout else None, f"{text!r} is said", self._tell)
+
+    def notes(self, text: str) -> str:
+        """The same for standard error."""
+        return until(lambda: self.stderr if text in self.stderr else None, f"{text!r} is noted", self._tell)
+
+    def ends(self, send: int | None = None) -> int:
+        """Perhaps send it a signal, then wait for its end; the exit code."""
+        if send is not None:
+            self.process.send_signal(send)
+        return self.process.wait(WAIT_SECONDS)
+
+    def interrupted(self) -> int:
+        """Ctrl-C."""
+        return self.ends(signal.SIGINT)
+
+    def _tell(self) -> str:
+        return f"exit code {self.process.poll()}\nstdout: {self.stdout}\nstderr: {self.stderr}"
+
+
+def until(look: Callable[[], T | None], what: str, tell: Callable[[], str] = str) -> T:
+    """Look until something is there, and return it. A server that is not there yet is looked for again."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
+        with suppress(Unreachable):
+            found = look()
+            if found:
+                return found
+        time.sleep(LOOK_SECONDS)
+    raise AssertionError(f"not within {WAIT_SECONDS:g} s: {what}\n{tell()}")
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Served]:
+    """A server in a home of its own, for the block. Its agents end with it. Whatever else is written is in `folder`."""
+    with tempfile.TemporaryDirectory(prefix="il-") as short:  # the paths of sockets may not be long
+        served = Served(folder, Path(short) / "home")
+        served.home.mkdir(mode=0o700)
+        served.start()
+        try:
+            yield served
+        finally:
+            _stop_agents(served)
+            served.stop()
+            # Whatever of tmux is left was started here: its sockets are in our folder.
+            for name in (path.name for path in served.home.glob("tmux-*/*")):
+                kill = ("tmux", "-L", name, "kill-server")
+                environment = {**os.environ, "TMUX_TMPDIR": str(served.home)}
+                subprocess.run(kill, check=False, capture_output=True, timeout=WAIT_SECONDS, env=environment)
+
+
+def _stop_agents(served: Served) -> None:
+    """What lives in tmux would outlive the server."""
+    with suppress(Unreachable):
+        for task in served.api.pages("/api/tasks"):
+            if task.get("driver") == "terminal":
+                served.api.ask("POST", f"/api/tasks/{task['task_id']}/stop")

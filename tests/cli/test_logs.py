@@ -1,0 +1,308 @@
+"""`interlock logs`: every message once, live text as it comes, and a label on what is no whole answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.cli import logs
+from interlock.cli.live_text import LiveText, Outlet
+from interlock.cli.painting import Line
+from interlock.cli.server_api import Body, Frame
+from interlock.cli.transcript_lines import message_lines
+from interlock.vocabulary.errors import Unreachable
+from tests.cli.serving import Served, serving
+
+
+class Paper:
+    """What was printed, as plain text."""
+
+    def __init__(self, *, with_turns: bool = False) -> None:
+        self.text = ""
+        self.notes: list[str] = []
+        self.live = LiveText(Outlet(self._lines, self._piece, self.notes.append), with_turns=with_turns)
+
+    def _lines(self, lines: list[Line]) -> None:
+        assert not self.text or self.text.endswith("\n"), f"a heading in the middle of a line: {self.text!r}"
+        self.text += "".join("".join(text for text, _ in line) + "\n" for line in lines)
+
+    def _piece(self, text: str) -> None:
+        self.text += text
+
+    def chunk(self, offset: int, text: str, stream: str = "str_1") -> None:
+        self.live.add("chat:chunk", {"stream_id": stream, "turn_id": "trn_1", "offset": offset, "text": text})
+
+    def says(self, number: int, text: str, *, version: int = 0, **more: object) -> None:
+        self.live.add("chat:message", {"message": message(number, text, version=version or number, **more)})
+
+    def joins(self, *messages: Body, stream: Body | None = None, **more: object) -> None:
+        self.live.add("task:joined", {"snapshot": {"messages": messages, "stream": stream, **more}})
+
+    def ends(self, event: str = "chat:done", **more: object) -> None:
+        self.live.add(event, {"stream_id": "str_1", "cursor": 0, **more})
+
+
+def message(number: int, text: str, **more: object) -> Body:
+    given: Body = {"message_id": number, "version": number, "role": "answer", "status": "completed", "text": text}
+    return {**given, "turn_id": "trn_1", **more}
+
+
+# Live text
+
+
+def test_a_stream_and_its_message_are_printed_once() -> None:
+    paper = Paper()
+    paper.chunk(0, "hello ")
+    paper.chunk(6, "wor")
+    paper.says(5, "hello world")
+    paper.ends()
+    assert paper.text == "agent\n  hello world\n\n"
+
+
+def test_chunks_that_come_again_are_not_printed_again() -> None:
+    paper = Paper()
+    paper.chunk(0, "abc")
+    paper.chunk(0, "abc")
+    paper.chunk(1, "bcd")
+    assert paper.text == "agent\n  abcd"
+
+
+def test_a_gap_is_marked_and_the_whole_text_follows() -> None:
+    paper = Paper()
+    paper.chunk(0, "ab")
+    paper.chunk(5, "fg")
+    paper.says(3, "abcdefg")
+    assert paper.text == "agent\n  ab[...]fg\n  [void: the words that hold follow]\n\nagent\n  abcdefg\n\n"
+
+
+def test_other_words_than_those_that_streamed_make_them_void() -> None:
+    paper = Paper()
+    paper.chunk(0, "first try")
+    paper.says(3, "second try")
+    assert "[void: the words that hold follow]\n\nagent\n  second try\n" in paper.text
+
+
+def test_what_was_kept_of_a_longer_stream_is_said() -> None:
+    paper = Paper()
+    paper.chunk(0, "one two three")
+    paper.says(3, "one two", status="partial")
+    assert paper.text == "agent\n  one two three\n  [partial: kept up to 7 characters]\n\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "label"),
+    [("partial", "partial"), ("cancelled", "cancelled"), ("timed_out", "timed out"), ("failed", "failed")],
+)
+def test_a_streamed_text_that_is_no_whole_answer_is_labelled(status: str, label: str) -> None:
+    paper = Paper()
+    paper.chunk(0, "half")
+    paper.says(3, "half", status=status)
+    assert paper.text == f"agent\n  half\n  [{label}]\n\n"
+
+
+@pytest.mark.parametrize(
+    ("event", "label"), [("chat:error", "[broke off: gone]"), ("chat:cancelled", "[cancelled: gone]")]
+)
+def test_a_stream_that_ends_without_a_message_says_so(event: str, label: str) -> None:
+    paper = Paper()
+    paper.chunk(0, "half")
+    paper.ends(event, error_message="gone")
+    assert paper.text == f"agent\n  half\n  {label}\n\n"
+
+
+def test_a_stream_that_nobody_knows_any_more_broke_off() -> None:
+    paper = Paper()
+    paper.chunk(0, "half")
+    paper.joins()
+    assert paper.text == "agent\n  half\n  [broke off]\n\n"
+
+
+def test_a_new_stream_takes_the_place_of_the_old_one() -> None:
+    paper = Paper()
+    paper.chunk(0, "half")
+    paper.live.add("chat:start", {"stream_id": "str_2", "turn_id": "trn_1"})
+    paper.chunk(0, "again", "str_2")
+    assert paper.text == "agent\n  half\n  [broke off]\n\nagent\n  again"
+
+
+def test_a_stream_goes_on_after_a_reconnect() -> None:
+    paper = Paper()
+    paper.joins(message(1, "do it", role="user"), stream={"stream_id": "str_1", "turn_id": "trn_1", "text": "abc"})
+    paper.joins(
+        message(1, "do it", role="user"), stream={"stream_id": "str_1", "turn_id": "trn_1", "offset": 1, "text": "bcd"}
+    )
+    assert paper.text == "you\n  do it\n\nagent\n  abcd"
+
+
+def test_a_tool_in_the_middle_of_a_stream() -> None:
+    paper = Paper()
+    paper.chunk(0, "one ")
+    paper.says(4, "ls", role="tool", name="Bash", status="running")
+    paper.chunk(4, "two")
+    paper.says(4, "ls", version=6, role="tool", name="Bash", status="completed")
+    paper.says(7, "one two")
+    assert paper.text == ("agent\n  one \ntool Bash  [running]\n  ls\n\nagent\n  two\ntool Bash  [completed]\n\n\n")
+
+
+def test_a_message_is_printed_once_and_its_change_is_said() -> None:
+    paper = Paper()
+    paper.says(3, "hi", status="unknown")
+    before = paper.text
+    paper.says(3, "hi", status="unknown")
+    paper.says(3, "hi", version=4)
+    assert paper.text == before == "agent  [not known to be whole]\n  hi\n\n"
+    paper.says(3, "hi", version=5, status="partial")
+    assert paper.text == before + "agent  [partial]\n\n"
+    paper.says(3, "hi", version=4, status="failed")
+    assert paper.text == before + "agent  [partial]\n\n"
+
+
+def test_turns_are_told_if_asked_for() -> None:
+    paper = Paper(with_turns=True)
+    paper.says(1, "do it", role="user")
+    paper.chunk(0, "ok")
+    paper.live.add("task:status", {"task_status": "COMPLETED", "turn_id": "trn_1"})
+    assert paper.text.startswith("turn trn_1  ")
+    assert paper.text.endswith("  ok\nturn trn_1  completed\n\n")
+
+
+def test_a_question_is_noted_and_a_session_that_is_put_away_is_over() -> None:
+    paper = Paper()
+    paper.live.add("approval:opened", {"approval": {"question": "May I?"}})
+    assert (paper.text, paper.notes, paper.live.is_over) == ("", ["asks: May I?"], False)
+    paper.live.add("task:status", {"task_status": "DELETE"})
+    assert paper.live.is_over
+    paper.live.add("a:newer:frame", {})
+    paper.joins(task_status="DELETE")
+    assert paper.live.is_over
+
+
+def test_no_text_of_an_agent_passes_for_a_heading_of_ours() -> None:
+    lines = message_lines(message(1, "fine\nyou  12:00:00\n[partial]"))
+    assert all(line[0][0].startswith("  ") for line in lines[1:])
+    paper = Paper()
+    paper.chunk(0, "a\nyou  12:00")
+    paper.chunk(11, "\nend of the turn")
+    assert all(line.startswith("  ") for line in paper.text.splitlines()[1:])
+
+
+def test_text_off_a_screen_is_said_to_be_unverified() -> None:
+    heading = message_lines(message(1, "x", is_verified=False))[0]
+    assert "unverified" in "".join(text for text, _ in heading)
+
+
+def test_who_comes_back_asks_for_what_came_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    class Away:
+        @classmethod
+        def of_home(cls, _: Path) -> Away:
+            return cls()
+
+        def events(self, _: str, *, after: str) -> Iterator[Frame]:
+            asked.append(after)
+            yield Frame("5:str_1:3", "chat:chunk", {})
+            yield Frame("", "server:closing", {})
+            if len(asked) == 1:
+                raise Unreachable("gone")
+
+    monkeypatch.setattr(logs, "ServerApi", Away)
+    monkeypatch.setattr(logs, "_RETRY_SECONDS", 0.0)
+    frames = logs.frames(Path(), "ses_1")
+    assert [next(frames).event for _ in range(6)][::2] == ["chat:chunk"] * 3
+    assert asked == ["", "5:str_1:3", "5:str_1:3"]
+
+
+# The command
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("logs")) as one:
+        yield one
+
+
+def test_a_transcript(served: Served) -> None:
+    task_id = served.done('say first; call Bash {"command": "ls"} -> a file; say second', title="Transcribes")
+    served.send(task_id, "say half; fail oh no")
+    served.shows(task_id, status="FAILED")
+    done = served.cli("logs", "transcribes", "--turns")
+    assert (done.returncode, done.stderr) == (0, "")
+    headings = [line.split("  ")[0] for line in done.stdout.splitlines() if line and not line.startswith(" ")]
+    assert [one.split(" trn_")[0] for one in headings] == [
+        "turn",
+        "you",
+        "agent, on the way",
+        "tool Bash",
+        "agent",
+        "turn",
+        "you",
+        "agent",
+        "end of the turn",
+    ]
+    assert "[partial]\n  half\n" in done.stdout
+    assert "[partial: server_error]\n  API Error: oh no\n" in done.stdout
+    told = [json.loads(line) for line in served.cli("logs", task_id, "--json").stdout.splitlines()]
+    assert [one["role"] for one in told] == ["user", "commentary", "tool", "answer", "user", "answer", "end"]
+    last = [json.loads(line) for line in served.cli("logs", task_id, "--json", "--last", "2").stdout.splitlines()]
+    assert last == told[-2:]
+    assert served.cli("logs", task_id, "--last", "0").stdout == ""
+    assert served.cli("logs", task_id, "--last", "-1").returncode == 2
+
+
+def test_live_text_until_ctrl_c(served: Served) -> None:
+    task_id = served.open("say one two; gate live; say three")
+    with served.following("logs", "-f", task_id) as following:
+        following.says("one two")
+        assert "[goes on]" not in following.stdout
+        served.gates.open("live")
+        following.says("three")
+        served.send(task_id, "say \x1b]0;evil\x07again")
+        following.says("\\x1b]0;evil\\x07again")
+        assert following.interrupted() == 0
+    assert following.stdout.count("one two") == 2  # the prompt, and the answer
+    assert "\x1b" not in following.stdout
+    assert following.stderr == ""
+
+
+def test_live_frames_as_json(served: Served) -> None:
+    task_id = served.done("say hello")
+    with served.following("logs", "-f", "--json", task_id) as following:
+        following.says("task:joined")
+        served.send(task_id, "say more")
+        following.says("chat:done")
+        assert following.interrupted() == 0
+    kinds = [json.loads(line)["type"] for line in following.stdout.splitlines()]
+    assert kinds[0] == "task:joined"
+    assert "chat:message" in kinds
+
+
+def test_a_session_that_is_put_away_ends_it(served: Served) -> None:
+    task_id = served.done("say hello")
+    with served.following("logs", "-f", task_id) as following:
+        following.says("hello")
+        served.api.ask("DELETE", f"/api/tasks/{task_id}")
+        assert following.ends() == 0
+    assert "nothing more will come" in following.stderr
+
+
+def test_a_server_that_is_started_again_is_found_again(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        task_id = served.done("say before")
+        with served.following("logs", "-f", task_id) as following:
+            following.says("before")
+            served.kill()
+            following.notes("to come back")
+            served.start()
+            served.send(task_id, "say after")
+            following.says("\n  after")
+            following.notes("the server is back")
+            assert following.stdout.count("\n  before\n") == 1
+        with served.following("logs", "-f", "--patience", "0.2", task_id) as impatient:
+            impatient.says("after")
+            served.kill()
+            assert impatient.ends() == 8
+            assert "Traceback" not in impatient.stderr

@@ -1,0 +1,132 @@
+"""How a prompt stands by what the server says: each law of `prompt_watch`, without a server."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.cli.exit_codes import ExitCode
+from interlock.cli.prompt_watch import Ending, Look, Watch, places_ahead, step, turn_in
+from interlock.cli.server_api import Body
+
+WATCH = Watch(prompt_id="prm_1")
+
+
+def look(
+    turn: str | None = None,
+    *,
+    status: str | None = "RUNNING",
+    newest: str = "trn_1",
+    waiting: tuple[str, ...] = (),
+    approvals: int = 0,
+    is_open: bool = True,
+    **more: object,
+) -> Look:
+    queue: Body = {"waiting": [{"prompt_id": one, "text": "x"} for one in waiting], "is_open": is_open}
+    asked = [{"approval_id": f"apr_{number}"} for number in range(approvals)]
+    summary: Body = {"task_id": "ses_1", "turn_id": newest, "task_status": status, **more}
+    detail = {"summary": summary, "queue": queue, "approvals": asked}
+    return Look(detail=detail, turn=None if turn is None else {"turn_id": "trn_1", "state": turn})
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        ("completed", ExitCode.COMPLETED),
+        ("failed", ExitCode.FAILED),
+        ("partial_failed", ExitCode.PARTIAL),
+        ("interrupted", ExitCode.INTERRUPTED),
+        ("timed_out", ExitCode.TIMED_OUT),
+    ],
+)
+def test_a_turn_ends_as_its_record_says(state: str, code: ExitCode) -> None:
+    # Whatever the session shows meanwhile: a later turn may be open, and ask.
+    _, outcome = step(WATCH, look(state, status="PENDING_CONFIRMATION", newest="trn_2", approvals=1), 0)
+    assert outcome is not None
+    assert (outcome.ending, outcome.code, outcome.state) == (Ending.ENDED, code, state)
+
+
+@pytest.mark.parametrize("status", ["COMPLETED", "RUNNING", "CANCELLING", "FAILED"])
+def test_a_status_ends_no_turn_whose_record_is_open(status: str) -> None:
+    assert step(WATCH, look("running", status=status), 0)[1] is None
+
+
+def test_an_open_question_blocks_unless_somebody_else_answers_it() -> None:
+    asked = look("waiting", status="PENDING_CONFIRMATION", approvals=1)
+    _, outcome = step(WATCH, asked, 0)
+    assert outcome is not None
+    assert (outcome.ending, outcome.code) == (Ending.BLOCKED, ExitCode.BLOCKED)
+    assert step(Watch(prompt_id="prm_1", past_questions=True), asked, 0)[1] is None
+
+
+def test_a_question_that_was_answered_blocks_no_more_before_the_agent_goes_on() -> None:
+    assert step(WATCH, look("waiting", status="RUNNING"), 0)[1] is None
+
+
+def test_a_question_blocks_what_waits_behind_it() -> None:
+    behind = look(status="PENDING_CONFIRMATION", waiting=("prm_0", "prm_1"), approvals=1)
+    _, outcome = step(WATCH, behind, 0)
+    assert outcome is not None
+    assert outcome.ending is Ending.BLOCKED
+    assert step(Watch(prompt_id="prm_1", past_questions=True), behind, 0)[1] is None
+
+
+def test_a_queue_that_is_held_is_not_waited_for() -> None:
+    _, outcome = step(WATCH, look(waiting=("prm_1",), is_open=False), 0)
+    assert outcome is not None
+    assert (outcome.ending, outcome.code) == (Ending.HELD, ExitCode.BLOCKED)
+
+
+def test_a_queue_that_is_held_by_an_error_is_a_failure() -> None:
+    broken = {"activity": "gone", "attention": "error"}
+    _, outcome = step(WATCH, look(waiting=("prm_1",), is_open=False, live=broken), 0)
+    assert outcome is not None
+    assert (outcome.ending, outcome.code) == (Ending.HELD, ExitCode.FAILED)
+
+
+def test_a_prompt_is_taken_back_only_where_it_was_denied_twice() -> None:
+    watch, outcome = step(WATCH, look(), 0)
+    assert outcome is None
+    watch, outcome = step(watch, look(waiting=("prm_1",)), 0)  # it was only read half
+    assert outcome is None
+    watch, outcome = step(watch, look(), 0)
+    assert outcome is None
+    _, outcome = step(watch, look(), 0)
+    assert outcome is not None
+    assert (outcome.ending, outcome.code) == (Ending.TAKEN_BACK, ExitCode.INTERRUPTED)
+
+
+def test_a_session_that_is_put_away_has_no_turn_for_it() -> None:
+    _, outcome = step(WATCH, look(status="DELETE", waiting=("prm_1",)), 0)
+    assert outcome is not None
+    assert outcome.ending is Ending.TAKEN_BACK
+
+
+@pytest.mark.parametrize(
+    "lost", [look("abandoned", status=None), look(waiting=("prm_1",), is_supervised=False, status=None)]
+)
+def test_what_nobody_runs_is_unknown_after_a_while_and_not_before(lost: Look) -> None:
+    watch, outcome = step(WATCH, lost, 100.0)
+    assert outcome is None
+    watch, outcome = step(watch, lost, 104.9)
+    assert outcome is None
+    _, outcome = step(watch, lost, 105.0)
+    assert outcome is not None
+    assert (outcome.ending, outcome.code) == (Ending.UNKNOWN, ExitCode.UNKNOWN)
+
+
+def test_what_is_taken_up_again_was_never_lost() -> None:
+    watch, _ = step(WATCH, look("abandoned", status=None), 100.0)
+    watch, _ = step(watch, look("running"), 104.0)
+    _, outcome = step(watch, look("abandoned", status=None), 108.0)
+    assert outcome is None
+
+
+def test_the_turn_of_a_prompt_is_found_by_its_name() -> None:
+    said = [{"prompt_id": "prm_1", "turn_id": "trn_1"}, {"turn_id": "trn_2"}, {"prompt_id": "prm_2", "turn_id": "t"}]
+    assert turn_in(said, "prm_1") == "trn_1"
+    assert turn_in(said, "prm_9") is None
+
+
+def test_places_ahead_are_counted() -> None:
+    assert places_ahead("prm_1", look(waiting=("prm_0", "prm_1")).detail) == 1
+    assert places_ahead("prm_9", look(waiting=("prm_0",)).detail) == 0

@@ -1,0 +1,378 @@
+"""`interlock ps`: who needs a person first; never an empty list where nobody could be asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from interlock.cli import board, output, painting
+from interlock.cli.server_api import Body
+from interlock.cli.task_lines import (
+    by_attention,
+    choose_task,
+    countdown_of,
+    duration,
+    short_ids,
+    standing_of,
+    why_of,
+)
+from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.states import Activity, Attention, TaskStatus
+from tests.cli.harness import COMMAND, interlock, on_a_terminal, python
+from tests.cli.serving import Served, serving
+from tests.cli.test_cold_start import HEAVY, modules_after
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def task(name: str = "ses_a", activity: str | None = "quiet", attention: str = "none", **more: object) -> Body:
+    live = None if activity is None else {"activity": activity, "attention": attention, "evidence": []}
+    return {"task_id": name, "version": 1, "agent": "claude", "live": live, "turn_id": "trn_1", **more}
+
+
+# The order
+
+
+def test_every_word_of_both_axes_has_its_place() -> None:
+    needs = [task(attention=one.value) for one in Attention if one is not Attention.NONE]
+    acts = [task(activity=one.value) for one in Activity]
+    shown = [standing_of(one) for one in by_attention([*acts, *needs])]
+    assert [one.attention for one in shown[:6]] == ["approval", "question", "plan", "auth", "quota", "error"]
+    assert [one.activity for one in shown[6:]] == [
+        "stalled",
+        "unknown",
+        "starting",
+        "working",
+        "settling",
+        "quiet",
+        "gone",
+    ]
+
+
+def test_among_equals_the_one_that_waits_longest_is_first() -> None:
+    tasks = [task("ses_b", since="2026-01-31T11:00:00Z"), task("ses_a", since="2026-01-31T11:30:00Z")]
+    assert [one["task_id"] for one in by_attention(tasks)] == ["ses_b", "ses_a"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        (task(activity="working", attention="approval"), "approval"),
+        (task(activity="stalled", attention="approval"), "approval, stalled"),
+        (task(activity="quiet", open_approvals=1), "approval"),
+        (task(activity="working", task_status="CANCELLING"), "working, cancelling"),
+        (task(activity="quiet", task_status="FAILED"), "quiet, failed"),
+        (task(activity="quiet", task_status="CANCELLED"), "quiet, interrupted"),
+        (task(activity="quiet", task_status="COMPLETED"), "quiet"),
+        (task(activity="working", task_status="FAILED"), "working"),
+        (task(activity="gone", turn_id=None), "not started"),
+        (task(activity="levitating"), "unknown"),
+        (task(attention="telepathy"), "question"),
+        (task(activity=None, task_status="RUNNING"), "unknown"),
+        (task(activity=None, is_supervised=False), "unknown"),
+        (task(activity=None, is_supervised=False, task_status="COMPLETED"), "ended"),
+        (task(activity=None, is_supervised=False, task_status="FAILED"), "ended, failed"),
+        (task(activity=None, is_supervised=False, turn_id=None), "ended"),
+        (task(activity=None, task_status="DELETE"), "deleted"),
+    ],
+)
+def test_what_a_session_shows(seen: Body, words: str) -> None:
+    assert standing_of(seen).words == words
+
+
+@pytest.mark.parametrize("status", [None, *TaskStatus])
+@pytest.mark.parametrize("is_supervised", [True, False])
+@pytest.mark.parametrize("activity", [None, *Activity])
+def test_nothing_falls_back_to_quiet(activity: Activity | None, is_supervised: bool, status: TaskStatus | None) -> None:
+    seen = task(activity=activity and activity.value, is_supervised=is_supervised, task_status=status)
+    assert (standing_of(seen).activity == "quiet") == (activity is Activity.QUIET and status != TaskStatus.DELETE)
+
+
+def test_a_need_is_never_hidden_with_what_ended() -> None:
+    assert standing_of(task(activity=None, is_supervised=False, task_status="COMPLETED")).is_over
+    assert not standing_of(task(activity=None, is_supervised=False, task_status="COMPLETED", open_approvals=1)).is_over
+
+
+def test_why() -> None:
+    evidence = [{"source": "screen", "rule": "composer.idle", "where": "row 3"}]
+    seen = task(live={"activity": "quiet", "evidence": evidence})
+    assert why_of(seen) == "composer.idle"
+    assert why_of({**seen, "question": "Run\nthis?"}) == "Run this?"
+    assert why_of(task(live={"activity": "quiet", "attention": "error", "evidence": evidence})) == "row 3"
+    assert why_of(task(activity=None, is_supervised=False)) == "nobody runs it"
+
+
+def test_a_quiet_agent_has_a_countdown() -> None:
+    live = {"activity": "quiet", "idle_at": "2026-01-31T12:04:00Z"}
+    assert countdown_of(task(live=live), NOW) == "stops in 4m"
+    assert countdown_of(task(live={**live, "activity": "working"}), NOW) == ""
+    assert countdown_of(task(), NOW) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(-5, "0s"), (59.9, "59s"), (60, "1m"), (3599, "59m"), (3600, "1h00"), (7_500, "2h05"), (90_000, "1d")],
+)
+def test_durations(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
+
+
+def test_a_short_id_names_one_session_only() -> None:
+    ids = ["ses_01jkaaaaaaaa", "ses_01jkaaaabbbb", "ses_01jkzz", "ses_02", "ses_0222222"]
+    shorts = short_ids(ids)
+    assert shorts == {
+        "ses_01jkaaaaaaaa": "ses_01jkaaaaa",
+        "ses_01jkaaaabbbb": "ses_01jkaaaab",
+        "ses_01jkzz": "ses_01jkz",
+        "ses_02": "ses_02",
+        "ses_0222222": "ses_0222",
+    }
+    for whole, short in shorts.items():
+        assert choose_task([task(one) for one in ids], short)["task_id"] == whole
+
+
+# Which session is meant
+
+
+TASKS = [
+    task("ses_01aa", title="Fix the parser"),
+    task("ses_01ab", title="Parse faster"),
+    task("ses_02aa", title="Colours"),
+    task("ses_03aa", title="Colours, put away", task_status="DELETE"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("ses_01aa", "ses_01aa"),
+        ("ses_02", "ses_02aa"),
+        ("02", "ses_02aa"),
+        ("colo", "ses_02aa"),
+        ("fix", "ses_01aa"),
+        ("the pars", "ses_01aa"),
+        ("parser", "ses_01aa"),
+        ("ses_03", "ses_03aa"),
+    ],
+)
+def test_a_session_by_its_beginning_or_its_title(text: str, found: str) -> None:
+    assert choose_task(TASKS, text)["task_id"] == found
+
+
+def test_what_may_mean_several_names_them() -> None:
+    with pytest.raises(UsageError, match=r"2 sessions: ses_01aa \(Fix.*ses_01ab \(Parse.*give more of the id"):
+        choose_task(TASKS, "pars")
+    with pytest.raises(UsageError, match=r"20 sessions.*15 more"):
+        choose_task([task(f"ses_{at:02}") for at in range(20)], "ses")
+
+
+@pytest.mark.parametrize("text", ["xyz", "arser", "put away", "parser the"])
+def test_what_means_none_says_so(text: str) -> None:
+    with pytest.raises(UsageError, match="there is no session"):
+        choose_task(TASKS, text)
+
+
+# The table
+
+
+COLUMNS = (painting.Column("A"), painting.Column("B", 4), painting.Column("C", 6, gives=1))
+
+
+def test_columns_give_room_in_their_order() -> None:
+    assert painting.fitted(COLUMNS, (10, 10, 10), 40) == [10, 10, 10]
+    assert painting.fitted(COLUMNS, (10, 10, 10), 31) == [10, 7, 10]
+    assert painting.fitted(COLUMNS, (10, 10, 10), 26) == [10, 4, 8]
+    assert painting.fitted(COLUMNS, (10, 10, 10), 10) == [10, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "kept"),
+    [("abc", 3, "abc"), ("abcd", 3, 2), ("日本語", 6, "日本語"), ("日本語", 5, 2), ("日本", 1, 0)],
+)
+def test_a_text_is_cut_with_a_sign(text: str, columns: int, kept: str | int) -> None:
+    shown = painting.cut(text, columns)
+    assert output.columns(shown) <= columns
+    assert shown == kept if isinstance(kept, str) else shown[:-1] == text[:kept] and len(shown) == kept + 1
+
+
+# The command
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("ps")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def sessions(served: Served) -> dict[str, str]:
+    """One that is quiet, one that works, one that asks, one that failed, in this order of opening."""
+    found = {"quiet": served.done("say hello", title="Greets the \x1b[31mworld\u202e")}
+    found["works"] = served.open("think 0; gate never", title="Works")
+    served.shows(found["works"], status="RUNNING")
+    found["asks"] = served.open('request Bash {"command": "ls"}; say done', title="Asks " + "x" * 100)
+    served.shows(found["asks"], status="PENDING_CONFIRMATION", attention="approval")
+    served.send(found["asks"], "say later")
+    found["failed"] = served.done("say half; fail oh no", status="FAILED")
+    return found
+
+
+def test_who_needs_a_person_is_first(served: Served, sessions: dict[str, str]) -> None:
+    done = served.cli("ps")
+    assert done.returncode == 0, done.stderr
+    head, *rows = done.stdout.splitlines()
+    assert head.split() == ["SESSION", "AGENT", "SHOWS", "FOR", "Q", "TITLE", "WHY"]
+    assert [" ".join(row.split()[2:4]).rstrip("0123456789s ") for row in rows] == [
+        "approval",
+        "working",
+        "quiet",
+        "quiet, failed",
+    ]
+    assert f"  1  Asks {'x' * 100}  " in rows[0]  # a pipe gets all of it
+    assert rows[0].endswith("Allow Bash?")
+    assert all(sessions[name].startswith(row.split()[0]) for name, row in zip(("asks", "works"), rows, strict=False))
+    assert (done.stderr, "\x1b" in done.stdout, "\u202e" in done.stdout) == ("", False, False)
+
+
+def test_json_is_the_summaries(served: Served, sessions: dict[str, str]) -> None:
+    told = served.json("ps")
+    assert [one["task_id"] for one in told][:2] == [sessions["asks"], sessions["works"]]
+    assert {one["task_id"] for one in told} == set(sessions.values())
+    assert next(one for one in told if one["task_id"] == sessions["quiet"])["title"] == "Greets the \x1b[31mworld\u202e"
+    by_parser = served.cli("ps", "--json", "--all", "--home", str(served.home))
+    assert [one["task_id"] for one in json.loads(by_parser.stdout)] == [one["task_id"] for one in told]
+
+
+def test_a_terminal_of_80_columns_is_enough(served: Served, sessions: dict[str, str]) -> None:
+    shown = on_a_terminal("ps", env={"INTERLOCK_HOME": str(served.home), "COLUMNS": "80"})
+    assert "\x1b[1;31mapproval\x1b[0m" in shown
+    plain = python(f"import re; print(re.sub(r'\\x1b\\[[0-9;]*m', '', {shown!r}))").stdout
+    rows = [line for line in plain.splitlines() if line]
+    assert len(rows) == len(sessions) + 1
+    assert max(map(output.columns, rows)) <= 80
+    assert "Allow Bash?" in plain
+    without = on_a_terminal("ps", env={"INTERLOCK_HOME": str(served.home), "COLUMNS": "80", "NO_COLOR": "1"})
+    assert "\x1b" not in without
+
+
+def test_the_plain_form_is_light(served: Served, sessions: dict[str, str]) -> None:
+    more = {
+        "cyclopts",
+        "msgspec",
+        "rich",
+        "asyncio",
+        "apsw",
+        "subprocess",
+        "http.client",
+        "ssl",
+        "logging",
+        "typing_extensions",
+    }
+    for args in (["ps"], ["ps", "--json"], ["ps", "--all"]):
+        code = f"import os\nos.environ['INTERLOCK_HOME'] = {str(served.home)!r}\n"
+        loaded = modules_after(f"{code}from interlock.cli import main\nassert main({args!r}) == 0")
+        assert not loaded & (HEAVY | more)
+
+
+@pytest.mark.parametrize("command", ["show", "logs", "spawns", "usage"])
+def test_the_other_looking_commands_are_light(served: Served, sessions: dict[str, str], command: str) -> None:
+    code = f"import os\nos.environ['INTERLOCK_HOME'] = {str(served.home)!r}\n"
+    args = [command, sessions["quiet"]]
+    loaded = modules_after(f"{code}from interlock.cli import main\nassert main({args!r}) == 0")
+    assert not loaded & (HEAVY | {"rich", "apsw", "uvicorn"})
+
+
+def test_no_server_is_an_error_and_no_empty_list(tmp_path: Path) -> None:
+    for args in (("ps",), ("ps", "--json"), ("ps", "--watch"), ("show", "x"), ("logs", "x"), ("spawns",), ("usage",)):
+        done = interlock(*args, env={"INTERLOCK_HOME": str(tmp_path)})
+        assert (done.returncode, done.stdout) == (8, ""), args
+        assert "no server runs in" in done.stderr
+        assert "interlock up" in done.stderr
+
+
+def test_a_wrong_token_has_a_remedy(served: Served, tmp_path: Path) -> None:
+    for name in ("server.json", "tokens.json"):
+        (tmp_path / name).write_bytes((served.home / name).read_bytes())
+        (tmp_path / name).chmod(0o600)
+    (tmp_path / "tokens.json").write_text(json.dumps({"operator": "w" * 43, "observer": "v" * 43}))
+    done = interlock("ps", env={"INTERLOCK_HOME": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "token" in done.stderr
+    (tmp_path / "tokens.json").chmod(0o644)
+    done = interlock("ps", env={"INTERLOCK_HOME": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "chmod 600" in done.stderr
+
+
+def test_a_reader_that_leaves_is_no_reason_for_a_traceback(served: Served) -> None:
+    environment = {**os.environ, "INTERLOCK_HOME": str(served.home)}
+    with subprocess.Popen(
+        (*COMMAND, "ps", "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (1, b"")
+
+
+def test_watching_until_ctrl_c_or_until_the_server_is_away(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        served.open(title="Some")
+        _check_that_each_change_is_told_once(served)
+        with served.following("ps", "--watch", "--patience", "1") as patient:
+            patient.says("Some")
+            served.kill()
+            patient.notes("what was shown is not known any more")
+            assert patient.ends() == 8
+            assert patient.stdout.count("Some") == 1
+        done = served.cli("ps")
+        assert (done.returncode, done.stdout) == (8, "")
+        assert "is gone" in done.stderr
+
+
+def _check_that_each_change_is_told_once(served: Served) -> None:
+    with served.following("ps", "--watch", "--json") as watching:
+        watching.says("Some")
+        late = served.open(title="Late")
+        watching.says(late)
+        assert watching.interrupted() == 0
+        looks = [json.loads(line) for line in watching.stdout.splitlines()]
+    assert all(one != other for one, other in pairwise(looks))
+    assert late in {one["task_id"] for one in looks[-1]}
+    assert watching.stderr == ""
+    served.api.ask("DELETE", f"/api/tasks/{late}")
+    done = served.cli("ps")
+    assert late not in done.stdout
+    assert done.stderr == "1 that ended is not shown: --all\n"
+    assert "deleted" in served.cli("ps", "--all").stdout
+    assert late in {one["task_id"] for one in served.json("ps")}
+
+
+def test_a_look_that_shows_nothing_new_is_not_told_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = [task("ses_1")], [task("ses_1"), task("ses_2")]
+    monkeypatch.setattr(board, "_looks", lambda *_: iter([(one, True), (one, True), (other, True), (other, True)]))
+    assert board.watch_sessions(Path(), every=False, json=True) == 0
+    assert [len(json.loads(line)) for line in capsys.readouterr().out.splitlines()] == [1, 2]
+    assert board.watch_sessions(Path(), every=False, json=False) == 0
+    assert capsys.readouterr().out.count("SESSION") == 2
+
+
+def test_a_list_that_is_not_whole_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert board.tell_incomplete(is_complete=False) == 3
+    assert "there may be more sessions" in capsys.readouterr().err
+    assert board.tell_incomplete(is_complete=True) == 0
+
+
+@pytest.mark.parametrize("args", [["--watch"], ["--home", "x"], ["--nonsense"], ["--json=1"]])
+def test_any_other_form_is_for_the_parser(args: list[str]) -> None:
+    assert board.run_plain(args) is None

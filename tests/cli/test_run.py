@@ -1,0 +1,128 @@
+"""`interlock run`: the agent of the configuration, a server if there is none, and a clear word where it cannot be."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.cli.run import run
+from interlock.cli.server_api import ServerApi
+from interlock.cli.server_process import Presence, held_server, look_for_server
+from interlock.testing.scripted_agent import command, write_program
+from interlock.vocabulary.errors import UsageError
+from tests.cli.harness import interlock
+from tests.cli.serving import STREAM, WAIT_SECONDS
+
+
+class Place:
+    """A home without a server, and a configuration with scripted agents."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.work = folder / "work"
+        self.work.mkdir()
+        self.config = folder / "config.toml"
+        program = write_program(folder / "agent", command(STREAM))
+        self.config.write_text(
+            f"""
+[agents.scripted]
+argv = [{json.dumps(program)}]
+stream_driver = "claude-stream"
+driver = "claude-stream"
+cwd = {json.dumps(str(self.work))}
+run = {{ stall_after_seconds = 77.0 }}
+
+[agents.scripted.environment]
+take = ["TAKEN_OVER"]
+
+[agents.absent]
+argv = ["no-such-agent-cli"]
+""",
+            encoding="utf-8",
+        )
+
+    def cli(self, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return interlock(*args, env={"INTERLOCK_HOME": str(self.home), "INTERLOCK_CONFIG": str(self.config), **env})
+
+    @property
+    def api(self) -> ServerApi:
+        return ServerApi.of_home(self.home)
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with tempfile.TemporaryDirectory(prefix="il-") as short:
+        found = Place(Path(short))
+        yield found
+        with held_server(found.home) as (_, grip):
+            if grip is not None:
+                grip.send(signal.SIGTERM)
+                assert grip.wait(WAIT_SECONDS)
+
+
+def test_an_agent_is_run_as_configured_and_a_server_is_started_for_it(place: Place) -> None:
+    refused = place.cli("run", "scripted", "say hello", "--no-up")
+    assert (refused.returncode, refused.stdout) == (8, "")
+    assert "interlock up" in refused.stderr
+    assert look_for_server(place.home).presence is Presence.ABSENT
+
+    answered = place.cli("run", "scripted", "say hello", "--wait", "--title", "greeting", TAKEN_OVER="x")
+    assert (answered.returncode, answered.stdout) == (0, "hello\n")
+    assert "starting the server" in answered.stderr
+    (task,) = place.api.get("/api/tasks")["items"]
+    assert f"session {task['task_id']}" in answered.stderr
+    assert (task["agent"], task["driver"], task["title"]) == ("scripted", "claude-stream", "greeting")
+    opened = json.loads(next(place.api.lines(f"/api/tasks/{task['task_id']}/log")))["data"]
+    assert opened["cwd"] == str(place.work)
+    assert opened["environment"] == ["TAKEN_OVER"]
+    assert opened["policy"]["stall_after_seconds"] == 77.0
+
+    idle = place.cli("run", "scripted", "--cwd", str(place.home))
+    assert idle.returncode == 0, idle.stderr
+    task_id = idle.stdout.strip()
+    (spawn,) = place.api.get(f"/api/tasks/{task_id}/spawns")["items"]
+    assert (spawn["standing"], spawn["began"] is not None) == ("running", True)
+    opened = json.loads(next(place.api.lines(f"/api/tasks/{task_id}/log")))["data"]
+    assert opened["cwd"] == str(place.home)
+
+    queued = place.cli("run", "scripted", "say queued", "--json")
+    told = json.loads(queued.stdout)
+    assert told["prompt_id"]
+    assert place.cli("send", told["task_id"], "--prompt-id", told["prompt_id"], "--wait").stdout == "queued\n"
+
+
+def test_what_cannot_be_run_is_refused_before_a_server_is_started(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_CONFIG", str(place.config))
+    monkeypatch.setenv("PATH", str(place.work))
+    for args, options, says in (
+        (("absent",), {}, "absent is not installed.*'no-such-agent-cli'.*interlock doctor"),
+        (("claude",), {}, "claude is not installed.*npm install -g @anthropic-ai/claude-code"),
+        (("claude",), {"acp": True}, "npm install -g @zed-industries/claude-code-acp"),
+        (("scriptd",), {}, "did you mean 'scripted'"),
+        (("scripted",), {"acp": True}, "cannot be run by --acp"),
+        (("scripted",), {"tui": True, "stream": True}, "--tui and --stream exclude each other"),
+        (("scripted",), {"cwd": place.work / "none"}, "there is no folder"),
+        (("scripted",), {"wait": True}, "nothing to wait for"),
+        (("scripted", "--titel"), {}, "there is no option --titel"),
+        (("model",), {}, "which model"),
+        (("model",), {"model": "x:y", "acp": True}, "cannot be run by --acp"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            run(*args, **options, home=place.home)
+    assert look_for_server(place.home).presence is Presence.ABSENT
+
+
+def test_the_command_says_it_in_one_line(place: Place) -> None:
+    done = place.cli("run", "absent", "say hello")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no-such-agent-cli" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not place.home.exists()

@@ -1,0 +1,168 @@
+"""`interlock show`, `spawns` and `usage`: one session at a glance, its lives, and what it used."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from interlock.cli.server_api import Body
+from interlock.cli.show import commands, last_answer
+from interlock.cli.spawns import end_of, life_of
+from interlock.cli.usage import add_up, figure, note_of
+from tests.cli.serving import Served, serving
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def approval(**more: object) -> Body:
+    return {"approval_id": "apr_1", "session_id": "ses_1", "question": "May I?", **more}
+
+
+def test_each_kind_of_question_has_its_commands() -> None:
+    tool = approval(options=[{"label": "Yes", "kind": "allow_once"}, {"label": "No", "kind": "reject_once"}])
+    assert commands(tool, is_only=True) == ["interlock approve ses_1", "interlock deny ses_1"]
+    assert commands(tool, is_only=False) == ["interlock approve ses_1 apr_1", "interlock deny ses_1 apr_1"]
+    assert commands(approval(), is_only=True) == ["interlock answer ses_1 TEXT"]
+
+
+def test_what_an_agent_wrote_is_quoted_in_a_command() -> None:
+    evil = "x; rm -rf ~ $(id) `id` 'q'"
+    (line,) = commands(approval(options=[{"label": evil, "kind": "choice"}]), is_only=True)
+    assert shlex.split(line) == ["interlock", "answer", "ses_1", "--option", evil]
+
+
+def test_the_last_answer_is_the_newest_one() -> None:
+    messages = [{"role": "answer", "text": "old"}, {"role": "answer", "text": "new"}, {"role": "tool", "text": "x"}]
+    assert last_answer(messages) == messages[1]
+    assert last_answer(messages[2:]) is None
+
+
+SPAWN: Body = {
+    "standing": "running",
+    "began": "2026-01-31T11:58:00Z",
+    "duration_seconds": None,
+    "reason": None,
+    "signal": None,
+    "exit_code": None,
+    "attempt": None,
+    "is_released": False,
+    "message": "",
+}
+
+
+def test_a_life_is_told_only_where_it_is_known() -> None:
+    assert life_of(SPAWN, NOW) == "2m"
+    assert life_of({**SPAWN, "standing": "unknown"}, NOW) == ""
+    assert life_of({**SPAWN, "standing": "exited", "duration_seconds": 3.0}, NOW) == "3s"
+
+
+def test_how_a_life_ended() -> None:
+    assert end_of(SPAWN) == ""
+    assert end_of({**SPAWN, "reason": "crashed", "signal": 9, "exit_code": None}) == "crashed, signal 9"
+    assert end_of({**SPAWN, "reason": "clean", "exit_code": 0, "attempt": 1}) == "clean, code 0, restart 1"
+    assert end_of({**SPAWN, "is_released": True}) == "left running"
+    assert end_of({**SPAWN, "is_released": True, "standing": "exited", "reason": "stopped"}) == "stopped"
+
+
+def test_what_nobody_reported_is_never_a_zero() -> None:
+    assert figure("input_tokens", None) == "-"
+    assert figure("input_tokens", 0) == "0"
+    assert figure("cost_usd", 0.5) == "0.5000"
+    assert add_up([{"turns_without_report": 2}, {"input_tokens": 3}]) == {"input_tokens": 3, "turns_without_report": 2}
+    assert note_of({"turns_without_report": 1}) == "without 1 turn"
+    assert note_of({}) == ""
+
+
+# The commands
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("show")) as one:
+        yield one
+
+
+def test_a_question_stands_with_its_command(served: Served) -> None:
+    task_id = served.open('request Bash {"command": "rm -rf build"}; say ok', title="Cleans up")
+    served.shows(task_id, status="PENDING_CONFIRMATION", attention="approval")
+    served.send(task_id, "say later")
+    done = served.cli("show", "cleans")
+    assert (done.returncode, done.stderr) == (0, "")
+    for said in (
+        f"session   {task_id}  Cleans up",
+        "agent     scripted, by claude-stream",
+        "shows     approval for ",
+        "because   native_status: stream.turn_open",
+        "status    PENDING_CONFIRMATION, the turn is waiting",
+        "queued    1. say later",
+        "process   running, pid ",
+        '  tool Bash {"command": "rm -rf build"}',
+        f"    interlock approve {task_id}",
+        f"    interlock deny {task_id}",
+    ):
+        assert said in done.stdout
+    told = served.json("show", task_id)
+    assert told["approvals"][0]["tool"] == "Bash"
+    assert (told["turn"]["state"], told["spawn"]["standing"]) == ("waiting", "running")
+
+
+def test_options_are_answered_by_their_label(served: Served) -> None:
+    task_id = served.open("ask Which one? | a red one | blue")
+    served.shows(task_id, status="PENDING_CONFIRMATION", attention="question")
+    said = served.cli("show", task_id).stdout
+    assert f"    interlock answer {task_id} --option 'a red one'\n" in said
+    assert f"    interlock answer {task_id} --option blue\n" in said
+
+
+def test_a_partial_answer_is_labelled(served: Served) -> None:
+    task_id = served.done("say half of it; fail oh no", status="FAILED")
+    said = served.cli("show", task_id).stdout
+    assert "the turn is partial_failed: server_error" in said
+    assert "[partial]\n  half of it\n" in said
+    assert f"interlock why {task_id} --turn " in said
+
+
+def test_an_answer_and_what_it_cost(served: Served) -> None:
+    task_id = served.done("say \x1b[2Jhello; usage 1200 34 0.25", title="Pays")
+    said = served.cli("show", task_id).stdout
+    assert "usage     1,200 in, 34 out, 0.2500 USD\n" in said
+    assert said.endswith("\n  \\x1b[2Jhello\n")
+    assert "\x1b" not in said
+    used = served.cli("usage", task_id).stdout.splitlines()
+    assert used[0].split() == ["TURN", "INPUT", "OUTPUT", "CACHED", "USD", "NOTE"]
+    assert used[-1].split() == ["all", "1,200", "34", "-", "0.2500"]
+    assert served.json("usage", task_id)["total"]["input_tokens"] == 1200
+    assert "Pays" in served.cli("usage").stdout
+    assert {one["task_id"] for one in served.json("usage")} >= {task_id}
+
+
+def test_a_session_that_never_began(served: Served) -> None:
+    task_id = served.open(title="Waits")
+    said = served.cli("show", task_id).stdout
+    for one in ("shows     not started", "turn      none yet", "process   none was started", "usage     not reported"):
+        assert one in said
+    assert served.cli("spawns", task_id).stderr == "no agent was started yet\n"
+    assert served.json("spawns", task_id) == []
+
+
+def test_a_crash_and_the_life_after_it(served: Served) -> None:
+    task_id = served.done("crash", status="FAILED")
+    (first, *_) = served.json("spawns", task_id)
+    assert (first["standing"], first["reason"], first["signal"]) == ("exited", "crashed", 9)
+    assert "crashed, signal 9" in served.cli("spawns").stdout
+    assert "nothing" not in served.cli("show", task_id).stdout
+
+
+@pytest.mark.parametrize("command", ["show", "logs", "spawns", "usage"])
+def test_an_unknown_session(served: Served, command: str) -> None:
+    done = served.cli(command, "\x1b[31m/../..?x=1#")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no session" in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+def test_an_empty_name_names_no_session(served: Served) -> None:
+    assert served.cli("show", " ").returncode == 2

@@ -1,0 +1,253 @@
+"""`interlock up`, `down` and `status`: one server a home, and signals for that very process only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from interlock.cli import server_process
+from interlock.cli.server_api import ServerApi
+from interlock.cli.server_process import Grip, Presence, Server, held_server, look_for_server, start_server
+from interlock.log.lease import Holder, this_process
+from interlock.log.sqlite import SqliteLog
+from interlock.testing.scripted_agent import command
+from interlock.vocabulary.errors import Unreachable
+from tests.cli.harness import COMMAND, interlock, python
+from tests.cli.serving import WAIT_SECONDS, until
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home with a tmux of its own, and short enough for sockets. Its server, if there is one at the end, is ended."""
+    with tempfile.TemporaryDirectory(prefix="il-") as short:
+        monkeypatch.setenv("TMUX_TMPDIR", short)
+        folder = Path(short) / "home"
+        yield folder
+        with held_server(folder) as (_, grip):
+            if grip is not None:
+                grip.send(signal.SIGKILL)
+                assert grip.wait(WAIT_SECONDS)
+        # A test that fails in the middle must not leave an agent. The folder is ours, and so is whatever runs in it.
+        for name in (path.name for path in Path(short).glob("tmux-*/*")):
+            subprocess.run(("tmux", "-L", name, "kill-server"), check=False, capture_output=True, timeout=WAIT_SECONDS)
+
+
+def run(home: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return interlock(*args, env={"INTERLOCK_HOME": str(home), "XDG_CONFIG_HOME": str(home / "none"), **env})
+
+
+def test_up_status_down(home: Path) -> None:
+    first = run(home, "up")
+    assert first.returncode == 0, first.stderr
+    url = first.stdout.strip()
+    assert first.stdout == f"{url}\n"
+    assert url.startswith("http://127.0.0.1:")
+    assert stat.S_IMODE((home / "server.log").stat().st_mode) == 0o600
+    server = look_for_server(home)
+    assert (server.presence, server.url) == (Presence.RUNS, url)
+    assert os.getsid(server.pid) == server.pid  # no terminal of ours, and no Ctrl-C
+    again = run(home, "up", "--json")
+    assert json.loads(again.stdout) == {"url": url, "pid": server.pid, "is_new": False}
+    assert "ran already" in again.stderr
+    status = run(home, "status")
+    assert (status.returncode, status.stderr) == (0, "")
+    assert f"{url}, ready" in status.stdout
+    in_place = run(home, "up", "--foreground")
+    assert (in_place.returncode, in_place.stdout) == (2, "")
+    assert "runs already" in in_place.stderr
+    down = run(home, "down", "--json")
+    assert (down.returncode, json.loads(down.stdout)["was_running"]) == (0, True)
+    assert look_for_server(home).presence is Presence.ABSENT
+    after = run(home, "status", "--json")
+    assert (after.returncode, json.loads(after.stdout)["presence"]) == (8, "absent")
+    assert run(home, "ps").returncode == 8
+    nothing = run(home, "down")
+    assert (nothing.returncode, nothing.stdout) == (0, "")
+    assert "no server runs" in nothing.stderr
+
+
+def test_a_server_that_was_killed_is_not_taken_for_one(home: Path) -> None:
+    start_server(home)
+    server = look_for_server(home)
+    os.kill(server.pid, signal.SIGKILL)
+    until(lambda: look_for_server(home).presence is Presence.STALE, "it is gone")
+    status = run(home, "status")
+    assert status.returncode == 8
+    assert "ended without a word" in status.stdout
+    down = run(home, "down")
+    assert down.returncode == 0
+    assert "ended without a word" in down.stderr
+    _check_that_no_other_process_gets_a_signal(home, server)
+    up = run(home, "up", "--json")
+    assert json.loads(up.stdout)["is_new"]
+    now = run(home, "down", "--now")
+    assert (now.returncode, look_for_server(home).presence is Presence.RUNS) == (0, False)
+
+
+def _check_that_no_other_process_gets_a_signal(home: Path, dead: Server) -> None:
+    """The number of a dead server is given to somebody else."""
+    with subprocess.Popen(("sleep", "60")) as innocent:
+        told = json.loads((home / "server.json").read_text())
+        (home / "server.json").write_text(json.dumps({**told, "pid": innocent.pid}))
+        assert look_for_server(home).presence is Presence.STALE
+        assert run(home, "down", "--now").returncode == 0
+        assert dead.holder is not None
+        # The same number, another start: a grip on it sends nothing where there is no handle on the process.
+        grip = Grip(replace(dead, pid=innocent.pid, holder=replace_pid(dead, innocent.pid)))
+        grip.close()
+        grip._descriptor = None
+        grip.send(signal.SIGKILL)
+        assert not grip.lives
+        assert innocent.poll() is None
+        innocent.terminate()
+
+
+def replace_pid(server: Server, pid: int) -> Holder:
+    assert server.holder is not None
+    fields = {name: getattr(server.holder, name) for name in server.holder.__struct_fields__}
+    return Holder(**{**fields, "pid": pid})
+
+
+def test_a_log_that_another_process_has(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_process, "_OTHER_SECONDS", 0.0)
+
+    async def hold() -> None:
+        async with await SqliteLog.open(home):
+            assert look_for_server(home).presence is Presence.HELD
+            with pytest.raises(Unreachable, match=f"process {os.getpid()} .*is writing"):
+                await asyncio.to_thread(start_server, home)
+            down = await asyncio.to_thread(run, home, "down")
+            assert down.returncode == 8
+            assert "nothing was done" in down.stderr
+            status = await asyncio.to_thread(run, home, "status")
+            assert (status.returncode, f"held by {this_process()}" in status.stdout) == (8, True)
+            # A file that a dead server left names somebody else: that nobody is signalled for it.
+            (home / "server.json").write_text(json.dumps({"url": "http://127.0.0.1:1", "pid": os.getppid()}))
+            (home / "server.json").chmod(0o600)
+            assert look_for_server(home).presence is Presence.HELD
+            with held_server(home) as (_, grip):
+                assert grip is None
+
+    asyncio.run(hold())
+
+
+def test_a_server_that_does_not_answer_is_not_up(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start_server(home)
+    monkeypatch.setattr(server_process, "HEALTH_SECONDS", 0.2)
+    server = look_for_server(home)
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        assert server_process.health_of(server.url) is None
+        with pytest.raises(Unreachable, match="not ready after"):
+            start_server(home, within_seconds=0.3)
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    assert server_process.health_of(server.url) is not None
+    with held_server(home) as (_, grip):
+        assert grip is not None
+        assert (grip._descriptor is not None) == (sys.platform == "linux")
+        assert not grip.wait(0.0)
+        grip.send(signal.SIGTERM)
+        assert grip.wait(WAIT_SECONDS)
+        grip.send(signal.SIGTERM)  # to nobody
+
+
+def test_two_at_once_have_one_server(home: Path) -> None:
+    env = {**os.environ, "INTERLOCK_HOME": str(home)}
+    both = [
+        subprocess.Popen((*COMMAND, "up", "--json"), env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    said = [one.communicate(timeout=60) for one in both]
+    assert [one.returncode for one in both] == [0, 0], said
+    assert len({json.loads(out)["pid"] for out, _ in said}) == 1
+
+
+@pytest.mark.parametrize("case", ["port", "host", "config", "range"])
+def test_what_cannot_be_started_says_why(home: Path, case: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        args, env, said = {
+            "port": (("--port", port), {}, f"127.0.0.1:{port} cannot be bound"),
+            "host": (("--host", "0.0.0.0"), {}, "--allow-remote"),
+            "config": ((), {"INTERLOCK_SERVER_PORT": "many"}, "INTERLOCK_SERVER_PORT"),
+            "range": (("--port", "70000"), {}, "0 to 65535"),
+        }[case]
+        done = run(home, "up", *args, **env)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert look_for_server(home).presence is Presence.ABSENT
+
+
+def test_in_place_until_ctrl_c(home: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    env = {**os.environ, "INTERLOCK_HOME": str(home), "INTERLOCK_SERVER_PORT": str(port)}
+    with (tmp_path / "stderr").open("wb") as stderr:
+        process = subprocess.Popen((*COMMAND, "up", "--foreground"), env=env, stdout=subprocess.PIPE, stderr=stderr)
+    assert process.stdout is not None
+    with process:
+        try:
+            assert process.stdout.readline() == f"http://127.0.0.1:{port}\n".encode()  # as it is configured
+            assert until(lambda: ServerApi.of_home(home).get("/health")["ready"], "it is ready")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(WAIT_SECONDS) == 0
+        finally:
+            process.kill()
+    assert not (home / "server.json").exists()
+    assert "Traceback" not in (tmp_path / "stderr").read_text()
+
+
+def test_agents_in_tmux_go_on_without_the_server(home: Path, tmp_path: Path) -> None:
+    start_server(home)
+    api = ServerApi.of_home(home)
+    body = {"agent": "scripted", "driver": "terminal", "argv": command("tui"), "cwd": str(tmp_path)}
+    task_id = api.ask("POST", "/api/tasks", body)["task_id"]
+    api.ask("POST", f"/api/tasks/{task_id}/start")
+    piped = api.ask("POST", "/api/tasks", {**body, "driver": "acp", "argv": command("acp")})["task_id"]
+    api.ask("POST", f"/api/tasks/{piped}/start")
+    left = run(home, "down", "--json")
+    assert left.returncode == 0, left.stderr
+    assert json.loads(left.stdout)["left_running"] == [task_id]
+    assert "1 of 2 agents go on" in left.stderr
+    start_server(home)
+    try:
+        (spawn,) = ServerApi.of_home(home).get(f"/api/tasks/{task_id}/spawns")["items"]
+        assert (spawn["standing"], spawn["is_adopted"]) == ("running", True)
+    finally:
+        stopped = run(home, "down", "--stop-agents", "--json")
+    assert (stopped.returncode, json.loads(stopped.stdout)["left_running"]) == (0, [])
+
+
+def test_the_log_of_a_server_is_private_and_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    code = (
+        "import logging, os, sys\nfrom pathlib import Path\nfrom interlock.cli import server_log\n"
+        f"server_log.MAX_BYTES = 300\nserver_log.log_to_stderr(Path({str(path)!r}))\n"
+        "for number in range(50): logging.getLogger('x').warning('line %d %s', number, 'y' * 40)\n"
+        "os.write(2, b'raw words\\n')\nprint('to stdout')\n"
+    )
+    done = python(code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    files = sorted(tmp_path.iterdir())
+    assert [one.name for one in files] == ["server.log", "server.log.1"]
+    for one in files:
+        assert one.stat().st_size < 300 + 200
+        assert stat.S_IMODE(one.stat().st_mode) == 0o600
+    said = path.read_text()
+    assert "line 49" in said
+    assert "raw words" in said
+    assert "to stdout" in said

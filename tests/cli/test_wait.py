@@ -1,0 +1,213 @@
+"""`interlock wait`: true at once if it is so, told by codes, and never longer than makes sense."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from interlock.cli.exit_codes import ExitCode
+from interlock.cli.prompt_watch import Look
+from interlock.cli.server_api import Body
+from interlock.cli.until import Verdict, judge, parse_until
+from interlock.vocabulary.errors import UsageError
+from tests.cli.homes import run_many
+from tests.cli.serving import Served, serving
+
+WORDS = ("ready", "done", "blocked", "idle", "gone")
+
+
+def look(
+    state: str | None = "completed",
+    *,
+    status: str | None = "COMPLETED",
+    activity: str = "quiet",
+    attention: str = "none",
+    waiting: int = 0,
+    is_open: bool = True,
+    **more: object,
+) -> Look:
+    live = {"activity": activity, "attention": attention}
+    summary: Body = {"task_id": "ses_1", "turn_id": "trn_1", "task_status": status, "live": live, **more}
+    queue = {"waiting": [{"prompt_id": f"prm_{one}"} for one in range(waiting)], "is_open": is_open}
+    turn = None if state is None else {"turn_id": "trn_1", "state": state, "error_kind": "boom"}
+    return Look(detail={"summary": summary, "queue": queue, "approvals": []}, turn=turn)
+
+
+def met(now: Look) -> set[str]:
+    return {word for word in WORDS if _is_met(judge(parse_until(word), now))}
+
+
+def _is_met(verdict: Verdict | None) -> bool:
+    return verdict is not None and verdict.is_met
+
+
+ASKING = look("waiting", status="PENDING_CONFIRMATION", activity="working", attention="approval")
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        (look(), {"ready", "done", "idle"}),
+        (look(None, status=None), {"ready", "idle"}),
+        (look("failed", status="FAILED"), {"ready", "done", "idle"}),
+        (look("completed", waiting=1), set()),
+        (look("completed", status="PENDING"), set()),
+        # The record is read after the session: its turn may have ended meanwhile, and the next one be queued.
+        (look("completed", status="RUNNING", activity="working"), set()),
+        (look("running", status="RUNNING", activity="working"), set()),
+        (look("completed", activity="settling"), {"done", "idle"}),
+        (look("completed", activity="gone"), {"done", "idle", "gone"}),
+        (look("completed", attention="auth"), {"done", "idle", "blocked"}),
+        (ASKING, {"blocked"}),
+        (look("completed", waiting=1, is_open=False), {"blocked"}),
+        (look("completed", status="DELETE", activity="gone"), {"done", "idle", "gone"}),
+        (look("completed", is_supervised=False, live=None), {"done", "idle", "gone"}),
+        (look("abandoned", status=None, is_supervised=False, live=None), set()),
+    ],
+)
+def test_each_condition_is_what_its_word_says(now: Look, words: set[str]) -> None:
+    assert met(now) == words
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [("completed", 0), ("failed", 1), ("partial_failed", 3), ("interrupted", 4), ("timed_out", 5)],
+)
+def test_done_is_told_by_the_record_of_the_turn(state: str, code: int) -> None:
+    verdict = judge(parse_until("done"), look(state))
+    assert verdict is not None
+    assert (verdict.is_met, verdict.code) == (True, code)
+
+
+@pytest.mark.parametrize(
+    ("word", "now", "code"),
+    [
+        ("done", ASKING, ExitCode.BLOCKED),
+        ("idle", ASKING, ExitCode.BLOCKED),
+        ("ready", look(attention="auth"), ExitCode.BLOCKED),
+        ("done", look("completed", waiting=1, is_open=False), ExitCode.BLOCKED),
+        ("ready", look("completed", status="DELETE", live=None), ExitCode.FAILED),
+        ("blocked", look("completed", is_supervised=False, live=None), ExitCode.UNKNOWN),
+        ("done", look("abandoned", status=None, is_supervised=False, live=None), ExitCode.UNKNOWN),
+    ],
+)
+def test_what_cannot_come_by_itself_is_not_waited_for(word: str, now: Look, code: ExitCode) -> None:
+    verdict = judge(parse_until(word), now)
+    assert verdict is not None
+    assert (verdict.is_met, verdict.code) == (False, code)
+
+
+def test_questions_are_waited_out_where_somebody_else_answers() -> None:
+    assert judge(parse_until("done"), ASKING, past_questions=True) is None
+
+
+def test_a_status_is_one_of_the_task_or_of_the_agent() -> None:
+    assert _is_met(judge(parse_until("status:running"), look("running", status="RUNNING")))
+    assert _is_met(judge(parse_until("status:stalled"), look("running", status="RUNNING", activity="stalled")))
+    assert judge(parse_until("status:FAILED"), look()) is None
+
+
+@pytest.mark.parametrize("text", ["finished", "", "status:", "status:nonsense", "Done"])
+def test_what_nobody_can_wait_for_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_until(text)
+
+
+# The command
+
+
+@pytest.fixture
+def served(acting_server: Served) -> Served:
+    return acting_server
+
+
+def test_what_is_so_is_true_at_once(served: Served) -> None:
+    task_id = served.done("say hello", title="hello")
+    served.shows(task_id, attention="none")
+    lines = [f"wait {task_id} --until {word} --timeout 10" for word in ("done", "idle", "ready", "status:completed")]
+    for done in run_many([*lines, f"wait {task_id}"], served.home):
+        assert (done.code, done.err) == (0, ""), done
+        assert done.out.startswith(task_id)
+
+
+def test_the_end_of_a_turn_is_heard(served: Served) -> None:
+    task_id = served.open("gate heard; say half; fail boom")
+    served.gates.await_reached("heard")
+    with served.following("wait", task_id, "--json") as follower:
+        follower.notes("working")
+        served.gates.open("heard")
+        assert follower.ends() == 3
+        told = json.loads(follower.stdout)
+    assert (told["task_id"], told["is_met"], told["state"]) == (task_id, True, "partial_failed")
+
+
+def test_a_question_is_heard_and_ends_the_waiting_for_an_end(served: Served) -> None:
+    task_id = served.open("gate asks; ask Which? | red | green; say ok")
+    served.gates.await_reached("asks")
+    with (
+        served.following("wait", task_id, "--until", "blocked") as blocked,
+        served.following("wait", task_id, "--until", "done") as done,
+    ):
+        blocked.notes("working")
+        done.notes("working")
+        served.gates.open("asks")
+        assert (blocked.ends(), done.ends()) == (0, 6)
+        assert blocked.stdout == f"{task_id}  question\n"
+        assert f"interlock answer {task_id} --option red" in blocked.stderr
+        assert (done.stdout, "Which?" in done.stderr) == ("", True)
+
+
+def test_any_is_the_first_and_all_are_all(served: Served) -> None:
+    slow, fast = served.open("gate late; fail boom"), served.done("say fast")
+    served.gates.await_reached("late")
+    first = served.cli("wait", slow, fast, "--any", "--timeout", "10")
+    assert (first.returncode, first.stdout) == (0, f"{fast}  completed\n")
+    late = served.cli("wait", slow, fast, "--all", "--timeout", "0.3")
+    assert late.returncode == 5
+    assert f"{slow}: working" in late.stderr
+    assert "nothing was changed" in late.stderr
+    with served.following("wait", slow, fast) as both:
+        both.says(fast)
+        served.gates.open("late")
+        assert both.ends() == 1
+
+
+def test_the_end_of_an_agent_is_heard(served: Served) -> None:
+    task_id = served.open("gate goes; exit 0")
+    served.gates.await_reached("goes")
+    with served.following("wait", task_id, "--until", "gone") as follower:
+        follower.notes("working")
+        served.gates.open("goes")
+        assert follower.ends() == 0
+
+
+def test_ctrl_c_stops_the_waiting(served: Served) -> None:
+    task_id = served.open("gate waits")
+    served.gates.await_reached("waits")
+    with served.following("wait", task_id) as follower:
+        follower.notes("working")
+        assert follower.interrupted() == 4
+        assert "Traceback" not in follower.stderr
+    served.gates.open("waits")
+
+
+def test_lines_that_cannot_be_carried_out(served: Served) -> None:
+    task_id = served.open()
+    lines = ("wait", f"wait {task_id} --until never", f"wait {task_id} --any --all", "wait ses_unknown")
+    for done in run_many([*lines, f"wait {task_id} --timeout nan"], served.home):
+        assert (done.code, done.out) == (2, ""), done
+
+
+@pytest.mark.deep
+def test_a_session_that_goes_on_is_found_again_after_a_restart(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with serving(tmp_path_factory.mktemp("again")) as served:
+        task_id = served.done("say hello")
+        with served.following("wait", task_id, "--until", "status:failed") as follower:
+            follower.notes("quiet")
+            served.kill()
+            follower.notes("waiting up to")
+            served.start()
+            follower.notes("the server is back")
+            served.send(task_id, "fail boom")
+            assert follower.ends() == 0
