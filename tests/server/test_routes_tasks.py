@@ -182,13 +182,16 @@ def test_an_agent_is_started_and_stopped_and_a_task_is_put_away() -> None:
     async def story() -> None:
         async with house() as server:
             task_id = await server.open()
-            assert (await server.operator.post(f"/api/tasks/{task_id}/start")).status_code == 200
+            first = (await server.operator.post(f"/api/tasks/{task_id}/start")).json()
+            assert first["is_running"] != first["is_starting"]  # asked for, or there: never both
             await soon(lambda: server.driver.puppets)
+            await soon(lambda: server.runtime.supervisor(task_id).conductor.agent)
             started = (await server.operator.post(f"/api/tasks/{task_id}/start")).json()
-            assert (started, len(server.driver.puppets)) == ({"task_id": task_id, "is_running": True}, 1)
+            running = {"task_id": task_id, "is_running": True, "is_starting": False}
+            assert (started, len(server.driver.puppets)) == (running, 1)
             for _ in range(2):
                 stopped = await server.operator.post(f"/api/tasks/{task_id}/stop")
-                assert stopped.json() == {"task_id": task_id, "is_running": False}
+                assert stopped.json() == {"task_id": task_id, "is_running": False, "is_starting": False}
             for _ in range(2):
                 assert (await server.operator.delete(f"/api/tasks/{task_id}")).status_code == 204
             assert (await server.observer.get(f"/api/tasks/{task_id}/runtime-check")).json()["task_status"] == "DELETE"

@@ -82,10 +82,11 @@ class ApprovalStanding(Struct, frozen=True, kw_only=True):
 
 
 class AgentStanding(Struct, frozen=True, kw_only=True):
-    """Whether an agent runs for a task."""
+    """Whether an agent runs for a task, or is only being started: that may still fail."""
 
     task_id: SessionId
     is_running: bool
+    is_starting: bool = False
 
 
 class ServerInfo(Struct, frozen=True, kw_only=True):

@@ -151,8 +151,10 @@ class Commands(Performer):
         return await self._in_time(work())
 
     def _standing(self, task_id: SessionId) -> AgentStanding:
-        running = self._runtime.supervisor(task_id).conductor.running_spawn
-        return AgentStanding(task_id=task_id, is_running=running is not None)
+        conductor = self._runtime.supervisor(task_id).conductor
+        is_running = conductor.agent is not None
+        is_starting = not is_running and conductor.running_spawn is not None
+        return AgentStanding(task_id=task_id, is_running=is_running, is_starting=is_starting)
 
     async def delete(self, task_id: SessionId, *, decided_by: str) -> None:
         """Put a task away. Its log stays. One that was put away stays so."""
