@@ -86,8 +86,8 @@ def send(connection: Connection, text: str = "hello") -> ChatSend:
 
 def test_delays_double_up_to_a_ceiling_and_chance_decides_below_it() -> None:
     patience = Patience()
-    assert [delay_before(n, lambda: 1.0, patience) for n in range(1, 8)] == [0.5, 1, 2, 4, 8, 15, 15]
-    assert delay_before(10_000, lambda: 1.0, patience) == 15
+    assert [delay_before(n, lambda: 1.0, patience) for n in range(1, 8)] == [0.5, 1, 2, 4, 5, 5, 5]
+    assert delay_before(10_000, lambda: 1.0, patience) == 5
     assert delay_before(3, lambda: 0.0, patience) == 0
     assert delay_before(3, lambda: 0.5, patience) == 1
 

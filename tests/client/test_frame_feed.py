@@ -11,6 +11,7 @@ from msgspec import structs
 
 from interlock.client.catching_up import frames_between
 from interlock.client.frame_feed import FrameFeed, Hole
+from interlock.client.growing_text import GrowingText
 from interlock.client.inputs import (
     CheckAnswered,
     CheckReason,
@@ -293,7 +294,7 @@ def test_a_frame_that_was_waited_for_brings_those_that_waited() -> None:
     ],
 )
 def test_how_a_stream_ended_meanwhile_is_what_its_message_says(status: MessageStatus, ending: type) -> None:
-    live = LocalStream(stream_id=StreamId("str_1"), started_at=AT, text="half")
+    live = LocalStream(stream_id=StreamId("str_1"), started_at=AT, words=GrowingText("half"))
     message = Message(
         message_id=4, version=4, role=Role.ANSWER, status=status, text="half of it", at=AT, stream_id=live.stream_id
     )

@@ -304,7 +304,7 @@ def test_frames_right_after_the_ack_are_taken_after_it() -> None:
 # The board
 
 
-def test_an_idle_task_out_of_its_room_is_followed_by_its_line() -> None:
+def test_a_task_at_rest_is_in_its_room_again_after_a_loss() -> None:
     async def story() -> None:
         async with world() as here:
             here.room.set_status(TaskStatus.COMPLETED, "trn_1")
@@ -313,13 +313,13 @@ def test_an_idle_task_out_of_its_room_is_followed_by_its_line() -> None:
             await until(lambda: not here.state.is_connected)
             here.room.restart()
             await here.server.start()
-            await until(lambda: here.shell.board.is_joined)
-            assert here.state.sync is SyncState.IDLE
+            await until(lambda: here.state.sync is SyncState.JOINED)
             asked = len(joins(here))
             here.room.set_status(TaskStatus.RUNNING, "trn_2")
             here.room.say("somebody else began this")
             await here.converge()
-            assert len(joins(here)) == asked + 1
+            assert len(joins(here)) == asked, "the room told it"
+            assert not boards(here), "one task is no reason to follow all of them"
 
     run(story())
 

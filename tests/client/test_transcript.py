@@ -8,7 +8,7 @@ import pytest
 
 from interlock.client import transcript
 from interlock.client.state import TaskState
-from interlock.client.transcript import merge_messages, merge_text
+from interlock.client.transcript import merge_messages
 from interlock.testing import task_words as words
 from interlock.testing.task_vectors import TASK
 from interlock.testing.task_words import A, B, chunk, piece, said, start
@@ -21,24 +21,6 @@ RUNNING = TaskState(task_id=TASK, status="RUNNING", turn_id=A)
 def streaming(text: str = "Hi", stream: str = "s1") -> TaskState:
     state = transcript.begin_stream(RUNNING, start(1, 1, stream), 0)
     return transcript.grow_stream(state, chunk(2, 1, stream, 0, text), 1)[0]
-
-
-@pytest.mark.parametrize(
-    ("known", "offset", "more", "merged"),
-    [
-        ("", 0, "a", "a"),
-        ("ab", 2, "c", "abc"),
-        ("abc", 1, "bcd", "abcd"),
-        ("abc", 1, "X", "aX"),
-        ("abc", 0, "", ""),
-        ("é🙂", 2, "字", "é🙂字"),
-        ("é🙂", 1, "🙂字", "é🙂字"),
-        ("ab", 3, "d", None),
-        ("", 1, "", None),
-    ],
-)
-def test_text_is_put_at_its_place_or_not_at_all(known: str, offset: int, more: str, merged: str | None) -> None:
-    assert merge_text(known, offset, more) == merged
 
 
 def test_messages_are_kept_by_id_and_the_higher_version_holds() -> None:
@@ -66,7 +48,7 @@ def test_a_message_of_another_stream_leaves_it_alone() -> None:
 
 
 def test_live_text_is_shown_last_and_as_what_it_is() -> None:
-    state = transcript.take_messages(streaming(), [said(3, "before")])
+    state = transcript.take_messages(streaming(), [words.asked(3, "before")])
     assert [(one.status, one.text) for one in state.transcript] == [
         (MessageStatus.COMPLETED, "before"),
         (MessageStatus.STREAMING, "Hi"),

@@ -16,6 +16,7 @@ from typing import Final, TypedDict
 from msgspec import structs
 
 from interlock.client.state import LocalStream, TaskState
+from interlock.client.transcript import message_of
 from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.frames import (
     AgentStatusChanged,
@@ -111,7 +112,7 @@ def _common(one: str, other: str) -> int:
 
 def _ended(told: LocalStream, now: TaskState) -> ChatDone | ChatError | ChatCancelled:
     head = _head(now, told.turn_id)
-    message = next((one for one in now.messages if one.stream_id == told.stream_id), None)
+    message = message_of(now.messages, told.stream_id, told.turn_id)
     if message is None:
         return ChatError(
             **head,

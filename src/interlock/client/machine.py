@@ -265,7 +265,10 @@ def _follow_up(state: TaskState, now: float) -> Step:
 
 def _seek_room(state: TaskState, now: float, *, is_missing: bool = False) -> Step:
     """Join or resume, if something is missing that only the room can give."""
-    if state.joining is not None or not (is_missing or state.needs_room):
+    if state.joining is not None:
+        is_outrun = state.joining.is_outrun or is_missing
+        return replace(state, joining=replace(state.joining, is_outrun=is_outrun)), ()
+    if not (is_missing or state.needs_room):
         return state, ()
     if not state.is_connected:
         return replace(state, sync=SyncState.WAITING_SOCKET), (EnsureConnected(),)
@@ -319,6 +322,9 @@ def _enter(state: TaskState, flight: JoinInFlight, snapshot: TaskSnapshot, now: 
     state, outputs = _drain(replace(reading.state, problem=""), now, may_resume=is_later)
     if reading.is_doubted or reading.is_conflict:
         state, more = _doubt(state, snapshot.version, now)
+        outputs += more
+    if flight.is_outrun and state.joining is None:
+        state, more = _join(state, now)
         outputs += more
     if state.joining is None:  # else it has worked once that join has
         has_worked = not state.needs_room and not reading.is_conflict

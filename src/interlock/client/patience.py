@@ -24,7 +24,7 @@ class Patience:
     command_seconds: float = 45.0
     closing_seconds: float = 2.0
     first_delay_seconds: float = 0.5
-    max_delay_seconds: float = 15.0
+    max_delay_seconds: float = 5.0
     max_told_delay_seconds: float = 60.0
     steady_seconds: float = 5.0
     http_attempts: int = 4

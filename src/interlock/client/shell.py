@@ -5,8 +5,6 @@ Laws:
 2. The shell decides nothing about a task. Each question goes out with the deadline that the machine gave it, and its
    answer comes back with its generation.
 3. One timer, for the earliest deadline. It may ring too early, never too late.
-4. A task that somebody watches and that is out of its room has its line on the board watched instead, so that a turn
-   that somebody else begins is heard of.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ from interlock.client.inputs import (
 from interlock.client.manager import TaskStateManager
 from interlock.client.patience import Chance, Patience
 from interlock.client.questions import Answer
-from interlock.client.state import SyncState, TaskState
+from interlock.client.state import TaskState
 from interlock.vocabulary.errors import InterlockError, Unreachable, UsageError
 from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.ids import SessionId
@@ -168,12 +166,9 @@ class Shell:
         before = self._manager.state(task_id)
         outputs = self._manager.step(task_id, input, self._now())
         after = self._manager.state(task_id)
-        if before is not None and after is not None:
-            watcher = self._watchers.get(task_id)
-            if watcher is not None and after is not before:
-                watcher.stepped(before, input, after)
-            if self.connection.is_connected and _is_out_of_room(after):
-                self.want_board()
+        watcher = self._watchers.get(task_id)
+        if watcher is not None and before is not None and after is not None and after is not before:
+            watcher.stepped(before, input, after)
         self._carry_out(outputs)
         self._arm(task_id)
 
@@ -317,8 +312,3 @@ class Shell:
     def _refuse_if_closed(self) -> None:
         if self._is_closed:
             raise UsageError("this client is closed", remedy="make a new one")
-
-
-def _is_out_of_room(state: TaskState) -> bool:
-    """Whether the machine is content without the room."""
-    return state.sync is SyncState.IDLE and state.is_verified and not state.needs_room

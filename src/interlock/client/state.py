@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from interlock.client.growing_text import GrowingText
 from interlock.client.inputs import CheckReason
 from interlock.client.probe import IDLE_PROBE, Probe
 from interlock.lifecycle.task_status import (
@@ -36,6 +37,7 @@ from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.states import TaskStatus
 
 _EMPTY_QUEUE: Final = QueueView()
+_NO_WORDS: Final = GrowingText()
 
 
 class SyncState(StrEnum):
@@ -67,13 +69,17 @@ class LocalStream:
     stream_id: StreamId
     started_at: Moment
     turn_id: TurnId | None = None
-    text: str = ""
+    words: GrowingText = _NO_WORDS
     last_chunk_at: float | None = None
+
+    @property
+    def text(self) -> str:
+        return str(self.words)
 
     @property
     def cursor(self) -> int:
         """How much of it is here, in code points."""
-        return len(self.text)
+        return self.words.length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +103,15 @@ class CheckInFlight:
 class JoinInFlight:
     """A join that was asked for, from which version and tick on (None: from nothing).
 
-    `has_cursor`: of a stream only the rest was asked for.
+    `has_cursor`: of a stream only the rest was asked for. `is_outrun`: a check knew of text meanwhile that its answer
+    may be too old to have.
     """
 
     generation: int
     deadline_at: float
     after_version: int | None = None
     has_cursor: bool = False
+    is_outrun: bool = False
     from_tick: int | None = None
     saw_send: bool = False
     saw_stop: bool = False
@@ -236,13 +244,17 @@ class TaskState:
 
     @property
     def needs_room(self) -> bool:
-        """What is known to be there is not all here, or what goes on would not be heard."""
+        """What is known to be there is not all here, or what goes on would not be heard.
+
+        A task at rest is no reason to ask for a socket. With one there, its room is kept: somebody may begin a turn.
+        """
         if self.status == TaskStatus.DELETE:
             return False
         if self.tick is not None:
             return self.has_hole or self.version > self.room_version
         is_live = classify(self.status) in (StatusClass.ACTIVE, StatusClass.WAITING)
-        return is_live or self.version > self.synced_version
+        was_in_room = self.is_connected and self.synced_version > 0
+        return is_live or was_in_room or self.version > self.synced_version
 
     @property
     def is_blocked_here(self) -> bool:

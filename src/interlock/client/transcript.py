@@ -8,6 +8,8 @@ Laws:
    a new beginning, said in order, opens it again, and never once its message is there.
 4. One stream is open at a time: another one takes its place, and the old text is gone.
 5. Live text that ends without a message is kept as `interrupted` until the message comes. It is never called complete.
+6. The message of a stream is the one that names it, or else the answer of its turn: not every server names it, and the
+   same text must not stand there twice.
 """
 
 from __future__ import annotations
@@ -17,18 +19,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from interlock.client.growing_text import GrowingText
 from interlock.client.state import LocalStream, TaskState, local_message
 from interlock.lifecycle.task_status import StatusClass, classify
-from interlock.vocabulary.frames import ChatChunk, ChatStart, Message, MessageStatus, StreamPiece
+from interlock.vocabulary.frames import ChatChunk, ChatStart, Message, MessageStatus, Role, StreamPiece
 from interlock.vocabulary.ids import StreamId, TurnId
 
 _MAX_ENDED: Final = 32
 _MAX_INTERRUPTED: Final = 8
-
-
-def merge_text(known: str, offset: int, more: str) -> str | None:
-    """Put `more` at its place; None where that would leave a hole."""
-    return None if offset > len(known) else known[:offset] + more
 
 
 def merge_messages(known: tuple[Message, ...], more: Iterable[Message]) -> tuple[Message, ...]:
@@ -43,14 +41,26 @@ def merge_messages(known: tuple[Message, ...], more: Iterable[Message]) -> tuple
     return tuple(merged)
 
 
+def message_of(messages: Iterable[Message], stream_id: StreamId | None, turn_id: TurnId | None) -> Message | None:
+    """What came of a stream that is over, if it is here (law 6)."""
+    answer = None
+    for message in messages:
+        if message.stream_id is not None and message.stream_id == stream_id:
+            return message
+        is_answer = message.role is Role.ANSWER and message.stream_id is None
+        if is_answer and turn_id is not None and message.turn_id == turn_id:
+            answer = message
+    return answer
+
+
 def take_messages(state: TaskState, messages: Iterable[Message], *, is_whole: bool = False) -> TaskState:
     """Add messages, or put them in place of all. Live text whose message is here gives way to it."""
     merged = merge_messages(() if is_whole else state.messages, messages)
     state = replace(state, messages=merged)
-    told = {message.stream_id for message in merged}
-    kept = tuple(copy for copy in state.interrupted if copy.stream_id not in told)
+    kept = tuple(copy for copy in state.interrupted if message_of(merged, copy.stream_id, copy.turn_id) is None)
     state = replace(state, interrupted=kept)
-    if state.stream is not None and state.stream.stream_id in told:
+    # The answer of a turn does not end a stream that it does not name: that is for the end of the stream to say.
+    if state.stream is not None and _has_message(state, state.stream.stream_id):
         return _mark_ended(replace(state, stream=None), state.stream.stream_id)
     return state
 
@@ -74,10 +84,10 @@ def grow_stream(state: TaskState, frame: ChatChunk, now: float) -> tuple[TaskSta
         if _has_message(state, frame.stream_id):
             return state, False
         stream = LocalStream(stream_id=frame.stream_id, turn_id=frame.turn_id, started_at=frame.at)
-    text = merge_text(stream.text, frame.offset, frame.text)
-    if text is None:
+    words = stream.words.put(frame.offset, frame.text)
+    if words is None:
         return _show(state, stream), True
-    return _show(state, replace(stream, text=text, last_chunk_at=now)), False
+    return _show(state, replace(stream, words=words, last_chunk_at=now)), False
 
 
 def end_stream(state: TaskState, stream_id: StreamId, turn_id: TurnId | None) -> TaskState:
@@ -88,12 +98,12 @@ def end_stream(state: TaskState, stream_id: StreamId, turn_id: TurnId | None) ->
 
 
 def set_aside(state: TaskState) -> TaskState:
-    """End the open stream, if any. It is open, so no message of it is here: its text is kept, as interrupted."""
+    """End the open stream, if any. Its text is kept, as interrupted, unless its message is here."""
     stream = state.stream
     if stream is None:
         return state
     state = _mark_ended(replace(state, stream=None), stream.stream_id)
-    if not stream.text:
+    if not stream.cursor or message_of(state.messages, stream.stream_id, stream.turn_id) is not None:
         return state
     others = _without_copy(state.interrupted, stream.stream_id)
     copies = (*others, local_message(stream, MessageStatus.INTERRUPTED))
@@ -104,16 +114,16 @@ def take_piece(state: TaskState, piece: StreamPiece | None, now: float) -> TaskS
     """The stream as a snapshot has it: where both know text, the server's holds."""
     if piece is None or _has_message(state, piece.stream_id) or _is_over(state, piece.turn_id):
         return set_aside(state)
-    known = ""
+    known = GrowingText()
     if state.stream is not None and state.stream.stream_id == piece.stream_id:
-        known = state.stream.text[: piece.offset]
+        known = state.stream.words
     else:
         state = set_aside(state)
     taken = LocalStream(
         stream_id=piece.stream_id,
         turn_id=piece.turn_id,
         started_at=piece.started_at,
-        text=known + piece.text,
+        words=known.put(piece.offset, piece.text) or GrowingText(piece.text),
         last_chunk_at=now,
     )
     return _show(state, taken)

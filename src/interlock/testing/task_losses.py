@@ -36,6 +36,7 @@ from interlock.testing.task_words import (
     start,
     told,
 )
+from interlock.vocabulary.frames import MessageStatus, Role
 
 LOSSES: Final = Book()
 _SELECTED: Final = "pull task-selected"
@@ -324,13 +325,13 @@ def a_check_overtaken_at_its_own_version(script: Script) -> None:
 
 @LOSSES.story()
 def news_from_outside_the_room(script: Script) -> None:
-    """The board tells that a task which nobody had joined runs again: checked at once, then joined."""
+    """Another page tells that a task which is not in its room runs again: checked at once, then a socket is asked for."""
     in_room(script, "COMPLETED")
     script.do(1, Disconnected())
-    script.do(2, Connected(), _RECONNECT)
-    script.answer(2, check("COMPLETED", 5), sync="idle", deadline=None)
-    script.do(3, StatusHeard(task_status="RUNNING", version=8, turn_id=B), _PROBE, status="RUNNING")
-    script.answer(3, check("RUNNING", 8, B), "resume 5")
+    script.do(4, TimerFired(), _PROBE)
+    script.answer(4, check("COMPLETED", 5), sync="idle", deadline=None)
+    script.do(5, StatusHeard(task_status="RUNNING", version=8, turn_id=B), _PROBE, status="RUNNING")
+    script.answer(5, check("RUNNING", 8, B), "connect", sync="waiting_socket")
 
 
 @LOSSES.story()
@@ -513,3 +514,41 @@ def a_stream_that_was_thought_to_be_over(script: Script) -> None:
         2, snapshot("RUNNING", 5, 10, stream=piece("s1", "Hi"), is_whole=False), stream=["s1", "Hi"], interrupted=[]
     )
     frame(script, 3, chunk(11, 5, "s1", 2, "!"), stream=["s1", "Hi!"])
+
+
+@LOSSES.story()
+def a_check_that_outran_a_join(script: Script) -> None:
+    """Text began after the join was answered, its push was lost, and a check told of it before that answer came."""
+    script.do(0, Opened(), _SELECTED)
+    script.answer(0, check("RUNNING", 5), "join")
+    script.do(1, _REFRESH, _MANUAL)
+    script.answer(1, check("RUNNING", 5, A, "s1", 2), is_joining=True)
+    script.ack(1, snapshot("RUNNING", 5, 10), "resume 5", stream=None, is_joining=True)
+    script.ack(
+        1,
+        snapshot("RUNNING", 5, 11, stream=piece("s1", "Hi"), is_whole=False),
+        stream=["s1", "Hi"],
+        sync="joined",
+        deadline=None,
+    )
+
+
+@LOSSES.story()
+def an_answer_that_names_no_stream(script: Script) -> None:
+    """The answer of a turn is what came of its live text, named or not: nothing is shown twice."""
+    in_room(script, stream=piece("s1", "Hi"))
+    frame(script, 1, told(11, 6, said(6, "Hi all")), stream=["s1", "Hi"], interrupted=[])
+    frame(script, 1, done(12, 6, "s1"), stream=None, interrupted=[])
+    frame(script, 1, words.status(13, 6, "COMPLETED"), interrupted=[], deadline=None)
+
+
+@LOSSES.story()
+def a_late_answer_that_names_no_stream(script: Script) -> None:
+    """Live text that broke off gives way to the answer of its turn, and to no other message."""
+    in_room(script, stream=piece("s1", "Hi"))
+    script.do(1, Disconnected())
+    script.do(2, Connected(), _RECONNECT)
+    script.answer(2, check("RUNNING", 6), "resume 5", interrupted=[["s1", "Hi"]])
+    others = (said(6, "so", role=Role.COMMENTARY), said(7, "other", turn=B), words.asked(8, "go on"))
+    script.ack(2, snapshot("RUNNING", 8, 3, messages=others, is_whole=False), interrupted=[["s1", "Hi"]])
+    frame(script, 3, told(4, 9, said(9, "Hi", MessageStatus.PARTIAL)), interrupted=[])

@@ -214,11 +214,15 @@ def waiting_for_a_socket_is_no_reason_to_stop_looking(script: Script) -> None:
 
 @PAGE.story()
 def reconnect_with_nothing_new(script: Script) -> None:
-    """A finished task that was joined whole is not joined again after a reconnect."""
+    """A finished task that was joined asks for no socket. With one there again its room is kept, for what may come."""
     in_room(script, "COMPLETED")
     script.do(1, Disconnected("gone"), is_verified=False, connection="disconnected", status="COMPLETED", tick=None)
-    script.do(2, Connected(), _RECONNECT)
-    script.answer(2, check("COMPLETED", 5), sync="idle", is_verified=True, deadline=None)
+    script.do(4, TimerFired(), _PROBE)
+    script.answer(4, check("COMPLETED", 5), sync="idle", is_verified=True, deadline=None)
+    script.do(5, Connected(), _RECONNECT)
+    script.answer(5, check("COMPLETED", 5), "resume 5", is_verified=True)
+    script.ack(5, snapshot("COMPLETED", 5, 2, is_whole=False), sync="joined", deadline=None)
+    frame(script, 6, words.status(3, 6, "RUNNING", B), status="RUNNING", turn_id=B)
 
 
 @PAGE.story()

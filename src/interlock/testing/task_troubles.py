@@ -378,6 +378,26 @@ def another_turn_ends_the_stopping(script: Script) -> None:
 
 
 @TROUBLES.story()
+def a_stop_from_before_the_turn_had_a_name(script: Script) -> None:
+    """The server took the stop; what it says of a later moment, unless that is CANCELLING, is of something else."""
+    script.do(0, Opened(), _SELECTED)
+    script.do(1, StopPressed(), is_stopping=True)
+    script.do(1, CancelAcked(True), is_stopping=True)
+    script.answer(2, check("RUNNING", 5, A, "s1", 2), "join", status="RUNNING", is_stopping=True)
+    script.ack(2, snapshot("RUNNING", 5, 10, stream=piece("s1", "Hi")), is_stopping=False, deadline=None)
+
+
+@TROUBLES.story()
+def a_stop_that_was_taken_goes_on(script: Script) -> None:
+    """While the server says CANCELLING, the stop that it took is not settled."""
+    in_room(script, stream=piece("s1", "Hi"))
+    script.do(1, StopPressed(), is_stopping=True)
+    script.do(1, CancelAcked(True), is_stopping=True)
+    script.do(4, TimerFired(), _PROBE)
+    script.answer(4, check("CANCELLING", 6, A, "s1", 2), "resume 5 s1:2", is_stopping=True)
+
+
+@TROUBLES.story()
 def chat_done_does_not_end_the_stopping(script: Script) -> None:
     """The end of a stream is no sign that the task stopped: that is for the probe to find out."""
     in_room(script, stream=piece("s1", "Hi"))

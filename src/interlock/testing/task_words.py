@@ -119,6 +119,11 @@ def said(
     )
 
 
+def asked(message_id: int, text: str, turn: TurnId | None = A) -> Message:
+    """The prompt of a turn."""
+    return said(message_id, text, turn=turn, role=Role.USER)
+
+
 def start(tick: int, version: int, stream: str, turn: TurnId | None = A) -> ChatStart:
     return ChatStart(task_id=TASK, tick=tick, version=version, turn_id=turn, stream_id=StreamId(stream), started_at=AT)
 
@@ -192,4 +197,4 @@ def in_room(script: Script, status: str | None = "RUNNING", stream: StreamPiece 
     live = None if stream is None else stream.stream_id
     cursor = 0 if stream is None else stream.cursor
     script.answer(0, check(status, 5, A, live, cursor), "join")
-    script.ack(0, snapshot(status, 5, 10, stream=stream, messages=(said(2, "go"),)), sync="joined", tick=10)
+    script.ack(0, snapshot(status, 5, 10, stream=stream, messages=(asked(2, "go"),)), sync="joined", tick=10)
