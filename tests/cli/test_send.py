@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.cli import prompt_wait
 from interlock.cli.server_api import Body
 from interlock.testing.scripted_agent import command, write_program
 from tests.cli.harness import COMMAND, interlock
@@ -137,14 +138,18 @@ def test_a_timeout_stops_the_waiting_and_not_the_turn(served: Served) -> None:
     assert (back.returncode, back.stdout) == (0, "late\n")
 
 
-def test_a_timeout_ends_the_turn_where_that_was_asked_for(served: Served) -> None:
-    task_id = served.open()
-    served.shows(task_id)
-    done = served.cli("send", task_id, "--wait", "--timeout", "1.5", "--cancel-on-timeout", "--json", "say a; hang")
-    assert done.returncode == 5
-    assert json.loads(done.stdout)["is_cancelled"] is True
-    assert "asked to stop" in done.stderr
+def test_a_timeout_ends_the_turn_or_takes_the_prompt_back_where_that_was_asked_for(served: Served) -> None:
+    task_id = served.open("gate cancelled; hang")
+    served.gates.await_reached("cancelled")
+    (first,) = [one["prompt_id"] for one in served.api.get(f"/api/tasks/{task_id}/messages")["items"]]
+    line = f"send {task_id} --wait --timeout 0.2 --cancel-on-timeout"
+    queued, sent = run_many((f"{line} later", f"{line} --prompt-id {first} --json"), served.home)
+    assert (queued.code, queued.out) == (5, "")
+    assert "taken back before it was sent" in queued.err
+    assert (sent.code, json.loads(sent.out)["is_cancelled"]) == (5, True)
+    assert "asked to stop" in sent.err
     until(lambda: turn_of(served, task_id)["state"] == "interrupted", "the turn is interrupted")
+    assert served.task(task_id)["turns"] == 1
 
 
 def test_ctrl_c_stops_the_waiting_and_says_how_to_come_back(served: Served) -> None:
@@ -226,6 +231,10 @@ def test_without_a_server_nothing_is_known(tmp_path: Path) -> None:
     done = interlock("send", "ses_1", "x", env={"INTERLOCK_HOME": str(tmp_path)})
     assert done.returncode == 8
     assert "interlock up" in done.stderr
+
+
+def test_a_look_while_the_server_is_away_finds_nothing_and_ends_nothing(tmp_path: Path) -> None:
+    assert prompt_wait._look(prompt_wait.Asked(home=tmp_path, task_id="ses_1", prompt_id="prm_1"), None) is None
 
 
 @pytest.mark.deep

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from interlock.cli import wait as wait_module
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.prompt_watch import Look
-from interlock.cli.server_api import Body
+from interlock.cli.server_api import Body, ServerApi
 from interlock.cli.until import Verdict, judge, parse_until
 from interlock.vocabulary.errors import UsageError
 from tests.cli.homes import run_many
@@ -156,6 +158,23 @@ def test_a_question_is_heard_and_ends_the_waiting_for_an_end(served: Served) -> 
         assert blocked.stdout == f"{task_id}  question\n"
         assert f"interlock answer {task_id} --option red" in blocked.stderr
         assert (done.stdout, "Which?" in done.stderr) == ("", True)
+    # Of any, the one that comes true counts, and not the first of which something is known.
+    other = served.done("say other")
+    assert served.cli("wait", task_id, other, "--any").returncode == 0
+
+
+def test_that_nobody_runs_a_session_is_said_only_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = look("abandoned", status=None, is_supervised=False, live=None)
+    monkeypatch.setattr(wait_module, "look_at", lambda _api, _task_id: lost)
+    monkeypatch.setattr(ServerApi, "of_home", lambda home: home)
+    waiting = wait_module._Waiting(
+        Path("home"), ["ses_1"], parse_until("done"), is_any=False, past_questions=False, json=True
+    )
+    waiting._look("ses_1")
+    assert (waiting._verdicts, list(waiting._lost)) == ({}, ["ses_1"])
+    waiting._lost["ses_1"] -= 5.0
+    waiting._look("ses_1")
+    assert waiting.code == ExitCode.UNKNOWN
 
 
 def test_any_is_the_first_and_all_are_all(served: Served) -> None:
@@ -173,6 +192,7 @@ def test_any_is_the_first_and_all_are_all(served: Served) -> None:
         assert both.ends() == 1
 
 
+@pytest.mark.deep
 def test_the_end_of_an_agent_is_heard(served: Served) -> None:
     task_id = served.open("gate goes; exit 0")
     served.gates.await_reached("goes")
@@ -182,6 +202,7 @@ def test_the_end_of_an_agent_is_heard(served: Served) -> None:
         assert follower.ends() == 0
 
 
+@pytest.mark.deep
 def test_ctrl_c_stops_the_waiting(served: Served) -> None:
     task_id = served.open("gate waits")
     served.gates.await_reached("waits")

@@ -511,7 +511,17 @@ Exit code 1: a check failed. Nothing is changed, and every check is bounded.""",
   interlock config check              one line a mistake: file, line and key""",
     ),
     Command("machines", "interlock.cli.machines:machines", "List the state machines, or print one: laws and table."),
-    Command("demo", "interlock.cli.demo:demo", "Show what works today, on this machine, without an agent."),
+    Command(
+        "demo",
+        "interlock.cli.demo:demo",
+        "Watch scripted agents in every state; no agent is needed.",
+        """\
+  interlock demo                      a board to play with; q ends it
+  interlock demo --tell               the story, line by line as it happens
+  interlock demo --log                only the log: turns, a crash, verdicts
+
+Nothing is left behind: it has a home, a server and a tmux of its own.""",
+    ),
     Command("completion", "interlock.cli.completion:completion", "Print or install a completion script for a shell."),
     Command("version", "interlock.cli.version:version", "Print the version."),
 )

@@ -24,7 +24,8 @@ from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 from interlock.vocabulary.states import TaskStatus, TurnState
 
 START_SECONDS: Final = 60.0
-_ENDED: Final = ("failed", "exited", "unclean")
+# Not `unclean`: for a moment a spawn is that whose end is being written down.
+_ENDED: Final = ("failed", "exited")
 _WITH_TURN: Final = (TaskStatus.RUNNING, TaskStatus.CANCELLING, TaskStatus.PENDING_CONFIRMATION)
 
 

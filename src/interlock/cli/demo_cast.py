@@ -17,7 +17,7 @@ NETWORK: Final = "network"
 """The gate that one agent waits at, in silence, until the demo opens it."""
 
 STALL_SECONDS: Final = 2.0
-IDLE_SECONDS: Final = 8.0
+IDLE_SECONDS: Final = 6.0
 TERMINAL: Final = "terminal"
 STREAM: Final = "claude-stream"
 _FACES: Final = {TERMINAL: "tui", STREAM: "stream-json"}

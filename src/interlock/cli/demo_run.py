@@ -15,6 +15,11 @@ from interlock.cli.demo_server import private_server
 from interlock.cli.exit_codes import ExitCode
 
 _BOARD_SECONDS: Final = 8.0
+_GO_ON: Final = """\
+Nothing of this is left on the machine. To go on, with an agent CLI of yours:
+  interlock run claude "Fix the failing test"
+  interlock top
+"""
 
 
 def tell_story(*, has_tmux: bool, json: bool) -> int:
@@ -59,6 +64,8 @@ async def _tell(*, has_tmux: bool, json: bool) -> int:
 
         await server.ready()
         await tell_acts(server, has_tmux=has_tmux, json=json)
+    if not json:
+        output.print_text(_GO_ON.rstrip())
     return ExitCode.COMPLETED
 
 
@@ -70,11 +77,13 @@ async def _play(*, has_tmux: bool) -> int:
         await server.ready()
         acting = asyncio.create_task(play_acts(server, has_tmux=has_tmux))
         try:
-            return await _show_board(server.home)
+            code = await _show_board(server.home)
         finally:
             output.note("ending the agents and their server")
             acting.cancel()
             await asyncio.gather(acting, return_exceptions=True)
+    output.print_text(_GO_ON.rstrip())
+    return code
 
 
 async def _show_board(home: Path) -> int:

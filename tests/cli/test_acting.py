@@ -1,0 +1,91 @@
+"""Giving a command: repeated only where twice is once, and refused in words of ours."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from interlock.cli.acting import act, in_our_words, not_known
+from interlock.cli.server_api import Body, ServerApi, ServerRefusal, ServerUnavailable
+from interlock.vocabulary.errors import Unreachable, UsageError
+
+AWAY = ServerUnavailable("nothing is known yet")
+HASTE = ServerRefusal(429, "too_many", "too many requests", "wait", 0.01)
+
+
+class Answers(ServerApi):
+    """A server that gives these answers in turn."""
+
+    def __init__(self, *answers: Body | Exception) -> None:
+        super().__init__("http://127.0.0.1:1", "")
+        self.answers = list(answers)
+        self.keys: list[str] = []
+
+    def ask(self, method: str, path: str, body: object = None, *, key: str = "", seconds: float = 1.0) -> Body:
+        self.keys.append(key)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> Sequence[float]:
+    """No pause is made; each is written down."""
+    made: list[float] = []
+    monkeypatch.setattr(time, "sleep", made.append)
+    return made
+
+
+def test_what_bears_an_id_is_given_again_under_it(pauses: Sequence[float]) -> None:
+    api = Answers(AWAY, HASTE, {"is": "done"})
+    assert act(api, "POST", "/x", key="k") == {"is": "done"}
+    assert api.keys == ["k", "k", "k"]
+    assert list(pauses) == [0.5, 0.05]
+
+
+@pytest.mark.parametrize("error", [AWAY, HASTE])
+def test_what_has_no_id_is_given_once(error: Exception) -> None:
+    api = Answers(error, {"is": "done"})
+    with pytest.raises(type(error)):
+        act(api, "POST", "/x")
+    assert len(api.keys) == 1
+
+
+def test_a_lost_connection_is_not_taken_for_an_answer() -> None:
+    api = Answers(Unreachable("went away"), {"is": "done"})
+    with pytest.raises(Unreachable, match="went away"):
+        act(api, "POST", "/x", key="k")
+    assert len(api.keys) == 1
+
+
+def test_there_is_an_end_to_repeating() -> None:
+    api = Answers(*[AWAY] * 100)
+    with pytest.raises(ServerUnavailable):
+        act(api, "POST", "/x", key="k")
+    assert len(api.keys) == 9
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy", "task_id", "says"),
+    [
+        ("not_supervised", "take it up again: POST /api/tasks/ses_1/start", "ses_1", "`interlock start ses_1`"),
+        ("unknown_task", "list the tasks: GET /api/tasks", "", "`interlock ps --all`"),
+        ("conflict", "GET /api/tasks/ses_1", "ses_1", "`interlock show ses_1`"),
+        ("conflict", "GET /api/tasks", "", "`interlock ps --all`"),
+        ("conflict", "send another", "ses_1", "send another"),
+    ],
+)
+def test_a_remedy_can_be_typed(code: str, remedy: str, task_id: str, says: str) -> None:
+    refused = in_our_words(ServerRefusal(409, code, "it cannot be", remedy), task_id)
+    assert isinstance(refused, UsageError)
+    assert str(refused).startswith("it cannot be; ")
+    assert says in str(refused)
+    assert "/api/" not in str(refused)
+
+
+def test_whoever_was_not_answered_is_told_how_to_repeat_it() -> None:
+    told = str(not_known(Unreachable("went away"), "repeat it with --prompt-id p"))
+    assert "not known whether it was done; repeat it with --prompt-id p" in told
