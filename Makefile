@@ -9,8 +9,8 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq --constr
 PYTEST := $(BIN)/python -m pytest
 # Workers of the quick suite; 0 runs it in one process.
 JOBS ?= 2
-# Folders with Python in them; bench and tools may not be there yet.
-CHECKED := src tests $(patsubst %/,%,$(sort $(dir $(wildcard bench/*.py tools/*.py))))
+# Folders with Python in them; some may not be there yet.
+CHECKED := src tests $(patsubst %/,%,$(sort $(dir $(wildcard bench/*.py tools/*.py examples/*.py))))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-deep test-real check fmt bench docs
@@ -32,7 +32,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PIP) --no-build-isolation --editable '.[dev]'
 	@touch $@
 
-demo: $(STAMP) ## show what works today
+demo: $(STAMP) ## scripted agents in every state, on a live board; nothing is left behind
 	@$(BIN)/interlock demo
 
 test: $(STAMP) ## the quick suite: no network, no agent CLI
@@ -44,12 +44,13 @@ test-deep: $(STAMP) ## crash, chaos, long simulation, thorough properties
 test-real: $(STAMP) ## tests against real agent CLIs, which are installed with npm when first needed
 	@$(PYTEST) -m real --timeout 900
 
-check: $(STAMP) ## lint, format, types, import directions, generated docs
+check: $(STAMP) ## lint, format, types, import directions, generated docs and vectors
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy $(CHECKED)
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python tools/docs.py --check
+	$(BIN)/python -m tools.docs --check
+	$(BIN)/python tools/vectors.py --check
 
 fmt: $(STAMP) ## format, and fix what can be fixed
 	@$(BIN)/ruff format .
@@ -60,4 +61,4 @@ bench: $(STAMP) ## run every benchmark
 	@set -e; for file in $(sort $(wildcard bench/*.py)); do echo "== $$file"; $(BIN)/python "$$file"; done
 
 docs: $(STAMP) ## write the generated pages of docs/
-	@$(BIN)/python tools/docs.py
+	@$(BIN)/python -m tools.docs

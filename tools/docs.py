@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from enum import Enum
 from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, Final, NewType, Union, get_args, get_origin
+from typing import Any, Final
 
 import msgspec
 
@@ -22,12 +20,21 @@ from interlock.cli.exit_codes import ExitCode
 from interlock.lifecycle import render
 from interlock.lifecycle.table import ContextT, Machine, StateT
 from interlock.monitor.machines import MACHINES
+from interlock.runtime.agent_choice import drivers_of
+from interlock.runtime.config_keys import Key, Table, agent_table, dotted, expected, known_keys, table_of, variable_of
+from interlock.runtime.config_sections import BUILTIN_AGENTS, OFF, Config
 from interlock.vocabulary.registry import DECLARATIONS, Declaration
 from interlock.vocabulary.schema import json_schema
+from tools.client_page import client_page
+from tools.commands_page import commands_page
+from tools.http_page import http_page
+from tools.markdown import MARKER, default, page, summary, table, type_name
+from tools.socket_page import frames_schema, socket_page
+
+__all__ = ["MARKER", "main", "pages", "type_name"]
 
 DOCS: Final = Path(__file__).parent.parent / "docs"
 FOLDERS: Final = ("machines", "reference")
-MARKER: Final = "<!-- Made by `make docs` from the code. Edits here are overwritten. -->"
 
 CAPABILITIES: Final[Mapping[str, tuple[str, str]]] = {
     "reports_approvals": ("asks", "what it waits for is told, and an answer can be given"),
@@ -49,25 +56,18 @@ Pages = Mapping[str, str]
 def pages() -> Pages:
     """Every generated page, by its path below docs/. The same code always gives the same text."""
     made = {f"machines/{name}.md": machine_page(name, group) for name, group in MACHINES.items()}
+    made["machines/client.md"] = client_page()
     made["machines/README.md"] = index_page(MACHINES)
     made["reference/exit-codes.md"] = exit_codes_page()
+    made["reference/commands.md"] = commands_page()
     made["reference/drivers.md"] = drivers_page(DRIVERS)
+    made["reference/configuration.md"] = configuration_page()
+    made["reference/http.md"] = http_page()
+    made["reference/websocket.md"] = socket_page()
+    made["reference/frames.schema.json"] = json.dumps(frames_schema(), indent=2, sort_keys=True) + "\n"
     made["reference/events.md"] = events_page(DECLARATIONS)
     made["reference/events.schema.json"] = json.dumps(json_schema(), indent=2, sort_keys=True) + "\n"
     return made
-
-
-def page(title: str, *parts: str) -> str:
-    return "\n\n".join((MARKER, f"# {title}", *(part for part in parts if part))) + "\n"
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
 
 
 def machine_page(name: str, group: Sequence[Machine[Any, Any]]) -> str:
@@ -110,7 +110,12 @@ def index_page(machines: Mapping[str, Sequence[Machine[Any, Any]]]) -> str:
         for name, group in machines.items()
         for one in group
     ]
-    return page("The machines", table(("Machine", "Decides", "States", "Inputs", "Edges"), rows))
+    return page(
+        "The machines",
+        table(("Machine", "Decides", "States", "Inputs", "Edges"), rows),
+        "The machine by which a client follows a task holds texts and versions as well, and is no table:"
+        " [client](client.md).",
+    )
 
 
 def exit_codes_page() -> str:
@@ -152,10 +157,92 @@ def _marks(capabilities: Capabilities) -> list[str]:
     return ["yes" if getattr(capabilities, field.name) else "" for field in fields(Capabilities)]
 
 
+CONFIGURATION_SAMPLE: Final = """\
+[run]
+stall_after_seconds = 300
+idle_ttl_seconds = 1800
+
+[pool]
+total = 6
+per_agent = { codex = 2 }
+
+[agents.claude]
+driver = "claude-stream"
+model = "opus"
+run = { turn_budget_seconds = 3600 }
+
+[agents.goose]
+driver = "acp"
+argv = ["goose", "acp"]
+
+[notify]
+desktop = true
+command = ["my-notifier", "--urgent"]
+kinds = ["approval", "question", "failed", "completed"]
+"""
+
+
+def configuration_page() -> str:
+    """Every key of the configuration: what may stand there, its default, and its variable."""
+    root = table_of(Config)
+    agents = root.members["agents"]
+    assert isinstance(agents, Table), "agents are a table"
+    sections = [agent_table(agents, "NAME") if name == "agents" else one for name, one in root.members.items()]
+    known = (
+        (name, " ".join(one.argv), ", ".join(f"`{driver}`" for driver in drivers_of(one)))
+        for name, one in BUILTIN_AGENTS.items()
+    )
+    return page(
+        "Configuration",
+        "One TOML file: `INTERLOCK_CONFIG`, else `interlock/config.toml` in the XDG config folder (`~/.config`). All of"
+        " it may be left out. `interlock config show` prints every value and where it came from, `interlock config"
+        " check` lists every mistake with its line.",
+        f"```toml\n{CONFIGURATION_SAMPLE}```",
+        "A variable wins over the file, the file over the default. In a variable a string needs no quotes, a list is"
+        " split into words as a shell would (or is a TOML list), and a table is a TOML inline table, which takes the"
+        f' place of the whole one. A limit is switched off by `"{OFF}"`. In the name of a variable a dash of an'
+        " agent's name is an underscore.",
+        "A mistake is refused, with the key named, and nothing is used: an unknown key, a value of another type or out"
+        " of its range, a file that is not TOML, a variable that belongs to no key.",
+        *(configuration_section(section) for section in sections if isinstance(section, Table)),
+        "`agents.NAME.run` takes every key of `[run]`, for that agent alone.",
+        "## Agents that are known",
+        "Each of them may be changed; the first driver is the one that runs it unless a mode is asked for.",
+        table(("Agent", "Program", "Drivers"), known),
+    )
+
+
+def configuration_section(section: Table) -> str:
+    """The keys of one table."""
+    rows = [
+        (f"`{_key_name(key)}`", _takes(key), _given(key), f"`{variable_of(key.path)}`", key.description)
+        for key in known_keys(section)
+        if key.path[2:3] != ("run",)
+    ]
+    head = ("Key", "Takes", "Default", "Variable", "What it is for")
+    return f"## [{dotted(section.path)}]\n\n{section.description}\n\n{table(head, rows)}"
+
+
+def _key_name(key: Key | Table) -> str:
+    return dotted((*key.path, "KEY") if isinstance(key, Table) else key.path)
+
+
+def _takes(key: Key | Table) -> str:
+    if isinstance(key, Key):
+        return expected(key.kind)
+    return "any value" if key.entry is Any else expected(key.entry)
+
+
+def _given(key: Key | Table) -> str:
+    if isinstance(key, Table):
+        return "none"
+    return f"`{OFF if key.default is None else msgspec.json.encode(key.default).decode()}`"
+
+
 def events_page(declarations: Mapping[str, Declaration]) -> str:
     """Every event type: who it is for, whether it is kept, and its fields."""
     rows = [
-        (f"[`{one.type}`](#{one.type})", one.audience.value, one.durability.value, _summary(one.payload))
+        (f"[`{one.type}`](#{one.type})", one.audience.value, one.durability.value, summary(one.payload))
         for one in declarations.values()
     ]
     overview = table(("Type", "Audience", "Durability", "What it says"), rows)
@@ -164,51 +251,9 @@ def events_page(declarations: Mapping[str, Declaration]) -> str:
 
 def event_section(one: Declaration) -> str:
     """The fields of one event type."""
-    rows = [(f"`{f.encode_name}`", type_name(f.type), _default(f)) for f in msgspec.structs.fields(one.payload)]
+    rows = [(f"`{f.encode_name}`", type_name(f.type), default(f)) for f in msgspec.structs.fields(one.payload)]
     fields = table(("Field", "Type", "Default"), rows) if rows else "No fields."
-    return f"## {one.type}\n\n{_summary(one.payload)}\n\n{fields}"
-
-
-def _summary(payload: type[msgspec.Struct]) -> str:
-    return (payload.__doc__ or "").strip().partition("\n")[0]
-
-
-def _default(field: msgspec.structs.FieldInfo) -> str:
-    if field.required:
-        return "required"
-    value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
-    return f"`{msgspec.json.encode(value).decode()}`"
-
-
-def type_name(kind: object) -> str:
-    """A field's type in words. Raises for a shape that it does not know, rather than printing a Python repr."""
-    origin, args = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        return type_name(args[0]) + "".join(_constraint(meta) for meta in args[1:])
-    if origin in (Union, UnionType):
-        return " or ".join(type_name(arg) for arg in args)
-    if origin in (tuple, list, frozenset):
-        return f"list of {type_name(args[0])}"
-    if origin is dict:
-        return f"map to {type_name(args[1])}"
-    if kind is Any:
-        return "any JSON"
-    if kind is NoneType:
-        return "null"
-    if isinstance(kind, NewType):
-        return kind.__name__
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return "one of " + ", ".join(f"`{member.value}`" for member in kind)
-    if isinstance(kind, type):
-        return kind.__name__
-    raise TypeError(f"tools/docs.py cannot put {kind!r} into words")
-
-
-def _constraint(meta: object) -> str:
-    if not isinstance(meta, msgspec.Meta):
-        return ""
-    least = "" if meta.ge is None else f", at least {meta.ge}"
-    return least + (", not empty" if meta.min_length == 1 else "")
+    return f"## {one.type}\n\n{summary(one.payload)}\n\n{fields}"
 
 
 def stale(docs: Path, wanted: Pages) -> list[str]:
@@ -245,7 +290,7 @@ def write(docs: Path, wanted: Pages) -> None:
 def main(argv: Sequence[str], docs: Path = DOCS) -> int:
     """Write the pages, or with --check compare them. Returns 1 for stale pages and 2 for a wrong argument."""
     if list(argv) not in ([], ["--check"]):
-        print("usage: python tools/docs.py [--check]", file=sys.stderr)
+        print("usage: python -m tools.docs [--check]", file=sys.stderr)
         return 2
     wanted = pages()
     if not argv:

@@ -1,4 +1,7 @@
-"""Running the programs of a page: a block of `py` is a file, a block of `console` shows what commands print."""
+"""Running the programs of a page: a block of `py` is a file, a block of `console` shows what commands print.
+
+A command goes on in the next line where that begins with `> `, as a shell shows it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.docs.test_pages import blocks
+
+def blocks(text: str, language: str) -> list[str]:
+    """The blocks of a page in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def write_programs(page: str, folder: Path) -> dict[str, str]:
@@ -22,8 +28,14 @@ def write_programs(page: str, folder: Path) -> dict[str, str]:
 
 def samples(page: str) -> list[tuple[str, str]]:
     """Every command of a page, with what it is shown to print."""
-    found = [sample.partition("\n") for block in blocks(page, "console") for sample in block.split("$ ")[1:]]
-    return [(command, shown) for command, _, shown in found]
+    found = [sample for block in blocks(page, "console") for sample in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
+    return [_command_and_output(sample.splitlines(keepends=True)) for sample in found]
+
+
+def _command_and_output(lines: list[str]) -> tuple[str, str]:
+    end = next((place for place, line in enumerate(lines) if place and not line.startswith("> ")), len(lines))
+    command = lines[0] + "".join(line.removeprefix("> ") for line in lines[1:end])
+    return command.removesuffix("\n"), "".join(lines[end:])
 
 
 def run(command: str, folder: Path) -> str:

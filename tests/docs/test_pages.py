@@ -8,23 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.demo import STORIES, Story, play
+from interlock.cli.demo_log import STORIES, Story, play
 from interlock.log.memory import MemoryLog
 from interlock.monitor.machines import MACHINES
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.codec import encode_event
 from interlock.vocabulary.conversation import AssistantMessage, UserMessage
 from interlock.vocabulary.registry import DECLARATIONS
-from tests.cli.harness import interlock
+from tests.docs.running import blocks
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def blocks(text: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
@@ -44,13 +40,6 @@ def test_every_python_block_runs(
 def test_every_link_leads_to_a_file(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
-
-
-def test_the_readme_shows_what_the_demo_prints() -> None:
-    (sample,) = blocks(README, "text")
-    printed = [line.rstrip() for line in interlock("demo").stdout.splitlines()]
-    for line in sample.splitlines():
-        assert any(shown.startswith(line) for shown in printed), line
 
 
 def test_the_readme_counts_right() -> None:

@@ -9,7 +9,7 @@ from interlock.screen.engine import ScreenReading
 from interlock.screen.profile_file import read_profile
 from interlock.screen.selection import select_reader
 from interlock.screen.snapshot import read_snapshot
-from tests.docs.test_pages import blocks
+from tests.docs.running import blocks
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/write-a-profile.md"
 RULE = "─" * 20

@@ -12,7 +12,7 @@ from pathlib import Path
 from interlock.testing.scripted_agent import command, write_program
 from interlock.testing.scripted_agent.acp import TRAPS
 from interlock.testing.scripted_agent.language import VERBS
-from tests.docs.test_pages import blocks
+from tests.docs.running import blocks
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/test-with-scripted-agents.md"
 TEXT = PAGE.read_text(encoding="utf-8")
