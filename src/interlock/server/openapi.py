@@ -100,12 +100,15 @@ def _document(app: Litestar) -> Document:
 
 
 def operations(app: Litestar) -> Iterator[Operation]:
-    """Every operation that is served over HTTP, by path."""
-    for route in sorted(app.routes, key=lambda route: route.path_format):
-        if isinstance(route, HTTPRoute):
-            for handler in route.route_handlers:
-                for method in sorted(handler.http_methods - {"OPTIONS"}):
-                    yield Operation(method, route.path_format, handler)
+    """Every operation that is served over HTTP, by path and method."""
+    served = (
+        Operation(method, route.path_format, handler)
+        for route in app.routes
+        if isinstance(route, HTTPRoute)
+        for handler in route.route_handlers
+        for method in handler.http_methods - {"OPTIONS"}
+    )
+    yield from sorted(served, key=lambda one: (one.path, one.method))
 
 
 def openapi_document(app: Litestar) -> Document:

@@ -42,7 +42,7 @@ async def list_open_approvals(server: Server, after: After = None, limit: Limit 
 
 
 def _order(approval: Approval) -> tuple[str, str, str]:
-    return approval.asked_at.isoformat(), approval.session_id, approval.approval_id
+    return approval.asked_at.isoformat(timespec="microseconds"), approval.session_id, approval.approval_id
 
 
 def _read_cursor(cursor: str) -> tuple[str, str, str]:

@@ -128,7 +128,13 @@ async def get_usage(server: Server, ledger: Books, task_id: TaskPath) -> TaskUsa
 
 
 @get("/tasks/{task_id:str}/log", media_type=NDJSON)
-async def export_log(server: Server, task_id: TaskPath, after: After = None) -> Stream:
+async def export_log(
+    server: Server,
+    task_id: TaskPath,
+    after: Annotated[
+        str | None, QueryParameter(description="The `seq` of the last event that is not wanted.", required=False)
+    ] = None,
+) -> Stream:
     """The log of a task as NDJSON, an event a line, as `interlock log export` writes it, without what is damaged."""
     view = task_of(server, task_id)
     first = 0 if after is None else read_number(after)
