@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from interlock.projections import task_messages
 from interlock.projections.task_tool_lines import LINE_MAX, one_line
 from interlock.projections.task_view import TaskView
 from interlock.testing.scribe import Scribe
@@ -432,3 +433,27 @@ def test_timeouts_say_so() -> None:
     story = begun()
     story.end(TIMEOUT, text="", budget_seconds=1.0, elapsed_seconds=2.0)
     assert told(story)[-1][:2] == (Role.END, MessageStatus.TIMED_OUT)
+
+
+def test_a_page_holds_no_more_text_than_a_client_can_take_and_the_rest_is_older(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(task_messages, "PAGE_CHARACTERS", 100)
+    scribe = Scribe()
+    for number, size in enumerate((30, 30, 500, 60, 40)):
+        scribe.write(UserMessage(text="x" * size), turn=f"t{number}")
+    view = TaskView(scribe.session)
+    for event in scribe.events:
+        view.add(event)
+    first = view.snapshot()
+    assert [one.message_id for one in first.messages] == [4, 5]
+    assert first.is_whole
+    assert first.history_before == 4
+    alone, before = view.page(before=4)
+    assert [len(one.text) for one in alone] == [500], "a text is never cut, and goes alone"
+    assert before == 3
+    assert [one.message_id for one in view.page(before=before)[0]] == [1, 2]
+    assert view.page(before=before)[1] is None
+    after = view.snapshot(after_version=1)
+    assert (after.is_whole, after.history_before) == (True, 4), "more than fits is told as from the start"
+    assert not view.snapshot(after_version=3).is_whole

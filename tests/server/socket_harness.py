@@ -414,11 +414,12 @@ QUICK: Final = ServerSettings(heartbeat_seconds=5.0, command_seconds=5.0)
 
 @dataclass(slots=True)
 class Bench:
-    """A running server, its runtime, and its puppets."""
+    """A running server, its runtime, its puppets, and the connections that it has not let go."""
 
     state: ServerState
     driver: PuppetDriver
     port: int
+    protocols: set[Any]
 
     @property
     def hub(self) -> Hub:
@@ -554,7 +555,7 @@ async def serving(
         await server.startup()  # without its loop, which looks for signals ten times a second
         try:
             port = server.servers[0].sockets[0].getsockname()[1]
-            yield Bench(state, driver, port)
+            yield Bench(state, driver, port, server.server_state.connections)
         finally:
             await hub.close("the test is over", patience_seconds=2.0)
             await server.shutdown()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from interlock.log.memory import MemoryLog
 from interlock.log.port import LogUnavailable, SessionPage, Slice
 from interlock.projections.task_view import TaskView
 from interlock.runtime import runtime as runtime_module
+from interlock.runtime.errands import Item
 from interlock.runtime.runtime import Runtime
 from interlock.server import hub as hub_module
 from interlock.server.hub import GOING_AWAY, MAX_ASIDE, SERVICE_RESTART, Hub
@@ -22,7 +24,7 @@ from interlock.server.problems import NotReady, UnknownTask
 from interlock.server.settings import ServerSettings
 from interlock.testing.puppet import PuppetDriver
 from interlock.vocabulary.conversation import UserMessage
-from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.errors import InterlockError, UsageError
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.frames import TaskFrame
 from interlock.vocabulary.ids import SessionId
@@ -30,7 +32,7 @@ from interlock.vocabulary.presenter import Status, TextDelta
 from interlock.vocabulary.requests import BoardJoin, ServerClosing, TaskBehind, TaskJoin
 from interlock.vocabulary.states import Activity, TaskStatus
 from tests.contract.harness import event, run
-from tests.server.socket_harness import FRAMES, SPEC, Author, digest, soon, whole
+from tests.server.socket_harness import FRAMES, SPEC, Author, Reader, digest, soon, whole
 
 SETTINGS = ServerSettings()
 ONE = SessionId("ses_one")
@@ -80,6 +82,10 @@ class Quiet:
         watcher = runtime_module.Watcher()
         self.watchers.append(watcher)
         yield watcher
+
+    @property
+    def sessions(self) -> tuple[SessionId, ...]:
+        return tuple(self.supervised)
 
     def supervisor(self, session_id: SessionId) -> Living:
         if session_id not in self.supervised:
@@ -595,7 +601,7 @@ def test_a_flood_of_events_lets_others_run_in_between() -> None:
         async with hub_over(log, runtime) as hub:
             pieces = [one for _ in range(2_000) for one in author.said("word ")]
             runtime.publish(*pieces)
-            seen = []
+            seen: list[int] = []
             while not seen or seen[-1] < 2_000 * 5:
                 await asyncio.sleep(0)
                 stream = hub.views[ONE].check().active_stream
@@ -645,7 +651,7 @@ def test_a_supervisor_that_fails_is_known_by_what_it_says_last() -> None:
             await runtime.send(task_id, "hello")
             await soon(lambda: task_id in hub.views and hub.views[task_id].status is TaskStatus.RUNNING)
             supervisor = runtime.supervisor(task_id)
-            supervisor._mailbox.put_nowait(None)  # type: ignore[arg-type]  # its loop breaks on this
+            supervisor._mailbox.put_nowait(Item(object()))  # type: ignore[arg-type]  # its loop breaks on this
             await soon(lambda: supervisor.is_over)
             await soon(lambda: hub.views[task_id].status is None)
             assert not hub.views[task_id].is_supervised
@@ -692,6 +698,42 @@ def test_idle_sessions_are_not_asked_for_one_by_one() -> None:
     run(story())
 
 
+def test_a_session_that_nobody_runs_is_not_said_to_be_run_when_it_appears() -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        hub = Hub(runtime, log, look_seconds=60.0)  # type: ignore[arg-type]
+        await hub.start()
+        events = [*author.opened(), *author.queued(), *author.began()]
+        await keep(log, *events)
+        runtime.publish(*events)
+        await soon(lambda: ONE in hub.views and hub.views[ONE].version == len(events))
+        assert hub.views[ONE].status is None
+        await hub.close("over")
+
+    run(story())
+
+
+def test_a_log_that_does_not_list_its_sessions_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "READ_SECONDS", 0.02)
+
+    class Stuck(Fickle):
+        async def sessions(self, *, prefix: str = "", after: SessionId | None = None, limit: int = 2) -> SessionPage:
+            if self.fails_to_list:
+                await asyncio.Event().wait()
+            return await super().sessions(prefix=prefix, after=after, limit=limit)
+
+    async def story() -> None:
+        log, author = Stuck(), Author()
+        await keep(log, *author.opened())
+        log.fails_to_list = True
+        async with asyncio.timeout(5), hub_over(log, Quiet()) as hub:
+            assert not hub.is_ready
+            log.fails_to_list = False
+            await soon(lambda: hub.is_ready)
+
+    run(story())
+
+
 def test_who_comes_while_the_hub_closes_is_let_go_at_once() -> None:
     async def story() -> None:
         log, runtime, author = Fickle(), Quiet(), Author()
@@ -728,3 +770,107 @@ def test_a_log_that_does_not_answer_for_one_session_keeps_nobody_from_the_others
             await soon(lambda: hub.is_ready)
 
     run(story())
+
+
+class Unreliable(MemoryLog):
+    """A log that now and then cannot be read."""
+
+    def __init__(self, chance: random.Random, rate: float) -> None:
+        super().__init__()
+        self.chance = chance
+        self.rate = rate
+
+    async def read(self, session_id: SessionId, *, after: int = 0, limit: int | None = None) -> Slice:
+        await asyncio.sleep(0)
+        if self.chance.random() < self.rate:
+            raise LogUnavailable("the disk is away", next_action="bring it back")
+        return await super().read(session_id, after=after, limit=limit)
+
+
+async def disturb(runtime: Runtime, driver: PuppetDriver, chance: random.Random, tasks: list[SessionId]) -> None:
+    """One of the things that happen to sessions. What is refused did not happen."""
+    task_id = chance.choice(tasks)
+    puppets = [one for one in driver.puppets[-8:] if not one.is_gone]
+    with suppress(InterlockError):
+        match chance.randrange(9):
+            case 0:
+                tasks.append(await runtime.open_session(SPEC))
+            case 1 | 2:
+                await runtime.send(task_id, "hello")
+            case 3 | 4 if puppets:
+                chance.choice(puppets).say(*[TextArrived(text="word ")] * chance.randrange(1, 60))
+            case 5 if puppets:
+                chance.choice(puppets).say(TurnEnded(ending=TurnEnding.NATURAL))
+            case 6:
+                runtime.supervisor(task_id)._mailbox.put_nowait(Item(object()))  # type: ignore[arg-type]
+            case 7:
+                await runtime.reopen(task_id)
+                await runtime.send(task_id, "again")
+            case 8 if chance.random() < 0.3:
+                await runtime.delete(task_id)
+            case _:
+                pass
+
+
+async def live_through(seed: int, steps: int = 100) -> None:
+    chance = random.Random(seed)
+    log, driver = Unreliable(chance, 0.0), PuppetDriver()
+    async with Runtime(log, [driver]) as runtime:
+        hub = Hub(runtime, log, look_seconds=0.005)
+        await hub.start()
+        log.rate = 0.1 if seed % 3 == 0 else 0.0
+        tasks, readers = [await runtime.open_session(SPEC)], list[Reader]()
+        for _ in range(steps):
+            await disturb(runtime, driver, chance, tasks)
+            if chance.random() < 0.1:
+                readers.append(Reader(hub.rooms, capacity=chance.choice((5, 50, 10**9))))
+                with suppress(InterlockError):
+                    hub.join(readers[-1], TaskJoin(id="j", task_id=chance.choice(tasks)))  # type: ignore[arg-type]
+            for reader in readers:
+                reader.read(chance.randrange(20))
+            for _ in range(chance.randrange(4)):
+                await asyncio.sleep(0)
+        log.rate = 0.0
+        await soon(lambda: all(task_id in hub.views for task_id in tasks) and hub.is_ready)
+        for task_id in tasks:
+            await until_it_is_the_log(hub, runtime, log, task_id)
+        for reader in readers:
+            for _ in range(20):
+                reader.read()
+            for task_id, known in reader.tasks.items():
+                assert digest(known.snapshot) == digest(whole(hub.views[task_id])), seed
+        await hub.close("over")
+
+
+async def until_it_is_the_log(hub: Hub, runtime: Runtime, log: MemoryLog, task_id: SessionId) -> None:
+    """Wait until a view says what the log says, and no more than is proven."""
+    async with asyncio.timeout(10):
+        while True:
+            again = TaskView(task_id)
+            for one in (await log.read(task_id)).events:
+                again.add(one)
+            is_run = task_id in runtime.sessions and not runtime.supervisor(task_id).is_over
+            again.set_supervised(is_run)
+            now, then = whole(hub.views[task_id]), whole(again)
+            shown = now.agent or Status(activity=Activity.UNKNOWN)
+            if (
+                (now.version, now.task_status, now.turn_id, now.messages, now.approvals, now.queue)
+                == (then.version, then.task_status, then.turn_id, then.messages, then.approvals, then.queue)
+                and hub.views[task_id].is_supervised is is_run
+                and (not is_run or shown == runtime.status(task_id))
+            ):
+                return
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_happens_to_sessions_the_hub_ends_where_the_log_is(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime_module, "MAX_UNREAD", 40 if seed % 2 else 10_000)
+    run(live_through(seed))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(4, 100))
+def test_whatever_happens_for_long(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime_module, "MAX_UNREAD", 40 if seed % 2 else 10_000)
+    run(live_through(seed))

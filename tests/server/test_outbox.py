@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
-from interlock.server.outbox import TRY_AGAIN_LATER, Closing, Outbox, Traffic
+from interlock.server.outbox import BATCH_BYTES, TRY_AGAIN_LATER, Closing, Outbox, Traffic
 from interlock.server.rooms import Member, Rooms
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.requests import TaskBehind, TaskJoin
@@ -219,5 +220,70 @@ def test_a_client_that_never_reads_costs_no_more_than_its_bound() -> None:
         behind = FRAMES.decode(await stuck.take() or b"")
         assert isinstance(behind, TaskBehind)
         assert behind.tick == rooms.views[ROOM].tick
+
+    run(story())
+
+
+class Line:
+    """A wire that is free when the test says so."""
+
+    def __init__(self) -> None:
+        self.is_free = True
+        self.writes: list[list[bytes]] = []
+
+    def write_texts(self, texts: Iterable[bytes]) -> None:
+        self.writes.append(list(texts))
+
+
+def test_a_burst_is_one_write_and_needs_no_writer() -> None:
+    async def story() -> None:
+        box, line = outbox(Bell(), frames=10), Line()
+        box.attach(line)
+        box.answer(b"a")
+        box.offer(b"b", ROOM)
+        box.offer(b"c", ROOM)
+        assert line.writes == [], "more may come"
+        await asyncio.sleep(0)
+        assert line.writes == [[b"a", b"b", b"c"]]
+        assert (len(box), box.size_bytes) == (0, 0)
+        box.offer(b"d", ROOM)
+        await asyncio.sleep(0)
+        assert line.writes[1:] == [[b"d"]]
+
+    run(story())
+
+
+def test_what_a_wire_does_not_take_at_once_is_for_the_writer_in_order() -> None:
+    async def story() -> None:
+        box, line = outbox(Bell(), 10, 10 * BATCH_BYTES), Line()
+        box.attach(line)
+        taking = asyncio.create_task(box.take_batch())
+        await asyncio.sleep(0)
+        box.answer(b"x" * BATCH_BYTES)
+        box.answer(b"y" * BATCH_BYTES)
+        box.answer(b"z")
+        assert [one[:1] for one in await taking] == [b"y"], "the first went by the wire, the last is too much at once"
+        assert [one[:1] for written in line.writes for one in written] == [b"x"]
+        line.is_free = False
+        box.answer(b"w")
+        await asyncio.sleep(0)
+        assert await box.take_batch() == [b"z", b"w"]
+        assert len(line.writes) == 1
+        line.is_free = True
+        await asyncio.sleep(0)
+        assert len(line.writes) == 1, "nothing is left to write"
+
+    run(story())
+
+
+def test_a_batch_is_as_much_as_is_sent_at_once_and_at_least_one_frame() -> None:
+    async def story() -> None:
+        box = outbox(Bell(), 100, 10 * BATCH_BYTES)
+        for size in (BATCH_BYTES + 1, BATCH_BYTES // 2, BATCH_BYTES // 2, 1):
+            box.answer(b"x" * size)
+        sizes = [[len(one) for one in await box.take_batch()] for _ in range(3)]
+        assert sizes == [[BATCH_BYTES + 1], [BATCH_BYTES // 2, BATCH_BYTES // 2], [1]]
+        box.close(1000, "over")
+        assert await box.take_batch() == []
 
     run(story())

@@ -14,9 +14,10 @@ from msgspec import structs
 
 from interlock.agents.observations import ApprovalAsked, TextArrived, ToolCalled, TurnEnded, TurnEnding
 from interlock.runtime.runtime import Runtime
-from interlock.server.hub import Hub
+from interlock.server.hub import SERVICE_RESTART, Hub
 from interlock.server.outbox import TRY_AGAIN_LATER
-from interlock.server.socket import BAD_PAYLOAD, MAX_COMMANDS, POLICY, TOO_BIG
+from interlock.server.socket import BAD_PAYLOAD, MAX_COMMANDS, POLICY
+from interlock.server.socket_protocol import TOO_BIG
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.frames import ApprovalOpened, ChatChunk, ChatDone, ChatMessage, Push, TaskStatusChanged
 from interlock.vocabulary.ids import CallId, SessionId
@@ -507,7 +508,7 @@ def test_a_server_that_closes_says_so_first() -> None:
             assert (code, reason) == (1012, "a new version")
             assert isinstance(client.seen[-1], ServerClosing)
             async with bench.client() as late:
-                assert (await late.closed())[0] == TRY_AGAIN_LATER
+                assert (await late.closed())[0] == SERVICE_RESTART
 
     run(story())
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from interlock.agents.observations import TextArrived
 from interlock.server.outbox import TRY_AGAIN_LATER
-from interlock.server.socket import BAD_PAYLOAD, TOO_BIG
+from interlock.server.socket import BAD_PAYLOAD
+from interlock.server.socket_protocol import TOO_BIG
 from interlock.vocabulary.requests import Ack, Refused, TaskJoined
 from tests.contract.harness import run
 from tests.server.raw_frames import Opcode, frame, handshake_of, raw_socket

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -15,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.agents.observations import TextArrived, TurnEnded, TurnEnding
-from interlock.server.problems import Unfit
-from interlock.server.sse import Cursor, EventStream, parse_cursor
+from interlock.server.problems import NotReady, Unfit
+from interlock.server.sse import Cursor, EventStream, parse_cursor, task_events
+from interlock.vocabulary.frames import ChatChunk, ChatStart
 from interlock.vocabulary.ids import SessionId, StreamId
-from interlock.vocabulary.requests import TaskJoin
+from interlock.vocabulary.requests import TaskJoin, TaskJoined
 from interlock.vocabulary.states import TaskStatus
 from tests.contract.harness import run
 from tests.server.socket_harness import FRAMES, QUICK, Bench, Reader, digest, serving, soon, whole
@@ -263,6 +265,190 @@ def test_a_stream_that_is_given_up_leaves_its_room() -> None:
             assert bench.hub.connections == 1
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
+            assert bench.hub.connections == 0
+
+    run(story())
+
+
+def id_of(raw: bytes) -> bytes | None:
+    return next((line[4:] for line in raw.split(b"\n") if line.startswith(b"id: ")), None)
+
+
+def text_after(known: str, raw: bytes) -> str:
+    """The live text of a reader that had `known`, and now has this event too."""
+    frame = FRAMES.decode(data_of(raw))
+    match frame:
+        case TaskJoined(snapshot=snapshot):
+            stream = snapshot.stream
+            return "" if stream is None else known[: stream.offset] + stream.text
+        case ChatStart():
+            return ""
+        case ChatChunk(offset=offset, text=text):
+            return known[:offset] + text
+        case _:
+            return known
+
+
+def test_an_id_never_names_text_that_its_reader_has_not_got() -> None:
+    async def story() -> None:
+        async with serving(replace(QUICK, outbox_frames=4)) as bench:
+            task_id = await bench.open_task()
+            puppet = await bench.at_work(task_id)
+            events = EventStream(bench.hub, bench.state.settings, TaskJoin(id="e", task_id=task_id))
+            view, known, said = bench.hub.views[task_id], text_after("", await anext(events)), 0
+            kinds = []
+            for _ in range(200):
+                for _ in range(3 if said < 100 else 0):
+                    said += 1
+                    puppet.say(TextArrived(text=f"{said:04d} "))
+                    expected = 5 * said
+                    await soon(
+                        lambda expected=expected: (stream := view.check().active_stream) and stream.cursor == expected  # type: ignore[misc]
+                    )
+                raw = await anext(events)
+                known = text_after(known, raw)
+                kinds.append(kind_of(raw))
+                given_id = id_of(raw)
+                if given_id is not None and b":" in given_id:
+                    cursor = parse_cursor(given_id.decode()).cursor
+                    assert known[:cursor] == "".join(f"{n:04d} " for n in range(1, said + 1))[:cursor]
+                    assert len(known) == cursor
+                if len(known) >= 500:
+                    break
+            assert kinds.count(b"task:behind") > 1
+            assert kinds.count(b"task:joined") == kinds.count(b"task:behind")
+            await events.aclose()
+
+    run(story())
+
+
+def test_what_it_has_of_a_stream_is_remembered_beyond_the_event_that_said_so() -> None:
+    async def story() -> None:
+        async with serving(replace(QUICK, outbox_frames=4)) as bench:
+            task_id = await bench.open_task()
+            puppet = await bench.at_work(task_id)
+            events = EventStream(bench.hub, bench.state.settings, TaskJoin(id="e", task_id=task_id))
+            await anext(events)
+            puppet.say(TextArrived(text="hello"))
+            while kind_of(await anext(events)) != b"chat:chunk":
+                pass
+            await bench.runtime.send(task_id, "later")
+            while kind_of(await anext(events)) != b"queue:changed":
+                pass
+            bench.hub.rooms.replace(bench.hub.views[task_id])  # it is told that it is behind, with nothing before
+            while kind_of(await anext(events)) != b"task:behind":
+                pass
+            raw = await anext(events)
+            joined = FRAMES.decode(data_of(raw))
+            assert joined.snapshot.stream.offset == 5  # type: ignore[union-attr]
+            await events.aclose()
+
+    run(story())
+
+
+def test_a_reader_that_takes_nothing_holds_nothing_for_long() -> None:
+    async def story() -> None:
+        async with serving(replace(QUICK, heartbeat_seconds=0.02)) as bench:
+            task_id = await bench.open_task()
+            events = EventStream(bench.hub, bench.state.settings, TaskJoin(id="e", task_id=task_id))
+            await anext(events)
+            assert bench.hub.connections == 1
+            await soon(lambda: bench.hub.connections == 0)
+            assert not bench.hub.rooms._joined
+            with pytest.raises(StopAsyncIteration):
+                await anext(events)
+
+    run(story())
+
+
+def test_a_reader_that_takes_what_it_is_given_is_not_given_up() -> None:
+    async def story() -> None:
+        async with serving(replace(QUICK, heartbeat_seconds=0.02)) as bench:
+            task_id = await bench.open_task()
+            events = EventStream(bench.hub, bench.state.settings, TaskJoin(id="e", task_id=task_id))
+            await anext(events)
+            for _ in range(10):
+                assert await anext(events) == b": still here\n\n"
+            await events.aclose()
+
+    run(story())
+
+
+def test_a_client_that_goes_while_it_is_written_to_leaves_its_room_at_once() -> None:
+    async def story() -> None:
+        async with serving(replace(QUICK, heartbeat_seconds=60.0)) as bench:
+            task_id = await bench.open_task()
+            puppet = await bench.at_work(task_id)
+            raw, loop = socket.socket(), asyncio.get_running_loop()
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            raw.connect(("127.0.0.1", bench.port))
+            raw.setblocking(False)
+            await loop.sock_sendall(raw, f"GET /api/tasks/{task_id}/events HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            await soon(lambda: bench.hub.connections == 1)
+            outbox = next(iter(bench.hub._outboxes))
+            for _ in range(200):  # until it waits for the client, with more to send
+                puppet.say(TextArrived(text="z" * 100_000))
+                await asyncio.sleep(0.002)
+                if outbox.size_bytes > 300_000:
+                    break
+            assert outbox.size_bytes > 300_000
+            raw.close()
+            await soon(lambda: bench.hub.connections == 0)
+
+    run(story())
+
+
+def test_nobody_is_let_in_while_the_server_closes() -> None:
+    async def story() -> None:
+        async with serving() as bench:
+            task_id = await bench.open_task()
+            await bench.hub.close("a new version")
+            with pytest.raises(NotReady):
+                task_events(bench.state, task_id)
+
+    run(story())
+
+
+def test_a_reader_that_knows_more_than_the_log_is_told_to_forget() -> None:
+    async def story() -> None:
+        async with serving() as bench:
+            task_id = await bench.open_task()
+            version = bench.hub.views[task_id].version
+            for ahead, is_whole in ((0, False), (1, True), (5, True)):
+                async with events_of(bench, task_id, headers={"Last-Event-ID": str(version + ahead)}) as events:
+                    _, joined = await events.next()
+                    assert joined["snapshot"]["is_whole"] is is_whole, ahead
+
+    run(story())
+
+
+def test_whoever_is_behind_when_the_server_closes_is_told_that_it_closes() -> None:
+    async def story() -> None:
+        async with serving() as bench:
+            task_id = await bench.open_task()
+            events = EventStream(bench.hub, bench.state.settings, TaskJoin(id="e", task_id=task_id))
+            await anext(events)
+            bench.hub.rooms.replace(bench.hub.views[task_id])
+            assert kind_of(await anext(events)) == b"task:behind"
+            closing = asyncio.create_task(bench.hub.close("a new version"))
+            await asyncio.sleep(0)
+            assert kind_of(await anext(events)) == b"server:closing"
+            with pytest.raises(StopAsyncIteration):
+                await anext(events)
+            await closing
+
+    run(story())
+
+
+def test_when_an_answer_is_over_however_it_ended_its_reader_is_in_no_room() -> None:
+    async def story() -> None:
+        async with serving() as bench:
+            task_id = await bench.open_task()
+            answer = task_events(bench.state, task_id)
+            await anext(aiter(cast("EventStream", answer.iterator)))
+            assert bench.hub.connections == 1
+            assert answer.background is not None
+            await answer.background()
             assert bench.hub.connections == 0
 
     run(story())

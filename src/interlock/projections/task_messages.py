@@ -47,6 +47,9 @@ _TOOL_STATUS: Final[Mapping[ToolOutcome, MessageStatus]] = {
     ToolOutcome.UNKNOWN: MessageStatus.UNKNOWN,
 }
 
+PAGE_CHARACTERS: Final = 4_000_000
+"""How much text a page may hold: a client must be able to take it as one frame. A longer text is a page by itself."""
+
 _CallRef = tuple[CallId, int]
 
 
@@ -121,9 +124,16 @@ class Transcript:
     def page(self, before: int | None, limit: int) -> tuple[tuple[Message, ...], int | None]:
         """The newest messages older than `before`, in order, and the cursor of the next older page."""
         end = len(self._ids) if before is None else bisect_left(self._ids, before)
-        start = max(0, end - max(1, limit))
-        page = self._ids[start:end]
-        return tuple(self._messages[one] for one in page), page[0] if start > 0 else None
+        page: list[Message] = []
+        characters = 0
+        for message_id in reversed(self._ids[max(0, end - max(1, limit)) : end]):
+            message = self._messages[message_id]
+            characters += len(message.text)
+            if page and characters > PAGE_CHARACTERS:
+                break
+            page.append(message)
+        is_first = len(page) == end
+        return tuple(reversed(page)), None if is_first else page[-1].message_id
 
     def _put(self, message: Message) -> Iterator[Message]:
         """Keep a message, and tell it if it says something new."""
@@ -206,6 +216,11 @@ class Transcript:
             yield from self._put(
                 structs.replace(end, error_kind=record.error_kind, next_actions=record.next_actions),
             )
+
+
+def is_page(messages: tuple[Message, ...], limit: int) -> bool:
+    """Whether so many messages may be told at once."""
+    return len(messages) <= max(1, limit) and sum(len(one.text) for one in messages) <= PAGE_CHARACTERS
 
 
 def _message(event: Event, facts: TurnFacts, role: Role, status: MessageStatus, text: str) -> Message:

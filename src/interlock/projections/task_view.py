@@ -15,6 +15,7 @@ Laws:
 from __future__ import annotations
 
 from interlock.projections.task_fold import TaskFold
+from interlock.projections.task_messages import is_page
 from interlock.vocabulary.frames import Message, RuntimeCheck, TaskSnapshot, TaskSummary
 from interlock.vocabulary.ids import StreamId
 
@@ -30,11 +31,11 @@ class TaskView(TaskFold):
         cursor: int = 0,
         limit: int = 200,
     ) -> TaskSnapshot:
-        """Where the task stands. What does not fit into `limit` messages is to be had as pages."""
+        """Where the task stands. What does not fit into `limit` messages, or one frame, is to be had as pages."""
         is_whole = after_version is None or after_version > self.version  # of more than we know we know nothing
         messages = () if is_whole else self._transcript.since(after_version or 0)
         older: int | None = None
-        if is_whole or len(messages) > max(1, limit):
+        if is_whole or not is_page(messages, limit):
             is_whole = True
             messages, older = self._transcript.page(None, limit)
         stream = self._streams.current

@@ -6,7 +6,8 @@ Laws:
 2. A session whose published events show a gap is read again, from where its fold stands.
 3. No failure of a log or of a fold ends it. What failed is tried again, later each time, and `is_ready` is false until
    it is mended; the other sessions go on.
-4. It says that somebody runs a session only while somebody does.
+4. It says that somebody runs a session only while somebody does. Whoever asks is told how that is when they ask.
+5. However much is published, whoever else has something to do waits for a few events, not for all of them.
 """
 
 from __future__ import annotations
@@ -32,13 +33,16 @@ from interlock.server.settings import ServerSettings
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events import Event, new_event
 from interlock.vocabulary.ids import EventId, SessionId
+from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.requests import BoardJoin, ServerClosing, TaskJoin, TaskResume
 from interlock.vocabulary.states import Activity
 
 SERVICE_RESTART: Final = 1012
 GOING_AWAY: Final = 1001
 MAX_ASIDE: Final = 10_000
+READ_SECONDS: Final = 30.0
 _PAGE: Final = 1_000
+_BURST: Final = 16
 _MAX_PAUSE_SECONDS: Final = 30.0
 _RETRY_AFTER_SECONDS: Final = 1.0
 _logger: Final = logging.getLogger("interlock.server")
@@ -82,6 +86,7 @@ class Hub:
 
     def view(self, task_id: SessionId) -> TaskView | None:
         """What is known of a task; None: it is not known here."""
+        self._look(task_id)
         return self.rooms.views.get(task_id)
 
     @property
@@ -111,6 +116,8 @@ class Hub:
             max_bytes=settings.outbox_bytes,
             traffic=self.traffic,
         )
+        if self._is_closing:
+            outbox.close(SERVICE_RESTART, "the server is closing")
         self._outboxes[outbox] = None
         try:
             yield outbox
@@ -130,12 +137,14 @@ class Hub:
     def join(self, outbox: Outbox, request: TaskJoin | TaskResume) -> None:
         """Let a client into a room, and answer it."""
         self.check_known(request.task_id)
+        self._look(request.task_id)
         self.rooms.join(outbox, request)
 
     def join_board(self, outbox: Outbox, request: BoardJoin) -> None:
         """Show every task. Before the log was listed once, nobody knows which those are."""
         if not self._scans_done:
             raise NotReady("the log has not been read to its end")
+        self._look_who_runs()
         self.rooms.join_board(outbox, request)
 
     # Its life
@@ -171,8 +180,12 @@ class Hub:
         while has_missed:
             async with self._runtime.watch() as watcher:
                 self._doubt_everything()
+                heard = 0
                 async for event in watcher:
                     self._hear(event)
+                    heard += 1
+                    if heard % _BURST == 0:  # as long as there is more, a watcher does not let others run
+                        await asyncio.sleep(0)
             has_missed = watcher.has_missed
             self.times_missed += has_missed
 
@@ -189,10 +202,13 @@ class Hub:
             if len(aside) >= MAX_ASIDE:
                 aside.clear()  # the log has what counts; a live text with a hole is for the fold to judge
             aside.append(event)
-        elif self._has_gap(event):
+        elif self._has_gap(event) or self._was_taken_up(task_id):
             self._put_aside(task_id, event)
         else:
+            is_new = task_id not in self.rooms.views
             self._try(task_id, partial(self.rooms.publish, event))
+            if is_new or isinstance(event.data, Status):  # a supervisor that fails shows that as its last
+                self._look(task_id)
 
     def _has_gap(self, event: Event) -> bool:
         """Whether something came before this event that is not folded. The first of a new session has no gap."""
@@ -248,7 +264,8 @@ class Hub:
         wanted, after = self._scans_wanted, None
         try:
             while True:
-                page = await self._log.sessions(after=after)
+                async with asyncio.timeout(READ_SECONDS):
+                    page = await self._log.sessions(after=after)
                 for one in page.sessions:
                     view = self.rooms.views.get(one.session_id)
                     if not one.is_purged and (view is None or view.version < one.version):
@@ -306,7 +323,8 @@ class Hub:
         """Everything after a version, and the version up to which that is. What is damaged is left out."""
         events: list[Event] = []
         while True:
-            found = await self._log.read(task_id, after=after, limit=_PAGE)
+            async with asyncio.timeout(READ_SECONDS):
+                found = await self._log.read(task_id, after=after, limit=_PAGE)
             events += found.events
             last = found.events[-1].seq if found.events else None
             after = (last or after) if len(found.events) == _PAGE else max(last or 0, after + _PAGE)
@@ -325,15 +343,24 @@ class Hub:
         except UsageError:
             return False
 
+    def _was_taken_up(self, task_id: SessionId) -> bool:
+        """Whether somebody runs a session now that nobody ran when it was last looked at."""
+        view = self.rooms.views.get(task_id)
+        return view is not None and not view.is_supervised and self._is_supervised(task_id)
+
+    def _look(self, task_id: SessionId) -> None:
+        """See whether somebody runs a session. That nobody does holds at once."""
+        view = self.rooms.views.get(task_id)
+        if view is not None and view.is_supervised and not self._is_supervised(task_id):
+            self._try(task_id, partial(self.rooms.set_supervised, task_id, is_supervised=False))
+        elif task_id not in self._aside and self._was_taken_up(task_id):
+            self._put_aside(task_id)  # whoever took it up may have written first
+
     def _look_who_runs(self) -> None:
-        for task_id, view in tuple(self.rooms.views.items()):
-            is_supervised = self._is_supervised(task_id)
-            if task_id in self._aside or is_supervised == view.is_supervised:
-                continue
-            if is_supervised:
-                self._put_aside(task_id)  # whoever took it up may have written first
-            else:
-                self._try(task_id, partial(self.rooms.set_supervised, task_id, is_supervised=False))
+        running = {one for one in self._runtime.sessions if self._is_supervised(one)}
+        changed = [one for one, view in self.rooms.views.items() if view.is_supervised != (one in running)]
+        for task_id in changed:
+            self._look(task_id)
 
 
 def _not_stale(aside: list[Event], version: int) -> list[Event]:

@@ -5,19 +5,22 @@ Laws:
    cursor; when half of what waited is gone, it is told so.
 2. Answers are never dropped. A client that lets them pile up to twice the bound reads nothing: its connection ends.
 3. What a client is sent, it is sent in the order in which it was put here.
-4. A burst wakes the writer once.
+4. A burst is one write, and needs no writer where there is a wire that takes it at once. Otherwise it wakes the writer
+   once.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from interlock.server.rooms import Member, RoomName
 
 TRY_AGAIN_LATER: Final = 1013
+BATCH_BYTES: Final = 64 * 1024
 _HARD: Final = 2
 
 
@@ -25,6 +28,15 @@ class CatchingUp(Protocol):
     """What an outbox tells its rooms: there is place again."""
 
     def catch_up(self, member: Member) -> None: ...
+
+
+class Direct(Protocol):
+    """A wire that can be written to without waiting, while it is free."""
+
+    @property
+    def is_free(self) -> bool: ...
+
+    def write_texts(self, texts: Iterable[bytes]) -> None: ...
 
 
 @dataclass(slots=True)
@@ -57,6 +69,8 @@ class Outbox:
         self._bytes = 0
         self._is_behind = False
         self._waiter: asyncio.Future[None] | None = None
+        self._wire: Direct | None = None
+        self._is_rung = False
         self.closing: Closing | None = None
 
     def __len__(self) -> int:
@@ -90,6 +104,10 @@ class Outbox:
             return
         self._put(frame)
 
+    def attach(self, wire: Direct) -> None:
+        """From now on what waits goes straight to a wire, whenever it is free."""
+        self._wire = wire
+
     def close(self, code: int, reason: str) -> None:
         """Nothing more is taken. What waits is still sent. The first reason holds."""
         if self.closing is None:
@@ -98,14 +116,32 @@ class Outbox:
 
     async def take(self) -> bytes | None:
         """The next frame; None when there will be none."""
+        return self._pop() if await self._has_more() else None
+
+    async def take_batch(self) -> list[bytes]:
+        """What waits, in order, as much of it as is sent at once; nothing when there will be nothing."""
+        return self._pop_batch() if await self._has_more() else []
+
+    async def _has_more(self) -> bool:
+        """Wait for a frame, or for the end."""
         while not self._frames:
             if self.closing is not None:
-                return None
+                return False
             self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
+        return True
+
+    def _pop_batch(self) -> list[bytes]:
+        end = self._bytes - BATCH_BYTES
+        batch = [self._pop()]
+        while self._frames and self._bytes > end:
+            batch.append(self._pop())
+        return batch
+
+    def _pop(self) -> bytes:
         frame = self._frames.popleft()
         self._bytes -= len(frame)
         self._traffic.frames_sent += 1
@@ -121,7 +157,17 @@ class Outbox:
     def _put(self, frame: bytes) -> None:
         self._frames.append(frame)
         self._bytes += len(frame)
-        if self._waiter is not None:
+        if self._wire is None:
+            self._wake()
+        elif not self._is_rung:  # a task that is woken for each frame costs more than the frame
+            self._is_rung = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_rung = False
+        if self._frames and self._wire is not None and self._wire.is_free:
+            self._wire.write_texts(self._pop_batch())
+        if self._frames:
             self._wake()
 
     def _wake(self) -> None:

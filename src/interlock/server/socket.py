@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from importlib.metadata import version
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 from litestar import WebSocket
@@ -27,6 +27,7 @@ from interlock.server.outbox import TRY_AGAIN_LATER, Outbox
 from interlock.server.problems import Deadline, Refusal, TooMany, problem_of
 from interlock.server.problems import Kind as ProblemKind
 from interlock.server.settings import ServerSettings
+from interlock.server.socket_protocol import TOO_BIG, WIRE, BoundedSocket, Wire
 from interlock.server.state import ServerState
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.registry import Json
@@ -54,12 +55,10 @@ from interlock.vocabulary.requests import (
 
 BAD_PAYLOAD: Final = 1007
 POLICY: Final = 1008
-TOO_BIG: Final = 1009
 MAX_MALFORMED: Final = 3
 MAX_COMMANDS: Final = 64
 SILENT_HEARTBEATS: Final = 3
-STUCK_HEARTBEATS: Final = 2
-_BURST: Final = 64
+CLOSING_HEARTBEATS: Final = 2
 _MAX_ID: Final = 64
 _SERVER: Final = f"interlock/{version('interlock')}"
 
@@ -88,7 +87,7 @@ class Malformed(Refusal):
 def socket_options(settings: ServerSettings) -> dict[str, Any]:
     """How uvicorn is to run these sockets: it pings, and bounds what is read, before anything comes here."""
     return {
-        "ws": "websockets-sansio",
+        "ws": BoundedSocket,
         "ws_max_size": settings.max_request_bytes,
         "ws_ping_interval": settings.heartbeat_seconds,
         "ws_ping_timeout": settings.heartbeat_seconds,
@@ -101,8 +100,8 @@ async def serve_socket(socket: _Socket, state: ServerState, role: AccessRole, wh
     """Serve one client until it or the server goes away. Who it is, and from where, has been checked."""
     is_full = state.hub.connections >= state.settings.max_connections
     with state.hub.connection(state.settings) as outbox:
-        if is_full or state.hub.is_closing:
-            outbox.close(TRY_AGAIN_LATER, "too many connections" if is_full else "the server is closing")
+        if is_full:
+            outbox.close(TRY_AGAIN_LATER, "too many connections")
         await Connection(socket, state, role, who, outbox).serve()
 
 
@@ -112,6 +111,7 @@ class Connection:
     def __init__(self, socket: _Socket, state: ServerState, role: AccessRole, who: str, outbox: Outbox) -> None:
         loop = asyncio.get_running_loop()
         self._socket = socket
+        self._wire = cast("Wire", cast("dict[str, object]", socket.scope["extensions"])[WIRE])
         self._state = state
         self._settings = state.settings
         self._role = role
@@ -122,8 +122,6 @@ class Connection:
         self._hasty = 0
         self._malformed = 0
         self._heard_at = loop.time()
-        self._sent = 0
-        self._is_sending = False
         self._lanes: dict[SessionId, deque[tuple[_Command, float]]] = {}
         self._lane_tasks: set[asyncio.Task[None]] = set()
 
@@ -136,7 +134,7 @@ class Connection:
         try:
             await asyncio.wait((reader, writer, pulse), return_when=asyncio.FIRST_COMPLETED)
             if self._outbox.closing is not None and not writer.done():  # what waits is sent before the end
-                await asyncio.wait((writer,), timeout=STUCK_HEARTBEATS * self._settings.heartbeat_seconds)
+                await asyncio.wait((writer,), timeout=CLOSING_HEARTBEATS * self._settings.heartbeat_seconds)
         finally:
             tasks = (reader, writer, pulse, *self._lane_tasks)
             for task in tasks:
@@ -150,6 +148,7 @@ class Connection:
                 await self._socket.accept(subprotocols=SUBPROTOCOL if SUBPROTOCOL in offered else None)
         except (OSError, WebSocketException, RuntimeError):  # it went away meanwhile; a timeout is an OSError
             return False
+        self._outbox.attach(self._wire)
         self._answer(
             Hello(
                 protocol=PROTOCOL,
@@ -164,19 +163,14 @@ class Connection:
     # Out
 
     async def _write(self) -> None:
-        """Send what waits, until there is no more. A long burst lets others run now and then."""
-        send, take = self._socket.send, self._outbox.take
+        """Send what waits, until there is no more."""
         try:
-            while (frame := await take()) is not None:
-                self._is_sending = True
-                await send({"type": "websocket.send", "text": frame.decode(), "bytes": None})
-                self._is_sending = False
-                self._sent += 1
-                if self._sent % _BURST == 0:
+            while batch := await self._outbox.take_batch():
+                await self._wire.send_texts(batch)
+                if len(self._outbox):  # a long burst lets others run now and then
                     await asyncio.sleep(0)
             closing = self._outbox.closing
             assert closing is not None, "an outbox ends only when it was closed"
-            self._is_sending = True
             await self._socket.close(closing.code, closing.reason)
         except (OSError, WebSocketException, RuntimeError):
             pass  # the client is gone: the reader hears of it too
@@ -189,18 +183,14 @@ class Connection:
         self._answer(Refused(id=request_id, problem=problem))
 
     async def _watch(self) -> None:
-        """End a connection whose client says nothing, or reads nothing. Returns when it is stuck for good."""
-        heartbeat = self._settings.heartbeat_seconds
-        stuck_at, stuck_looks = -1, 0
+        """End a connection whose client says nothing. One that reads nothing is cut off by the protocol."""
+        patience_seconds = SILENT_HEARTBEATS * self._settings.heartbeat_seconds
         while True:
-            await asyncio.sleep(heartbeat / 2)
-            if self._now() - self._heard_at > SILENT_HEARTBEATS * heartbeat:
+            left_seconds = self._heard_at + patience_seconds - self._now()
+            if left_seconds <= 0:
                 self._outbox.close(POLICY, f"nothing was heard for {SILENT_HEARTBEATS} heartbeats")
-            # A clock for each frame would cost more than the frame: the same one twice is what counts.
-            is_stuck = self._is_sending and self._sent == stuck_at
-            stuck_at, stuck_looks = self._sent, stuck_looks + 1 if is_stuck else 0
-            if stuck_looks >= 2 * STUCK_HEARTBEATS:
                 return
+            await asyncio.sleep(left_seconds)
 
     # In
 

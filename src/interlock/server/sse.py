@@ -5,8 +5,10 @@ Laws:
 2. An id is where its event leads: `<version>`, or `<version>:<stream_id>:<cursor>` after a piece of a stream. One event
    of the log may make several frames, and whoever comes back may have had only the first: `Last-Event-ID` therefore
    brings again what bears that version. `after` brings what is later, and no more.
-3. A reader that is too slow gets `task:behind`, then what it lacks as another `task:joined`.
-4. Something is sent each heartbeat.
+3. A reader that is too slow gets `task:behind`, then what it lacks as another `task:joined`, and nothing in between: an
+   id of there would claim what it has not got.
+4. Something is sent each heartbeat. A reader that has not taken it two heartbeats later holds nothing here any more; it
+   comes back with the id that it has.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ EVENT_STREAM: Final = "text/event-stream"
 _REQUEST_ID: Final = "events"
 _MAX_DIGITS: Final = 15
 _RETRY_MS: Final = 1_000
+_TAKING_HEARTBEATS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,24 +90,27 @@ def task_events(state: ServerState, task_id: SessionId, *, last_event_id: str = 
     """The answer to `GET /api/tasks/{id}/events`. `last_event_id` is the header, and comes before `after`."""
     hub = state.hub
     hub.check_known(task_id)
+    if hub.is_closing:
+        raise NotReady("the server is closing")
     if hub.connections >= state.settings.max_connections:
         raise TooMany("too many connections", retry_after_seconds=1.0)
-    events = EventStream(hub, state.settings, _request(task_id, last_event_id, after))
+    events = EventStream(hub, state.settings, _request(hub, task_id, last_event_id, after))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return Stream(events, media_type=EVENT_STREAM, headers=headers, background=BackgroundTask(events.aclose))
 
 
-def _request(task_id: SessionId, last_event_id: str, after: int | None) -> TaskJoin | TaskResume:
+def _request(hub: Hub, task_id: SessionId, last_event_id: str, after: int | None) -> TaskJoin | TaskResume:
     if not last_event_id:
         return TaskJoin(id=_REQUEST_ID, task_id=task_id, after_version=after)
-    return _resume(task_id, parse_cursor(last_event_id))
+    return _resume(hub, task_id, parse_cursor(last_event_id))
 
 
-def _resume(task_id: SessionId, cursor: Cursor) -> TaskResume:
+def _resume(hub: Hub, task_id: SessionId, cursor: Cursor) -> TaskResume:
+    is_of_our_log = cursor.version <= hub.views[task_id].version
     return TaskResume(
         id=_REQUEST_ID,
         task_id=task_id,
-        version=max(0, cursor.version - 1),
+        version=max(0, cursor.version - 1) if is_of_our_log else cursor.version,
         stream_id=cursor.stream_id,
         cursor=cursor.cursor,
     )
@@ -120,50 +126,71 @@ class EventStream:
         self._held = ExitStack()
         self._outbox: Outbox | None = None
         self._cursor = Cursor(0)
-        self._is_behind = False
+        self._has_to_join = True
+        self._is_joining = False
+        self._is_over = False
+        self._patience: asyncio.TimerHandle | None = None
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
+        self._rest()
         try:
-            outbox = self._joined()
             async with asyncio.timeout(self._settings.heartbeat_seconds):
-                frame = await outbox.take()
+                event = await self._next_event()
         except TimeoutError:
-            return b": still here\n\n"
+            event = b": still here\n\n"
         except NotReady:  # it comes back, and is told more then
-            await self.aclose()
-            raise StopAsyncIteration from None
+            event = None
         except BaseException:
-            await self.aclose()
+            self._end()
             raise
-        if frame is None:
-            await self.aclose()
+        if event is None:
+            self._end()
             raise StopAsyncIteration
-        return self._rendered(frame)
+        patience_seconds = _TAKING_HEARTBEATS * self._settings.heartbeat_seconds
+        self._patience = asyncio.get_running_loop().call_later(patience_seconds, self._end)
+        return event
 
     async def aclose(self) -> None:
         """Leave the room. Safe to call twice."""
+        self._end()
+
+    def _end(self) -> None:
+        self._rest()
+        self._is_over = True
         self._held.close()
+
+    def _rest(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    async def _next_event(self) -> bytes | None:
+        while not self._is_over and (frame := await self._joined().take()) is not None:
+            head = _head_decoder.decode(frame)
+            self._is_joining &= head.type != "task:joined"
+            if not self._is_joining or head.type == "server:closing":
+                return self._rendered(head, frame)
+        return None
 
     def _joined(self) -> Outbox:
         """In the room, and told what this reader lacks."""
         if self._outbox is None:
             self._outbox = self._held.enter_context(self._hub.connection(self._settings))
+        if self._has_to_join:
             self._hub.join(self._outbox, self._request)
-        elif self._is_behind:
-            self._hub.join(self._outbox, _resume(self._request.task_id, self._cursor))
-        self._is_behind = False
+            self._has_to_join, self._is_joining = False, True
         return self._outbox
 
-    def _rendered(self, frame: bytes) -> bytes:
-        head = _head_decoder.decode(frame)
-        self._is_behind = head.type == "task:behind"
+    def _rendered(self, head: _Head, frame: bytes) -> bytes:
         lines = [f"event: {head.type}".encode(), b"data: " + frame, b"\n"]
         if head.type == "server:closing":
             lines.insert(0, f"retry: {_RETRY_MS}".encode())
-        elif not self._is_behind:
+        elif head.type == "task:behind":
+            self._has_to_join, self._request = True, _resume(self._hub, self._request.task_id, self._cursor)
+        else:
             after = _cursor_after(head)
             lines.insert(0, f"id: {after.spelled()}".encode())
             # An id names a stream only with its text; we remember it longer. One that is over is no hindrance.
