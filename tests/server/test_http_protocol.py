@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from dataclasses import replace
 
 from interlock.server.http_protocol import MAX_HEAD_BYTES, MAX_HEADERS
 from tests.contract.harness import run
+from tests.runtime.conducting import soon
 from tests.server.http_harness import OPERATOR, SETTINGS, House, house
 
 HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
@@ -105,5 +107,21 @@ def test_what_is_no_request_is_refused() -> None:
                 assert answer == b"reset" or answer.startswith(b"HTTP/1.1 4"), answer[:100]
             bare = await talk(server, b"GET /health HTTP/1.0\r\n\r\n")
             assert bare.startswith(b"HTTP/1.1 421")
+
+    run(story())
+
+
+def test_a_peer_that_does_not_read_its_answers_is_let_go() -> None:
+    async def story() -> None:
+        async with house(settings=replace(SETTINGS, heartbeat_seconds=0.1)) as server:
+            held = server.server._uvicorn.server_state.connections
+            host, _, port = server.url.removeprefix("http://").partition(":")
+            with socket.create_connection((host, int(port))) as deaf:
+                deaf.setblocking(False)
+                asked = b"GET /api/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                await asyncio.get_running_loop().sock_sendall(deaf, asked * 200)  # more than any buffer holds
+                await soon(lambda: len(held) == 1)
+                await soon(lambda: not held)
+                assert (await server.stranger.get("/health")).status_code == 200
 
     run(story())

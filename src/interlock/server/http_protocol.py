@@ -3,6 +3,7 @@
 Laws:
 1. The head of a request has at most so many bytes and so many lines, also while a line has no end.
 2. A head comes within `head_seconds`, and a body within `body_seconds`, or the connection ends.
+3. So does it where the peer does not read what it is sent.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import ClassVar, Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from interlock.server.settings import ServerSettings
+from interlock.server.write_watch import WriteWatch
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 MAX_HEADERS: Final = 100
@@ -27,19 +29,42 @@ class BoundedHttp(HttpToolsProtocol):
 
     head_seconds: ClassVar[float] = 10.0
     body_seconds: ClassVar[float] = 30.0
+    look_seconds: ClassVar[float] = 20.0
 
     _head_bytes = 0
     _stuck_bytes = 0
     _is_in_head = True
     _timer: asyncio.TimerHandle | None = None
+    _watch: WriteWatch | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._watch = WriteWatch(transport, self.look_seconds)
         self._arm(self.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._arm(None)
+        self._let_go()
         super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self) -> None:
+        self._let_go()  # another protocol has the connection from now on, and its own watch
+        super().handle_websocket_upgrade()
+
+    def pause_writing(self) -> None:
+        if self._watch is not None:
+            self._watch.pause()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._watch is not None:
+            self._watch.resume()
+        super().resume_writing()
+
+    def _let_go(self) -> None:
+        self._arm(None)
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
 
     def data_received(self, data: bytes) -> None:
         self._stuck_bytes += len(data) if self._is_in_head else 0
@@ -94,5 +119,6 @@ def http_protocol(settings: ServerSettings) -> type[BoundedHttp]:
     class Configured(BoundedHttp):
         head_seconds = settings.hello_seconds
         body_seconds = settings.command_seconds
+        look_seconds = settings.heartbeat_seconds
 
     return Configured
