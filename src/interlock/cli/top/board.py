@@ -1,0 +1,337 @@
+"""The board itself: what is known, what is selected, and when to draw. What its keys do to a session is in `app`.
+
+Laws:
+1. What is drawn is what is known. Without a connection it is called the last known, and is faint.
+2. At most one redraw a frame, whatever comes; without news one a second, for what ticks.
+3. The selection is a session, not a row. A key acts on what is on the screen, and an answer goes only to a question
+   that has been there for `grace_seconds`: what appears under a finger is not answered by it.
+4. Leaving changes nothing but the screen: agents go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import ClassVar, Final
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.timer import Timer
+from textual.widgets import Footer
+
+from interlock.cli.server_api import Body
+from interlock.cli.task_lines import standing_of
+from interlock.cli.top import deeds, drawing
+from interlock.cli.top.deeds import Said
+from interlock.cli.top.following import FRAME_SECONDS, Selected, Sessions
+from interlock.cli.top.keys import KEYS
+from interlock.cli.top.panels import AskFilter
+from interlock.cli.top.panes import SessionList, Sheet, Transcript
+from interlock.cli.top.questions import body_of, can_approve, can_deny, can_reply
+from interlock.cli.top.sessions import Arranged, arrange, name_of
+from interlock.cli.top.themes import DARK, LIGHT
+from interlock.cli.top.wrapping import cut
+from interlock.client.client import Client
+
+WIDE: Final = 100
+OPEN_SECONDS: Final = 0.08
+GRACE_SECONDS: Final = 0.4
+_NAME: Final = 40
+_CAN: Final = {"approve": can_approve, "deny": can_deny, "reply": can_reply}
+
+
+def _bindings() -> list[BindingType]:
+    found: list[BindingType] = []
+    for _, keys in KEYS:
+        for key in keys:
+            if key.action == "choose":
+                found += [Binding(digit, f"choose({digit})", show=False) for digit in key.keys.split(",")]
+                continue
+            found.append(Binding(key.keys, key.action, key.label, show=bool(key.label), key_display=key.shown))
+    found.append(Binding("ctrl+c", "quit_board", show=False, priority=True))
+    found.append(Binding("ctrl+z", "suspend_process", show=False))
+    return found
+
+
+class Board(App[int]):
+    """A board over a client, which it closes at its end."""
+
+    TITLE = "interlock top"
+    CSS_PATH = "styles.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012  # so it is declared there
+    BINDINGS: ClassVar[list[BindingType]] = _bindings()
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        is_light: bool = False,
+        grace_seconds: float = GRACE_SECONDS,
+        handles_signals: bool = False,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        super().__init__()
+        self.register_theme(DARK)
+        self.register_theme(LIGHT)
+        self.theme = LIGHT.name if is_light else DARK.name
+        self.client = client
+        self.clock = clock
+        self.grace_seconds = grace_seconds
+        self.sessions = Sessions(client)
+        self.selected: Selected | None = None
+        self.selected_id = ""
+        self.arranged = Arranged()
+        self.wanted = ""
+        self.every = False
+        self.said: Said | None = None
+        self.question_at = 0
+        self._question_key = ("", "")
+        self._question_since = 0.0
+        self._handles_signals = handles_signals
+        self._is_dirty = True
+        self._arranged_at = -1
+        self._drawn_at = 0.0
+        self._able: tuple[bool, ...] = ()
+        self._opening: Timer | None = None
+        self.parts: drawing.Parts | None = None
+        self.redraws = 0
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our own names of colours, for a theme that does not know them."""
+        return DARK.variables
+
+    def compose(self) -> ComposeResult:
+        yield Sheet(id="bar")
+        yield Sheet(id="banner")
+        with Container(id="body"):
+            yield SessionList(id="list")
+            with Container(id="detail"):
+                yield Sheet(id="facts")
+                yield Transcript(id="transcript")
+                yield Sheet(id="questions")
+        yield Sheet(id="notice")
+        yield Footer(show_command_palette=False, compact=True)
+
+    def on_mount(self) -> None:
+        self.animation_level = "none"
+        self.parts = drawing.find_parts(self.screen)
+        self.parts.board.focus()
+        self.run_worker(self.sessions.follow(), group="feed")
+        self.run_worker(self.sessions.list_all(), group="feed")
+        self.set_interval(FRAME_SECONDS, self._frame)
+        if self._handles_signals:
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                loop.add_signal_handler(number, self.exit, 0)
+
+    async def on_unmount(self) -> None:
+        await self.client.close()
+
+    # Drawing
+
+    def mark(self) -> None:
+        """There is something new to draw."""
+        self._is_dirty = True
+
+    def _frame(self) -> None:
+        now, tick = self.clock(), asyncio.get_running_loop().time()
+        is_new = self.sessions.look(now) or self.sessions.changes != self._arranged_at
+        if is_new:
+            self._rearrange()
+        if self._is_dirty or tick - self._drawn_at >= 1.0:
+            self._is_dirty, self._drawn_at = False, tick
+            self.draw(self.sessions.lost_at or now)
+
+    def _rearrange(self) -> None:
+        self._arranged_at = self.sessions.changes
+        self.arranged = arrange(self.sessions.bodies.values(), wanted=self.wanted, every=self.every)
+        ids = self.arranged.ids
+        if self.selected_id not in ids:
+            self.select(ids[0] if ids else "")
+        self.mark()
+
+    def draw(self, now: datetime) -> None:
+        """Show what is known, as of a moment."""
+        self.redraws += 1
+        if self.parts is not None:
+            drawing.draw(self, self.parts, now)
+        self._heed_question()
+        able = (self.can_answer("approve"), self.can_answer("deny"), self.can_answer("reply"), bool(self.selected_id))
+        if able != self._able:
+            self._able = able
+            self.refresh_bindings()
+
+    def _heed_question(self) -> None:
+        """Note since when the question that is shown is shown."""
+        asked = self.question
+        key = (self.selected_id, "" if asked is None else str(asked["approval_id"]))
+        if key != self._question_key:
+            self._question_key, self._question_since = key, asyncio.get_running_loop().time()
+
+    @property
+    def is_ripe(self) -> bool:
+        """Whether the question was on the screen long enough to be meant."""
+        asked = self.question
+        key = (self.selected_id, "" if asked is None else str(asked["approval_id"]))
+        return key == self._question_key and (
+            asyncio.get_running_loop().time() - self._question_since >= self.grace_seconds
+        )
+
+    # What is selected
+
+    @property
+    def line(self) -> Body | None:
+        """The line of the selected session."""
+        return self.sessions.bodies.get(self.selected_id)
+
+    @property
+    def questions(self) -> list[Body]:
+        """What the selected session asks, with what was answered and is not over yet."""
+        chosen = self.selected
+        if chosen is None or chosen.state is None or chosen.task_id != self.selected_id:
+            return []
+        return [body_of(one) for one in chosen.state.approvals if one.state != "closed"]
+
+    @property
+    def question(self) -> Body | None:
+        """The one that is shown."""
+        asked = self.questions
+        return asked[min(self.question_at, len(asked) - 1)] if asked else None
+
+    @property
+    def called(self) -> str:
+        """The name of the selected session, short enough to leave room for what is said of it."""
+        return cut(self.selected_id if self.line is None else name_of(self.line, self.arranged.shorts), _NAME)
+
+    def can_answer(self, how: str) -> bool:
+        """Whether that key would answer the question that is shown."""
+        asked = self.question if self.sessions.is_connected else None
+        return asked is not None and asked["state"] == "open" and _CAN[how](asked)
+
+    def select(self, task_id: str) -> None:
+        """Look at another session. Its room is joined when the choice has stood for a moment."""
+        if task_id == self.selected_id:
+            return
+        self.selected_id, self.question_at, self.said = task_id, 0, None
+        if self._opening is not None:
+            self._opening.stop()
+        if self.selected is not None:
+            self.selected.close()
+            self.selected = None
+        if self.parts is not None:
+            self.parts.transcript.begin()
+        self._opening = self.set_timer(OPEN_SECONDS, self._open) if task_id else None
+        self.mark()
+
+    def chosen(self) -> Selected | None:
+        """The selected session, joined at once if that was still to come: a key is never lost."""
+        if self.selected is None and self.selected_id:
+            self._open()
+        return self.selected
+
+    def _open(self) -> None:
+        if self._opening is not None:
+            self._opening.stop()
+        self._opening = None
+        self.selected = Selected(self.client, self.selected_id, self.mark)
+        self.run_worker(self.selected.follow(), group="selected")
+
+    def on_session_list_picked(self, picked: SessionList.Picked) -> None:
+        self.select(picked.task_id)
+
+    def on_transcript_wants_older(self) -> None:
+        if self.selected is not None and self.selected.has_older:
+            self.run_worker(self.selected.load_older(), group="older")
+
+    # Keys: looking
+
+    def action_move(self, by: int) -> None:
+        transcript = self.query_one(Transcript)
+        if transcript.has_focus:
+            transcript.move(by)
+            return
+        ids = self.arranged.ids
+        if ids:
+            at = ids.index(self.selected_id) if self.selected_id in ids else 0
+            self.select(ids[min(max(0, at + by), len(ids) - 1)])
+
+    def action_page(self, direction: int) -> None:
+        transcript = self.query_one(Transcript)
+        if transcript.has_focus:
+            transcript.move(direction * transcript.page)
+        else:
+            self.action_move(direction * self.query_one(SessionList).page)
+
+    def action_edge(self, direction: int) -> None:
+        transcript = self.query_one(Transcript)
+        if transcript.has_focus:
+            transcript.edge(direction)
+        else:
+            self.action_move(direction * len(self.arranged.tasks))
+
+    def action_next_need(self) -> None:
+        """The next session below that needs a person, and then from the first on."""
+        ids = [str(task["task_id"]) for task in self.arranged.tasks if standing_of(task).needs_person]
+        if not ids:
+            self.say(Said("nobody needs you"))
+            return
+        at = ids.index(self.selected_id) if self.selected_id in ids else -1
+        self.select(ids[(at + 1) % len(ids)])
+
+    def action_filter(self) -> None:
+        _ = self.push_screen(AskFilter(self.wanted, self.set_filter))
+
+    def set_filter(self, wanted: str) -> None:
+        self.wanted = wanted
+        self._rearrange()
+
+    def action_ended(self) -> None:
+        self.every = not self.every
+        self._rearrange()
+
+    def action_clear(self) -> None:
+        self.said = None
+        self.set_filter("")
+
+    def action_question(self, by: int) -> None:
+        count = len(self.questions)
+        if count:
+            self.question_at = (self.question_at + by) % count
+            self.mark()
+
+    def action_theme(self) -> None:
+        self.theme = DARK.name if self.theme == LIGHT.name else LIGHT.name
+
+    def action_refresh(self) -> None:
+        self.say(Said("looking again"))
+        self.sessions.try_again()
+
+    def action_quit_board(self) -> None:
+        self.exit(0)
+
+    # Doing
+
+    def say(self, said: Said) -> None:
+        """One line above the keys, until the next."""
+        self.said = said
+        self.mark()
+
+    def start(self, deed: Coroutine[None, None, Said]) -> None:
+        """Do something, and say what came of it."""
+
+        async def work() -> None:
+            self.say(await deeds.told(deed))
+
+        self.run_worker(work(), group="deeds")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys that would do nothing are not offered."""
+        if action in ("approve", "deny", "reply"):
+            return self.can_answer(action)
+        if action in ("send", "why", "next_need"):
+            return bool(self.selected_id)
+        return True

@@ -1,0 +1,111 @@
+"""The head of the selected session: who it is, both axes, the connection, and the evidence. Pure.
+
+Laws:
+1. Both axes show, also where one of them says nothing.
+2. What is not known to hold now is called the last known, and is faint. It is never put in other words.
+3. Of the board's line and the room's word the one with the higher version is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from interlock.cli.board import tone_of
+from interlock.cli.painting import Line, Tone
+from interlock.cli.server_api import Body
+from interlock.cli.task_lines import age, since_of, standing_of
+from interlock.cli.top.sessions import name_of, sign_of, ticking
+from interlock.cli.top.wrapping import fitted_line, joined
+from interlock.client.state import SyncState, TaskState
+
+_GAP: Final = "   "
+
+
+def told(task: Body, state: TaskState | None) -> Body:
+    """What is known of the selected session: its line of the board, with what its room said since."""
+    if state is None or state.version < task.get("version", 0):
+        return task
+    more: Body = {"task_status": state.status, "turn_id": state.turn_id, "version": state.version}
+    if state.agent is not None:
+        more["live"] = msgspec.to_builtins(state.agent)
+    if state.tick is not None:
+        more["queued"] = len(state.queue.waiting)
+        more["open_approvals"] = sum(one.state == "open" for one in state.approvals)
+    return {**task, **more}
+
+
+def facts_lines(
+    task: Body, state: TaskState | None, shorts: Mapping[str, str], width: int, now: datetime, *, is_connected: bool
+) -> list[Line]:
+    """Three lines: who, how it stands, and why that is said."""
+    task = told(task, state)
+    is_live = is_connected and (state is None or state.is_reachable)
+    lines = [_who(task, shorts), *(_stands(task, state, now) if is_live else _last_known(task)), _because(task, state)]
+    return [fitted_line(line, width) for line in lines]
+
+
+def _who(task: Body, shorts: Mapping[str, str]) -> Line:
+    task_id, driver = str(task["task_id"]), str(task.get("driver", ""))
+    name, short = name_of(task, shorts), shorts.get(task_id, task_id)
+    agent = ", by ".join(one for one in (str(task.get("agent", "")), driver) if one)
+    known = [one for one in (short if short != name else "", agent) if one]
+    return joined([(name, Tone.HEAD), *((f"{_GAP}{one}", Tone.FAINT) for one in known)])
+
+
+def _stands(task: Body, state: TaskState | None, now: datetime) -> list[Line]:
+    standing = standing_of(task)
+    held, tone = age(since_of(task), now), tone_of(standing)
+    doing = tone if not standing.needs_person else Tone.PLAIN
+    pieces = [
+        (f"{sign_of(standing)} ", tone),
+        (standing.activity, doing),
+        ("  needs ", Tone.FAINT),
+        ("nobody" if not standing.needs_person else standing.attention, tone if standing.needs_person else Tone.FAINT),
+        (f"  for {held}" if held else "", Tone.FAINT),
+    ]
+    pieces += [(f"{_GAP}{said}", tone) for said, tone in _asides(task, state, now)]
+    return [joined(pieces)]
+
+
+def _asides(task: Body, state: TaskState | None, now: datetime) -> list[tuple[str, Tone]]:
+    """What else matters now: doubt first."""
+    said: list[tuple[str, Tone]] = []
+    if state is not None and not state.is_verified and state.sync is not SyncState.ERROR:
+        said.append(("being checked", Tone.DOUBTFUL))
+    if state is not None and state.is_stopping:
+        said.append(("asked to stop", Tone.DOUBTFUL))
+    if task.get("task_status"):
+        said.append((str(task["task_status"]).lower().replace("_", " "), Tone.FAINT))
+    queued = task.get("queued") or 0
+    if queued:
+        is_held = state is not None and not state.queue.is_open
+        said.append((f"{queued} in the queue{', held' if is_held else ''}", Tone.DOUBTFUL if is_held else Tone.PLAIN))
+    countdown = ticking(task, now)
+    if countdown:
+        said.append((countdown, Tone.FAINT))
+    return said
+
+
+def _last_known(task: Body) -> list[Line]:
+    standing = standing_of(task)
+    needs = standing.attention if standing.needs_person else "nobody"
+    known = f", last known: {standing.activity}, needs {needs}"
+    return [joined([("disconnected", Tone.DOUBTFUL), (known, Tone.FAINT)])]
+
+
+def _because(task: Body, state: TaskState | None) -> Line:
+    if state is not None and state.sync is SyncState.ERROR:
+        return joined([("cannot be followed: ", Tone.DOUBTFUL), (state.problem, Tone.FAINT)])
+    if not task.get("is_supervised", True):
+        return joined([("because nobody runs it: this is what the log can prove", Tone.FAINT)])
+    proofs = (task.get("live") or {}).get("evidence") or ()
+    if not proofs:
+        return joined([("no evidence was told: w asks the log", Tone.FAINT)])
+    proof = proofs[0]
+    where = f", {proof['where']}" if proof.get("where") else ""
+    more = f" (and {len(proofs) - 1} more)" if len(proofs) > 1 else ""
+    return joined([(f"because {proof['source']}: {proof['rule']}{where}{more}", Tone.FAINT)])

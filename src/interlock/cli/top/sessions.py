@@ -1,0 +1,222 @@
+"""The list of the board: which sessions it shows, in which order and groups, and the lines of each. Pure.
+
+Laws:
+1. The order and the words are those of `interlock ps`: who needs a person first.
+2. What a session shows is told by a sign and a word; colour only repeats it.
+3. A row belongs to a session, and not to a place: whoever is selected stays selected when the order changes.
+4. While the server cannot be heard, ages stand still at the moment when it was last heard, and nothing counts down.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from interlock.cli.board import tone_of
+from interlock.cli.painting import Line, Tone
+from interlock.cli.server_api import Body
+from interlock.cli.task_lines import (
+    Standing,
+    age,
+    by_attention,
+    countdown_of,
+    read_moment,
+    short_ids,
+    since_of,
+    standing_of,
+    why_of,
+)
+from interlock.cli.top.wrapping import cut, fit, joined
+
+_NEEDS, _DOUBTS, _WORKS, _QUIET, _REST = "needs you", "look at", "at work", "quiet", "not running"
+_GROUPS: Final[Mapping[str, str]] = {
+    "stalled": _DOUBTS,
+    "unknown": _DOUBTS,
+    "starting": _WORKS,
+    "working": _WORKS,
+    "settling": _WORKS,
+    "quiet": _QUIET,
+}
+_SIGNS: Final[Mapping[str, str]] = {_NEEDS: "!", _DOUBTS: "?", _WORKS: "●", _QUIET: "○", _REST: "·"}
+_FAILED: Final = "×"
+_SUMS: Final[Mapping[str, str]] = {
+    _NEEDS: "need you",
+    _DOUBTS: "to look at",
+    _WORKS: "at work",
+    _QUIET: "quiet",
+    _REST: "not running",
+}
+_AGENT, _SHOWS, _AGE, _QUEUE = 7, 17, 5, 3
+
+
+class Arranged(NamedTuple):
+    """The sessions that are shown, in order, with a short name for each; and how many are left out."""
+
+    tasks: tuple[Body, ...] = ()
+    shorts: Mapping[str, str] = {}
+    ended: int = 0
+    unmatched: int = 0
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(str(task["task_id"]) for task in self.tasks)
+
+
+class Place(NamedTuple):
+    """One line of the list: `part` of a session's row, or the heading of a group (`task` is None then)."""
+
+    task: Body | None
+    part: int = 0
+    heading: str = ""
+    size: int = 0
+
+
+def arrange(tasks: Iterable[Body], *, wanted: str = "", every: bool = False) -> Arranged:
+    """The sessions to show: those that match, without those that ended unless they are asked for."""
+    known = list(tasks)
+    matching = [task for task in known if is_match(task, wanted)]
+    shown = [task for task in matching if every or not standing_of(task).is_over]
+    shorts = short_ids([str(task["task_id"]) for task in known])
+    return Arranged(tuple(by_attention(shown)), shorts, len(matching) - len(shown), len(known) - len(matching))
+
+
+def is_match(task: Body, wanted: str) -> bool:
+    """Whether every word of the filter is in what a person sees of a session, or begins its id."""
+    task_id = str(task["task_id"])
+    seen = " ".join(
+        (
+            str(task.get("title", "")),
+            str(task.get("agent", "")),
+            standing_of(task).words,
+            group_of(standing_of(task)),
+            str(task.get("question", "")),
+        )
+    ).casefold()
+    return all(word in seen or task_id.startswith(word) for word in wanted.casefold().split())
+
+
+def group_of(standing: Standing) -> str:
+    """Under which heading a session stands."""
+    return _NEEDS if standing.needs_person else _GROUPS.get(standing.activity, _REST)
+
+
+def sign_of(standing: Standing) -> str:
+    """One character that says the same as the colour."""
+    group = group_of(standing)
+    return _FAILED if standing.has_failed and group in (_QUIET, _REST) else _SIGNS[group]
+
+
+def sums(tasks: Iterable[Body]) -> Line:
+    """How many sessions stand how, for the first line of the screen."""
+    counts: dict[str, int] = dict.fromkeys(_SUMS, 0)
+    tones = {_NEEDS: Tone.URGENT, _DOUBTS: Tone.DOUBTFUL, _WORKS: Tone.ACTIVE, _QUIET: Tone.CALM, _REST: Tone.FAINT}
+    for task in tasks:
+        standing = standing_of(task)
+        if not standing.is_over:
+            counts[group_of(standing)] += 1
+    counts = {group: count for group, count in counts.items() if count}
+    said = [(f"{_SIGNS[group]} {count} {_summed(group, count)}", tones[group]) for group, count in counts.items()]
+    return joined([piece for one in said for piece in (one, ("   ", Tone.PLAIN))][:-1])
+
+
+def _summed(group: str, count: int) -> str:
+    return group if count == 1 and group == _NEEDS else _SUMS[group]
+
+
+def places(arranged: Arranged, *, is_roomy: bool) -> tuple[Place, ...]:
+    """Every line of the list. Roomy: two lines a session, under headings."""
+    if not is_roomy:
+        return tuple(Place(task) for task in arranged.tasks)
+    found: list[Place] = []
+    last = ""
+    counts = Counter(group_of(standing_of(task)) for task in arranged.tasks)
+    for task in arranged.tasks:
+        group = group_of(standing_of(task))
+        if group != last:
+            found += [Place(None)] if last else []
+            found.append(Place(None, heading=group, size=counts[group]))
+            last = group
+        found += [Place(task), Place(task, 1)]
+    return tuple(found)
+
+
+def heading_line(place: Place) -> Line:
+    """The heading of a group, or the blank line before it."""
+    if not place.heading:
+        return []
+    return joined([(f" {place.heading.upper()}", Tone.HEAD), (f"  {place.size}", Tone.FAINT)])
+
+
+def name_of(task: Body, shorts: Mapping[str, str]) -> str:
+    """What a person calls a session: its title, or the beginning of its id."""
+    title = " ".join(str(task.get("title", "")).split())
+    task_id = str(task["task_id"])
+    return title or shorts.get(task_id, task_id)
+
+
+def row_line(task: Body, shorts: Mapping[str, str], width: int, now: datetime) -> Line:
+    """A session on one line, in columns that stand still whatever is in them."""
+    standing = standing_of(task)
+    title = max(12, min(32, width // 4))
+    why = max(0, width - title - _AGENT - _SHOWS - _AGE - _QUEUE - 8)
+    tone = tone_of(standing)
+    return joined(
+        [
+            (f" {sign_of(standing)} ", tone),
+            (fit(name_of(task, shorts), title) + " ", Tone.HEAD if standing.needs_person else Tone.PLAIN),
+            (fit(str(task.get("agent", "")), _AGENT) + " ", Tone.FAINT),
+            (fit(standing.words, _SHOWS), tone),
+            (age(since_of(task), now).rjust(_AGE), Tone.PLAIN),
+            (str(task.get("queued") or "").rjust(_QUEUE) + "  ", Tone.FAINT),
+            (cut(brief(task, now), why), Tone.PLAIN if standing.needs_person else Tone.FAINT),
+        ]
+    )
+
+
+def row_lines(task: Body, shorts: Mapping[str, str], width: int, now: datetime) -> Sequence[Line]:
+    """A session on two lines: its name and age, then what it shows, by whom, and why."""
+    standing = standing_of(task)
+    held, queued = age(since_of(task), now), task.get("queued") or 0
+    waits = f"+{queued} " if queued else ""
+    room = max(1, width - 4 - len(held) - len(waits))
+    tone = tone_of(standing)
+    first = joined(
+        [
+            (f" {sign_of(standing)} ", tone),
+            (fit(name_of(task, shorts), room), Tone.HEAD if standing.needs_person else Tone.PLAIN),
+            (waits, Tone.FAINT),
+            (held, Tone.FAINT),
+        ]
+    )
+    said, agent = standing.words, str(task.get("agent", ""))
+    rest = "  ".join(one for one in (agent, brief(task, now)) if one)
+    second = joined([(f"   {said}", tone), (f"  {cut(rest, max(0, width - 6 - len(said)))}", Tone.FAINT)])
+    return first, second
+
+
+def brief(task: Body, now: datetime) -> str:
+    """The countdown of an agent that is not used; else the question, or the evidence in a word."""
+    return ticking(task, now) or why_of(task)
+
+
+def ticking(task: Body, now: datetime) -> str:
+    """The countdown in the words of `interlock ps`, with the seconds that a board can show."""
+    words = countdown_of(task, now)
+    idle_at = read_moment((task.get("live") or {}).get("idle_at"))
+    if not words or idle_at is None:
+        return words
+    left = max(0, int((idle_at - now).total_seconds()))
+    exact = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}" if left >= 3600 else f"{left // 60}:{left % 60:02d}"
+    return f"{words.rpartition(' ')[0]} {exact}"
+
+
+def left_out(arranged: Arranged, wanted: str) -> str:
+    """What the list does not show, in words; nothing where it shows all."""
+    said = []
+    if arranged.unmatched:
+        said.append(f"{arranged.unmatched} do not match {wanted!r} (esc shows all)")
+    if arranged.ended:
+        said.append(f"{arranged.ended} that ended (e shows them)")
+    return ", ".join(said)

@@ -1,0 +1,508 @@
+"""Every key of the board, at two sizes, over a real server with puppets."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock.agents.observations import ApprovalAsked, TextArrived, ToolCalled, TurnEnded, TurnEnding
+from interlock.cli.top.app import TopApp
+from interlock.cli.top.keys import KEYS
+from interlock.cli.top.themes import DARK, LIGHT
+from interlock.vocabulary.requests import AccessRole
+from tests.cli.top.stage import COLOURS, SIZES, YES_NO, House
+from tests.client.waiting import until
+from tests.contract.harness import run
+
+at_both_sizes = pytest.mark.parametrize("size", SIZES, ids=["80x24", "120x36"])
+# Where the size is not likely to matter the second one waits for the deep suite: each board costs a second.
+at_both_sizes_in_time = pytest.mark.parametrize(
+    "size", [pytest.param(SIZES[0], id="80x24"), pytest.param(SIZES[1], id="120x36", marks=pytest.mark.deep)]
+)
+
+
+def done(text: str = "done") -> TurnEnded:
+    return TurnEnded(ending=TurnEnding.NATURAL, text=text)
+
+
+@at_both_sizes
+def test_a_question_is_approved_and_another_one_denied(size: tuple[int, int]) -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            first = await house.asking("first", "May I look?", name="Bash", args={"command": "ls -la"})
+            async with house.board(size) as seat:
+                await seat.sees("first", "approval", "May I look?", "ls -la", "Yes, always", "a approve", "d deny")
+                await seat.press("a")
+                await until(lambda: first.decisions)
+                assert (first.decisions[0].is_allowed, first.decisions[0].option_id) == (True, "y")
+                await seat.sees("approved with 'Yes'")
+                first.say(done())
+                second = await house.asking("second", "May I write?")
+                await seat.sees("1 needs you", "second")
+                await seat.press("n")
+                await seat.is_asked("May I write?")
+                await seat.press("d")
+                await until(lambda: second.decisions)
+                assert (second.decisions[0].is_allowed, second.decisions[0].option_id) == (False, "n")
+                await seat.sees("denied with 'No'")
+
+    run(story())
+
+
+@at_both_sizes_in_time
+def test_an_option_is_chosen_by_its_number_and_words_are_a_reply(size: tuple[int, int]) -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            first = await house.asking("first", "Which colour?", options=COLOURS)
+            async with house.board(size) as seat:
+                await seat.sees("Which colour?", "1  red", "3  blue", "1-3 choose", "r reply")
+                await seat.press("9")
+                await seat.sees("it offers 3 answers")
+                await seat.press("2")
+                await until(lambda: first.decisions)
+                assert (first.decisions[0].is_allowed, first.decisions[0].option_id) == (True, "green")
+                second = await house.asking("second", "Which port?", options=())
+                await seat.sees("1 needs you", "second")
+                await seat.press("n")
+                await seat.is_asked("Which port?")
+                await seat.press("r")
+                await seat.sees("second: your answer", "enter sends")
+                await seat.types("8080 or so")
+                await seat.press("enter")
+                await until(lambda: second.decisions)
+                assert second.decisions[0].text == "8080 or so"
+
+    run(story())
+
+
+def test_a_key_that_is_no_answer_answers_nothing() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            asked = await house.asking("first", "May I?", options=YES_NO)
+            async with house.board() as seat:
+                await seat.sees("a approve")
+                await seat.press("r")
+                await seat.press("s")  # what comes after it is taken, so that one was not
+                await seat.sees("first: your prompt")
+                await seat.press("escape")
+                assert not asked.decisions
+
+    run(story())
+
+
+def test_a_question_of_colours_is_not_approved_by_a_key() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            asked = await house.asking("first", "Which?", options=COLOURS)
+            async with house.board() as seat:
+                text = await seat.sees("1-3 choose")
+                assert "a approve" not in text
+                await seat.press("a", "d", "s")
+                await seat.sees("first: your prompt")
+                assert not asked.decisions
+
+    run(story())
+
+
+def test_a_question_under_the_finger_is_not_answered_by_it() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            asked = await house.asking("first")
+            async with house.board(grace_seconds=3600.0) as seat:
+                await seat.sees("a approve")
+                await seat.press("a")
+                await seat.sees("this question has only just appeared")
+                assert not asked.decisions
+                seat.app.grace_seconds = 0.0
+                await seat.press("a")
+                await until(lambda: asked.decisions)
+
+    run(story())
+
+
+def test_the_answer_goes_to_the_question_that_is_shown() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            asked = await house.asking("first", "May I read?")
+            asked.say(ApprovalAsked(request_id="r2", question="May I write?", options=YES_NO))
+            async with house.board() as seat:
+                await seat.sees("approval 1 of 2", "May I read?")
+                await seat.press("]")
+                await seat.sees("approval 2 of 2", "May I write?")
+                await seat.press("[")
+                await seat.sees("approval 1 of 2")
+                await seat.press("]")
+                await seat.sees("approval 2 of 2")
+                await seat.press("d")
+                await until(lambda: asked.decisions)
+                assert asked.decisions[0].request_id == "r2"
+
+    run(story())
+
+
+@at_both_sizes_in_time
+def test_a_prompt_is_sent_and_one_that_waits_is_counted(size: tuple[int, int]) -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            await house.open("first")
+            async with house.board(size) as seat:
+                await seat.sees("Nothing was said yet")
+                await seat.press("s")
+                await seat.sees("first: your prompt")
+                await seat.types("hello")
+                await seat.press("ctrl+j")
+                await seat.types("there")
+                await seat.press("enter")
+                puppet = await until(lambda: house.puppet("hello\nthere"))
+                await seat.sees("hello", "working")
+                await seat.press("s")
+                await seat.types("and then")
+                await seat.press("enter")
+                await seat.sees("1 in the queue")
+                await seat.press("s")
+                await seat.sees("1 in the queue before it")
+                await seat.press("escape")
+                puppet.say(done("all of it"))
+                await seat.sees("all of it")
+
+    run(story())
+
+
+def test_words_that_were_left_are_there_again_for_the_same_session_only() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            await house.open("first")
+            await house.open("second")
+            async with house.board() as seat:
+                await seat.selects("first")
+                await seat.press("s")
+                await seat.types("half of")
+                await seat.press("escape")
+                await seat.press("down")
+                await seat.selects("second")
+                await seat.press("s")
+                await seat.sees("second: your prompt")
+                assert "half of" not in seat.text
+                await seat.press("escape", "up")
+                await seat.selects("first")
+                await seat.press("s")
+                await seat.sees("half of")
+                await seat.press("enter")
+                await until(lambda: house.puppet("half of"))
+
+    run(story())
+
+
+@at_both_sizes_in_time
+def test_a_turn_is_interrupted_and_an_agent_stopped_only_after_a_yes(size: tuple[int, int]) -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            puppet = await house.open("first", "go")
+            assert puppet is not None
+            async with house.board(size) as seat:
+                await seat.sees("working")
+                await seat.press("c")
+                await seat.sees("interrupt the turn?", "y yes")
+                await seat.press("n")
+                await seat.sees("nothing was done")
+                await seat.press("x", "enter")
+                await seat.sees("nothing was done")
+                assert (puppet.interrupts, puppet.stops) == (0, 0)
+                await seat.press("c", "y")
+                await until(lambda: puppet.interrupts)
+                await seat.sees("asked to end the turn")
+                await seat.press("x")
+                await seat.sees("stop the agent, with all that it started?")
+                await seat.press("y")
+                await until(lambda: puppet.stops)
+                await seat.sees("no agent runs", "interlock start")
+
+    run(story())
+
+
+@at_both_sizes_in_time
+def test_pages_come_up_and_are_left_with_escape(size: tuple[int, int]) -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            await house.asking("first", "May I?", name="Bash", args={"command": "ls"})
+            async with house.board(size) as seat:
+                await seat.sees("a approve")
+                pages = {
+                    "w": ("first: why it says so", "because:", "the prompt was accepted"),
+                    "p": ("first: the lives of its process", "STANDS", "running"),
+                    "u": ("first: what it used", "TURN", "all"),
+                    "o": ("first: its terminal", "has no terminal", "interlock logs -f ses_first"),
+                    "v": ("first: what it asks", '"command": "ls"'),
+                    "?": ("keys", "the session above", "esc closes"),
+                }
+                for key, words in pages.items():
+                    await seat.press(key)
+                    await seat.sees(*words)
+                    await seat.press("escape")
+                    await seat.misses("esc closes, arrows scroll")
+
+    run(story())
+
+
+def test_a_page_that_cannot_be_asked_for_says_so() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            await house.open("first")
+            async with house.board() as seat:
+                await seat.selects("first")
+                house.port, port = 1, house.port
+                await seat.press("u")
+                await seat.sees("this could not be asked")
+                house.port = port
+
+    run(story())
+
+
+@at_both_sizes_in_time
+def test_moving_through_the_list(size: tuple[int, int]) -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            for title in ("alpha", "beta", "gamma", "delta"):
+                await house.open(title)
+            async with house.board(size) as seat:
+                await seat.selects("alpha")
+                for key, name in (
+                    ("down", "beta"),
+                    ("j", "gamma"),
+                    ("k", "beta"),
+                    ("up", "alpha"),
+                    ("up", "alpha"),
+                    ("G", "delta"),
+                    ("down", "delta"),
+                    ("g", "alpha"),
+                    ("end", "delta"),
+                    ("home", "alpha"),
+                    ("pagedown", "delta"),
+                    ("pageup", "alpha"),
+                ):
+                    await seat.press(key)
+                    assert seat.app.called == name, key
+                await seat.selects("alpha")
+                row = next(at for at, line in enumerate(seat.text.splitlines()) if "gamma" in line)
+                await seat.pilot.click(offset=(4, row))
+                await seat.selects("gamma")
+                await seat.sees("▌· gamma")
+
+    run(story())
+
+
+def test_the_next_who_needs_somebody() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            await house.open("calm")
+            async with house.board() as seat:
+                await seat.selects("calm")
+                await seat.press("n")
+                await seat.sees("nobody needs you")
+                await house.asking("first")
+                await house.asking("second")
+                await seat.sees("2 need you")
+                assert seat.app.called == "calm"  # it stays, though others came before it
+                seen = []
+                for _ in range(3):
+                    await seat.press("n")
+                    seen.append(seat.app.called)
+                assert seen[0] == seen[2] != seen[1]
+                assert {*seen} == {"first", "second"}
+
+    run(story())
+
+
+@at_both_sizes_in_time
+def test_a_filter_shows_what_matches_and_says_what_it_hides(size: tuple[int, int]) -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            await house.open("alpha parser", agent="claude")
+            await house.open("beta writer", agent="codex")
+            async with house.board(size) as seat:
+                await seat.sees("alpha parser", "beta writer")
+                await seat.press("/")
+                await seat.types("CODEX")
+                await seat.press("enter")
+                await seat.misses("alpha parser")
+                await seat.sees("beta writer", "1 do not match 'CODEX'")
+                await seat.selects("beta writer")
+                await seat.press("/")
+                await seat.types("zzz")
+                await seat.press("enter")
+                await seat.sees("Nothing to show.", "2 do not match")
+                await seat.press("escape")
+                await seat.sees("alpha parser", "beta writer")
+                await seat.press("/")
+                await seat.types("beta")
+                await seat.misses("alpha parser")
+                await seat.press("escape")
+                await seat.sees("alpha parser")
+
+    run(story())
+
+
+def test_those_that_ended_are_shown_when_asked_for() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            await house.open("kept")
+            await house.open("buried")
+            async with house.client() as client:
+                task = client.task("ses_buried")
+                await task.delete()
+            async with house.board() as seat:
+                await seat.sees("kept", "1 that ended (e shows them)")
+                assert "buried" not in seat.text
+                await seat.press("e")
+                await seat.sees("buried", "deleted")
+                await seat.press("e")
+                await seat.misses("deleted")
+
+    run(story())
+
+
+@at_both_sizes
+def test_the_transcript_has_the_focus_after_tab_and_is_scrolled(size: tuple[int, int]) -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            puppet = await house.open("first", "go")
+            assert puppet is not None
+            puppet.say(TextArrived(text="\n".join(f"line {at:03}" for at in range(200))))
+            async with house.board(size) as seat:
+                await seat.sees("line 199")
+                await seat.press("tab", "g")
+                await seat.sees("line 000", "go")
+                await seat.press("pagedown")
+                await seat.misses("line 000")
+                await seat.press("up", "k")
+                puppet.say(TextArrived(text="\nline 200"))
+                await until(lambda: "line 200" in str(seat.app.selected and seat.app.selected.messages[-1].text))
+                await seat.press("down")
+                assert "line 200" not in seat.text  # it stays where somebody reads
+                await seat.press("G")
+                await seat.sees("line 200")
+                puppet.say(TextArrived(text="\nline 201"))
+                await seat.sees("line 201")
+                await seat.press("tab", "down")
+                assert seat.app.called == "first"
+
+    run(story())
+
+
+def test_the_wheel_scrolls_what_is_under_it() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            puppet = await house.open("first", "go")
+            assert puppet is not None
+            puppet.say(TextArrived(text="\n".join(f"line {at:03}" for at in range(200))))
+            async with house.board() as seat:
+                await seat.sees("line 199")
+                from textual.events import MouseScrollDown, MouseScrollUp
+
+                for event in (MouseScrollUp, MouseScrollDown):
+                    await seat.pilot._post_mouse_events([event], "#transcript", button=0)
+                    if event is MouseScrollUp:
+                        await seat.misses("line 199")
+                await seat.sees("line 199")
+
+    run(story())
+
+
+def test_light_and_dark() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving(), house.board(is_light=True) as seat:
+            assert seat.app.theme == LIGHT.name
+            await seat.press("t")
+            assert seat.app.theme == DARK.name
+            await seat.press("t")
+            assert seat.app.theme == LIGHT.name
+            await seat.press("R")
+            await seat.sees("looking again")
+
+    run(story())
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+def test_leaving_ends_the_board_and_nothing_else(key: str) -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            puppet = await house.open("first", "go")
+            assert puppet is not None
+            async with house.board() as seat:
+                await seat.selects("first")
+                await seat.press(key)
+                await until(lambda: seat.app.return_code is not None)
+                assert seat.app.return_code == 0
+            assert (puppet.interrupts, puppet.stops) == (0, 0)
+
+    run(story())
+
+
+def test_ctrl_c_leaves_from_a_page_too() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            await house.open("first")
+            for key in ("?", "s", "/", "c"):
+                async with house.board() as seat:
+                    await seat.selects("first")
+                    await seat.press(key, "ctrl+c")
+                    await until(lambda seat=seat: seat.app.return_code == 0)  # type: ignore[misc]
+
+    run(story())
+
+
+def test_who_may_only_look_is_told_so() -> None:
+    async def story() -> None:
+        house = House(role=AccessRole.OBSERVER)
+        async with house.serving():
+            asked = await house.asking("first")
+            async with house.board() as seat:
+                await seat.sees("a approve")
+                await seat.press("a")
+                await seat.sees("not done:")
+                assert not asked.decisions
+
+    run(story())
+
+
+def test_tools_take_a_line_each_and_are_told_apart_from_words() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            puppet = await house.open("first", "go")
+            assert puppet is not None
+            puppet.say(ToolCalled(call_id="c1", name="Read", args={"path": "a.py"}), TextArrived(text="half an answer"))
+            async with house.board() as seat:
+                text = await seat.sees("tool Read", "path: a.py", "half an answer", "[goes on]")
+                assert next(line for line in text.splitlines() if "tool Read" in line).strip().endswith("path: a.py")
+                puppet.say(TurnEnded(ending=TurnEnding.ERROR, error_message="the provider is gone"))
+                await seat.sees("[partial]", "the provider is gone")
+
+    run(story())
+
+
+def test_every_key_of_the_table_is_bound_and_does_something() -> None:
+    for _, keys in KEYS:
+        for key in keys:
+            assert hasattr(TopApp, f"action_{key.action.partition('(')[0]}"), key
+    bound = [name for _, keys in KEYS for key in keys for name in key.keys.split(",")]
+    assert len(bound) == len(set(bound))

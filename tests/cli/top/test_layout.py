@@ -1,0 +1,285 @@
+"""What the board lays out, without a board: the words, the signs, and that everything fits."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from interlock.cli.painting import Line
+from interlock.cli.server_api import Body
+from interlock.cli.task_lines import standing_of
+from interlock.cli.top.facts import facts_lines, told
+from interlock.cli.top.pages import spawns_page, usage_page
+from interlock.cli.top.questions import can_approve, can_deny, can_reply, question_lines, whole_question
+from interlock.cli.top.reading import Reader, Window, message_lines
+from interlock.cli.top.sessions import arrange, group_of, is_match, places, row_line, row_lines, sign_of, sums
+from interlock.cli.top.themes import is_light_terminal
+from interlock.cli.top.wrapping import MAX_CHARACTERS, cut, fit, plain_lines, wrap
+from interlock.client.state import TaskState
+from interlock.vocabulary.frames import Message, MessageStatus, Role
+from interlock.vocabulary.ids import SessionId, StreamId
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def read(lines: list[Line]) -> str:
+    return "\n".join("".join(text for text, _ in line) for line in lines)
+
+
+def task(name: str = "one", **more: object) -> Body:
+    return {
+        "task_id": f"ses_{name}",
+        "version": 3,
+        "title": name,
+        "since": (NOW - timedelta(minutes=2)).isoformat(),
+        **more,
+    }
+
+
+def live(activity: str, attention: str = "none", **more: object) -> Body:
+    return {"activity": activity, "attention": attention, **more}
+
+
+@given(st.text(max_size=200), st.integers(1, 40))
+def test_no_line_is_wider_than_its_room_and_no_word_is_lost(text: str, width: int) -> None:
+    for line in plain_lines(text):
+        wrapped = wrap(line, width)
+        assert all(cell_len(one) <= width or len(one) == 1 for one in wrapped)
+        assert "".join("".join(wrapped).split()) == "".join(line.split())
+        assert line.isprintable() or not any(ord(one) < 32 or 127 <= ord(one) < 160 for one in line)
+
+
+@given(st.text(max_size=60).map(lambda text: " ".join(plain_lines(text))), st.integers(0, 40))
+def test_what_is_cut_or_filled_fits(text: str, width: int) -> None:
+    assert cell_len(cut(text, width)) <= width
+    assert cell_len(fit(text, width)) == width
+
+
+def test_a_word_is_kept_whole_where_it_can_be() -> None:
+    assert wrap("one two three", 7) == ["one two", "three"]
+    assert wrap("onetwothree", 4) == ["onet", "woth", "ree"]
+    assert wrap("日本語", 4) == ["日本", "語"]
+    assert cut("three", 4) == "thr…"
+
+
+@pytest.mark.parametrize(
+    ("seen", "sign", "group"),
+    [
+        (live("working", "approval"), "!", "needs you"),
+        (live("quiet", "error"), "!", "needs you"),
+        (live("stalled"), "?", "look at"),
+        (live("unknown"), "?", "look at"),
+        (live("working"), "●", "at work"),
+        (live("settling"), "●", "at work"),
+        (live("quiet"), "○", "quiet"),
+        (live("gone"), "·", "not running"),
+    ],
+)
+def test_each_state_has_a_sign_and_a_word(seen: Body, sign: str, group: str) -> None:
+    standing = standing_of(task(live=seen))
+    assert (sign_of(standing), group_of(standing)) == (sign, group)
+    for lines in ([row_line(task(live=seen), {}, 80, NOW)], list(row_lines(task(live=seen), {}, 40, NOW))):
+        assert sign in read(lines)
+        assert standing.words in read(lines)
+        assert "2m" in read(lines)
+
+
+def test_a_failed_end_has_a_sign_of_its_own() -> None:
+    assert sign_of(standing_of(task(live=live("quiet"), task_status="FAILED"))) == "×"
+    assert sign_of(standing_of(task(live=live("quiet", "error"), task_status="FAILED"))) == "!"
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_rows_fit_and_stand_in_columns(width: int) -> None:
+    short, long = task(live=live("working")), task("x" * 300, live=live("quiet"), agent="y" * 50, question="日" * 200)
+    rows = [read([row_line(one, {}, width, NOW)]) for one in (short, long)]
+    assert all(cell_len(row) <= width for row in rows)
+    assert rows[0].index("working") == rows[1].index("quiet")
+    assert all(cell_len(read([line])) <= width for line in row_lines(long, {}, width, NOW))
+
+
+def test_the_countdown_ticks_by_the_second() -> None:
+    idle = task(live=live("quiet", idle_at=(NOW + timedelta(seconds=185)).isoformat()))
+    assert "stops in 3:05" in read([row_line(idle, {}, 80, NOW)])
+    assert "stops in 3:04" in read([row_line(idle, {}, 80, NOW + timedelta(seconds=1))])
+    far = task(live=live("quiet", idle_at=(NOW + timedelta(seconds=7_265)).isoformat()))
+    assert "stops in 2:01:05" in read([row_line(far, {}, 80, NOW)])
+
+
+def test_the_order_is_that_of_ps_and_groups_have_headings() -> None:
+    tasks = [
+        task("calm", live=live("quiet")),
+        task("busy", live=live("working")),
+        task("asks", live=live("working", "question")),
+        task("stuck", live=live("stalled")),
+        task("over", is_supervised=False, task_status="COMPLETED", turn_id="t"),
+    ]
+    arranged = arrange(tasks)
+    assert [one["title"] for one in arranged.tasks] == ["asks", "stuck", "busy", "calm"]
+    assert (arranged.ended, arrange(tasks, every=True).ended) == (1, 0)
+    roomy = places(arranged, is_roomy=True)
+    assert [place.heading for place in roomy if place.heading] == ["needs you", "look at", "at work", "quiet"]
+    assert len([place for place in roomy if place.task]) == 2 * len(places(arranged, is_roomy=False))
+    assert read([sums(tasks)]) == "! 1 needs you   ? 1 to look at   ● 1 at work   ○ 1 quiet"
+
+
+def test_a_filter_asks_for_every_word() -> None:
+    one = task("parser", agent="claude", live=live("working", "approval"))
+    assert all(is_match(one, wanted) for wanted in ("", "PARS", "claude approval", "needs", "ses_par"))
+    assert not any(is_match(one, wanted) for wanted in ("claude codex", "s_par", "quiet"))
+
+
+def test_both_axes_show_and_the_evidence() -> None:
+    proof = {"source": "hook", "rule": "pre_tool", "where": "line 3"}
+    shown = read(
+        facts_lines(task(live=live("working", "approval", evidence=[proof])), None, {}, 80, NOW, is_connected=True)
+    )
+    assert "working  needs approval  for 2m" in shown
+    assert "because hook: pre_tool, line 3" in shown
+    assert "needs nobody" in read(facts_lines(task(live=live("quiet")), None, {}, 80, NOW, is_connected=True))
+
+
+def test_what_is_not_known_to_hold_is_the_last_known() -> None:
+    state = TaskState(task_id=SessionId("ses_one"), is_reachable=False, status="RUNNING", version=5)
+    for connected, known in ((False, None), (True, state)):
+        shown = read(facts_lines(task(live=live("working")), known, {}, 80, NOW, is_connected=connected))
+        assert "disconnected, last known: working, needs nobody" in shown
+    doubtful = TaskState(task_id=SessionId("ses_one"), is_reachable=True, status="RUNNING", version=5)
+    shown = read(facts_lines(task(live=live("working")), doubtful, {}, 80, NOW, is_connected=True))
+    assert "being checked" in shown
+
+
+def test_of_two_words_the_higher_version_is_told() -> None:
+    old = TaskState(task_id=SessionId("ses_one"), status="RUNNING", version=2)
+    new = TaskState(task_id=SessionId("ses_one"), status="RUNNING", version=4)
+    line = task(task_status="COMPLETED")
+    assert told(line, old)["task_status"] == "COMPLETED"
+    assert told(line, new)["task_status"] == "RUNNING"
+
+
+def message(at: int, text: str = "words", status: MessageStatus = MessageStatus.COMPLETED, **more: object) -> Message:
+    fields: Body = {"role": Role.ANSWER, **more}
+    return Message(message_id=at, version=at, status=status, text=text, at=NOW, **fields)
+
+
+@pytest.mark.parametrize(
+    ("status", "label"),
+    [
+        (MessageStatus.PARTIAL, "[partial]"),
+        (MessageStatus.FAILED, "[failed]"),
+        (MessageStatus.CANCELLED, "[cancelled]"),
+        (MessageStatus.TIMED_OUT, "[timed out]"),
+        (MessageStatus.INTERRUPTED, "[broke off]"),
+        (MessageStatus.STREAMING, "[goes on]"),
+    ],
+)
+def test_what_is_no_whole_answer_is_labelled(status: MessageStatus, label: str) -> None:
+    assert label in read(message_lines(message(1, status=status), 80))
+    assert "[" not in read(message_lines(message(1), 80))
+
+
+def test_a_tool_takes_one_line_whatever_it_says() -> None:
+    lines = message_lines(message(1, "a\n" * 500, MessageStatus.COMPLETED, role=Role.TOOL, name="Bash"), 60)
+    assert len(lines) == 1
+    assert cell_len(read(lines)) <= 60
+
+
+def test_of_text_that_grows_the_end_is_shown_and_of_whole_text_the_beginning() -> None:
+    text = "first " + "x" * 2 * MAX_CHARACTERS + " last"
+    whole = read(message_lines(message(1, text), 80))
+    grows = read(message_lines(message(0, text, MessageStatus.STREAMING, stream_id=StreamId("s")), 80))
+    assert "first" in whole
+    assert "last" not in whole
+    assert "last" in grows
+    assert "first" not in grows
+    assert "16,011 characters more" in whole
+    assert "16,011 characters more" in grows
+
+
+def test_a_changed_message_is_laid_out_again() -> None:
+    reader = Reader()
+    assert "one" in read(reader.lines([message(1, "one")], 80))
+    changed = Message(message_id=1, version=2, role=Role.ANSWER, status=MessageStatus.COMPLETED, text="two", at=NOW)
+    assert "two" in read(reader.lines([changed], 80))
+
+
+def test_a_window_stays_with_its_message() -> None:
+    messages = [message(at) for at in range(1, 1_001)]
+    window = Window()
+    assert window.of(messages)[-1].message_id == 1_000
+    window.hold(messages)
+    first = window.of(messages)[0]
+    assert window.of([*messages, message(1_001)])[0] == first
+    assert window.of([message(-5 + at) for at in range(5)] + messages)[0] == first
+    assert window.slide(messages, -10_000)
+    assert window.of(messages)[0].message_id == 1
+    assert not window.slide(messages, -1)
+    window.follow()
+    assert window.of(messages)[-1].message_id == 1_000
+
+
+def asked(**more: object) -> Body:
+    return {
+        "approval_id": "apr_1",
+        "session_id": "ses_1",
+        "state": "open",
+        "attention": "approval",
+        "question": "May I?",
+        "asked_at": NOW.isoformat(),
+        **more,
+    }
+
+
+YES_NO = [{"label": "Yes", "kind": "allow_once"}, {"label": "No", "kind": "reject_once"}]
+
+
+def test_only_keys_that_answer_are_offered() -> None:
+    tool, question, bare = asked(options=YES_NO), asked(attention="question", options=[{"label": "x"}]), asked()
+    words = asked(attention="question")
+    assert [can_approve(one) for one in (tool, question, bare, words)] == [True, False, True, False]
+    assert [can_deny(one) for one in (tool, question, bare, words)] == [True, False, True, False]
+    assert [can_reply(one) for one in (tool, question, bare, words)] == [False, True, True, True]
+    always = asked(options=[{"label": "Always", "kind": "allow_always"}])
+    assert not can_approve(always)
+    assert "a approve  d deny  1-2 choose" in read(question_lines([tool], 0, 80, 20, NOW))
+    assert "answered" in read(question_lines([asked(state="decided")], 0, 80, 20, NOW))
+
+
+def test_a_question_that_does_not_fit_says_how_much_is_hidden() -> None:
+    long = asked(question="\n".join(f"line {at}" for at in range(100)), options=YES_NO)
+    lines = question_lines([long], 0, 80, 10, NOW)
+    assert len(lines) == 10
+    assert "[95 lines more: v shows all of it]" in read(lines)
+    assert "line 99" in read(whole_question(long, 80))
+    huge = asked(tool="Write", arguments={"text": "z" * 3 * MAX_CHARACTERS})
+    assert "lines more: v" in read(question_lines([huge], 0, 80, 10, NOW))
+    assert "z" * 40 in read(whole_question(huge, 80))
+
+
+def test_a_question_says_how_long_it_will_stand() -> None:
+    one = asked(deadline_at=(NOW + timedelta(minutes=5)).isoformat())
+    assert "asked 0s ago, 5m left" in read(question_lines([one], 0, 80, 10, NOW))
+    assert "it may have been answered since" in read(question_lines([one], 0, 80, 10, NOW, is_live=False))
+
+
+def test_pages_of_lives_and_usage() -> None:
+    spawn = {
+        "standing": "exited", "pid": 7, "began": NOW.isoformat(), "duration_seconds": 3.0, "reason": "crashed",
+        "signal": 9, "exit_code": None, "attempt": None, "is_released": False, "message": "",
+    }  # fmt: skip
+    assert "crashed, signal 9" in read(list(spawns_page([spawn], NOW)(80)))
+    assert "no agent was started yet" in read(list(spawns_page([], NOW)(80)))
+    used = {"total": {"input_tokens": 1_200}, "turns": [{"turn_id": "trn_1", "usage": {}}]}
+    shown = read(list(usage_page(used)(80)))
+    assert "1,200" in shown
+    assert shown.splitlines()[-1].split() == ["trn_1", "-", "-", "-", "-"]
+
+
+def test_a_light_terminal_is_believed() -> None:
+    assert is_light_terminal({"COLORFGBG": "0;15"})
+    assert not is_light_terminal({"COLORFGBG": "15;0"})
+    assert not is_light_terminal({})

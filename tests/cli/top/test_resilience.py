@@ -1,0 +1,364 @@
+"""The board in bad weather: servers that go and come back, hostile words, too much of everything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from interlock.agents.observations import ApprovalAsked, TextArrived, TurnEnded, TurnEnding
+from interlock.cli.server_api import ServerApi
+from interlock.cli.top import panes, reading, sessions
+from interlock.cli.top.reading import WINDOW
+from interlock.client.client import Client
+from interlock.vocabulary.frames import TaskSummary
+from interlock.vocabulary.ids import PromptId, SessionId
+from interlock.vocabulary.requests import BoardJoin, BoardJoined, Request
+from interlock.vocabulary.states import TaskStatus
+from tests.cli.top.stage import YES_NO, House, Seat, seated
+from tests.client.fake_room import FakeRoom
+from tests.client.fake_server import TOKEN, Answering, FakeServer, FakeSocket, HttpAnswer, HttpCall, Silence
+from tests.client.waiting import QUICK, until
+from tests.contract.harness import run
+
+HOSTILE = "[red]x[/red] \x1b[31mX\x1b[0m \x1b]0;t\x07 \r\x08 \u202eabc\u202c [/] [@click=app.quit]q[/] \x9b2J"
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+SIZE = (120, 36)
+
+
+def test_a_server_that_goes_and_comes_back() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            await house.asking("first", "May I go on?")
+            client, api = house.client(), house.api
+        async with seated(client, api, SIZE) as seat:
+            async with house.serving():
+                await seat.sees("first", "May I go on?", "connected", "a approve")
+            text = await seat.sees("disconnected for", "last known", "last known: working, needs approval")
+            assert "there is no session" not in text.lower()
+            assert "a approve" not in text
+            await seat.sees("it can be answered when the server is back")
+            stale = _colours(seat, "May I go on?")
+            async with house.serving():
+                await seat.misses("disconnected")
+                await seat.sees("a approve", "needs approval")
+                fresh = _colours(seat, "May I go on?")
+                assert len(stale) == 1 < len(fresh)  # greyed while nobody is heard
+                house.driver.latest.say(TurnEnded(ending=TurnEnding.NATURAL, text="it went on without us"))
+                await seat.sees("it went on without us")
+
+    run(story(), 50)
+
+
+def _colours(seat: Seat, word: str) -> set[str]:
+    """The colours of a session's row, of what is to be read there."""
+    strips = seat.app.screen._compositor.render_strips()
+    width = seat.app.parts.board.size.width if seat.app.parts is not None else 0
+    row = next(strip.crop(1, width - 1) for strip in strips if word in strip.text)
+    return {str(segment.style.color) for segment in row if segment.style and segment.text.strip()}
+
+
+def test_while_nobody_is_heard_time_stands_still() -> None:
+    async def story() -> None:
+        house = House()
+        now = [datetime.now(UTC)]
+        async with house.serving():
+            await house.open("first", "go")
+            client = house.client()
+        async with seated(client, house.api, SIZE, clock=lambda: now[0]) as seat:
+            async with house.serving():
+                await seat.sees("first", "connected")
+            await seat.sees("disconnected for 0s")
+            now[0] = now[0].replace(year=now[0].year + 1)
+            await seat.sees("disconnected for 365d")
+            await seat.is_drawn()
+            assert (
+                len(re.findall(r"36[45]d", seat.text)) == 1
+            )  # of the loss alone: no session is said to have worked for a year
+
+    run(story(), 50)
+
+
+def test_words_that_may_have_been_sent_are_sent_again_as_the_same() -> None:
+    async def story() -> None:
+        async with FakeServer() as server:
+            room = FakeRoom(server)
+            async with seated(Client(server.url, token=TOKEN, patience=QUICK), _api(server), SIZE) as seat:
+                await _listed(seat, server, room)
+                await server.stop()
+                await seat.press("s")
+                await seat.types("hello")
+                await seat.press("enter")
+                await seat.sees("not known whether it was done")
+                assert [draft.text for draft in seat.app.drafts.values()] == ["hello"]
+                kept = next(iter(seat.app.drafts.values())).prompt_id
+                room.restart()
+                await server.start()
+                await seat.misses("disconnected")
+                await seat.press("s")
+                await seat.sees("hello")
+                await seat.press("enter")
+                await until(lambda: room.prompts)
+                assert room.prompts == {PromptId(str(kept)): "hello"}
+                await until(lambda: not seat.app.drafts)
+
+    run(story(), 50)
+
+
+def _api(server: FakeServer) -> Callable[[], ServerApi]:
+    return lambda: ServerApi(server.url, TOKEN)
+
+
+async def _listed(seat: Seat, server: FakeServer, room: FakeRoom) -> None:
+    """The fake room also lists its task."""
+    inner = server.on_http
+
+    def on_http(call: HttpCall) -> Answering:
+        if call.path == "/api/tasks":
+            return HttpAnswer(body={"items": [room.summary()], "next": None})
+        return inner(call)
+
+    server.on_http = on_http
+    seat.app.sessions.try_again()
+    await until(lambda: seat.app.selected is not None and seat.app.selected.state is not None)
+
+
+def test_nothing_is_not_said_before_it_is_known() -> None:
+    async def story() -> None:
+        async with FakeServer() as server:
+            server.on_request = lambda socket, request: (
+                socket.send(BoardJoined(id=request.id, tick=0, tasks=())) if isinstance(request, BoardJoin) else None
+            )
+            server.on_http = lambda _: Silence
+            quicker = replace(QUICK, answer_seconds=0.2, http_attempts=1)
+            async with seated(Client(server.url, token=TOKEN, patience=quicker), _api(server), SIZE) as seat:
+                text = await seat.sees("connected", "Asking the server for its sessions.")
+                assert "no session" not in text
+                server.on_http = lambda _: HttpAnswer(body={"items": [], "next": None})
+                seat.app.sessions.try_again()
+                await seat.sees("There is no session yet.", "interlock run claude", "interlock doctor")
+
+    run(story(), 50)
+
+
+def test_the_first_session_finds_the_list_with_the_focus() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving(), house.board(SIZE) as seat:
+            await seat.sees("There is no session yet.")
+            await house.open("first")
+            await seat.sees("first")
+            await seat.is_drawn()
+            assert seat.app.focused is not None
+            assert seat.app.focused.id == "list"
+
+    run(story())
+
+
+def test_a_refused_token_is_told_and_not_drawn_as_empty() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            await house.open("first")
+            client = Client(house.url, token="some-other-token-of-nobody-at-all", patience=QUICK)
+            async with seated(client, house.api, SIZE) as seat:
+                text = await seat.sees("token")
+                assert "no session" not in text.lower()
+
+    run(story())
+
+
+def test_hostile_words_are_shown_as_they_read() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            puppet = await house.open(f"evil {HOSTILE}", HOSTILE, agent="[b]agent[/b]")
+            assert puppet is not None
+            options = tuple(type(one)(id=one.id, label=f"{one.label} {HOSTILE}", kind=one.kind) for one in YES_NO)
+            puppet.say(TextArrived(text=HOSTILE), ApprovalAsked(request_id="r1", question=HOSTILE, options=options))
+            async with house.board(SIZE) as seat:
+                text = await seat.sees("[red]x[/red]", "[@click=app.quit]q[/]", r"\x1b[31mX", "[b]agent[/b]", "1  Yes")
+                assert not CONTROL.search(text)
+                assert r"\u202e" in text
+                for key in ("w", "v", "o", "r"):
+                    await seat.press(key)
+                    await seat.pilot.pause()
+                    assert not CONTROL.search(seat.text)
+                    await seat.press("escape")
+                await seat.press("c")
+                await seat.sees("interrupt the turn?", "[red]x[/red]")
+
+    run(story())
+
+
+def test_a_thousand_sessions_are_laid_out_only_where_they_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    laid = []
+    plain = sessions.row_lines
+
+    def counted(*args: object) -> object:
+        laid.append(args)
+        return plain(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(panes, "row_lines", counted)
+    lines = tuple(
+        TaskSummary(
+            task_id=SessionId(f"ses_{at:04}"), version=1, task_status=TaskStatus.COMPLETED, title=f"task {at:04}"
+        )
+        for at in range(1_000)
+    )
+
+    def on_request(socket: FakeSocket, request: Request) -> None:
+        if isinstance(request, BoardJoin):
+            socket.send(BoardJoined(id=request.id, tick=0, tasks=lines))
+
+    async def story() -> None:
+        async with FakeServer() as server:
+            server.on_request = on_request
+            server.on_http = lambda call: (
+                HttpAnswer(body={"items": lines, "next": None}) if call.path == "/api/tasks" else Silence
+            )
+            async with seated(Client(server.url, token=TOKEN, patience=QUICK), _api(server), SIZE) as seat:
+                await seat.sees("1000 not running", "task 0000")
+                redraws = seat.app.redraws
+                laid.clear()
+                await seat.press("G")
+                await seat.sees("▌· task 0999")
+                rows = SIZE[1] * (seat.app.redraws - redraws + 4)
+                assert 0 < len(laid) <= 2 * rows
+                await seat.press("g")
+                await seat.sees("▌· task 0000")
+
+    run(story())
+
+
+def test_a_long_transcript_is_laid_out_in_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    laid = []
+    plain = reading.message_lines
+
+    def counted(*args: object) -> object:
+        laid.append(args)
+        return plain(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reading, "message_lines", counted)
+
+    async def story() -> None:
+        async with FakeServer() as server:
+            room = FakeRoom(server)
+            for at in range(1_500):
+                room.add_message(f"message {at:05}")
+            room.limit = 1_400
+            async with seated(Client(server.url, token=TOKEN, patience=QUICK), _api(server), SIZE) as seat:
+                await _listed(seat, server, room)
+                await seat.sees("message 01499")
+                assert len(laid) <= WINDOW
+                await seat.press("tab", "pageup")
+                before = seat.text
+                assert "message 01499" not in before
+                await seat.press("g")
+                await seat.sees("message 00100")  # the oldest that is here
+                assert len(laid) <= 2 * WINDOW
+                await until(lambda: seat.app.selected is not None and not seat.app.selected.has_older)
+                await seat.press("g")
+                await seat.sees("message 00000")
+                assert len(laid) <= 4 * WINDOW
+                for _ in range(30):  # over the edge of the window, without a jump
+                    above = seat.text
+                    await seat.press("pagedown")
+                    last = max(map(int, re.findall(r"message (\d+)", above)))
+                    assert f"message {last:05}" in seat.text or f"message {last + 1:05}" in seat.text
+                await seat.press("G")
+                await seat.sees("message 01499")
+
+    run(story(), 50)
+
+
+def test_a_flood_of_text_is_drawn_frame_by_frame() -> None:
+    async def story() -> None:
+        async with FakeServer() as server:
+            room = FakeRoom(server)
+            room.set_status(TaskStatus.RUNNING, "trn_1")
+            async with seated(Client(server.url, token=TOKEN, patience=QUICK), _api(server), SIZE) as seat:
+                await _listed(seat, server, room)
+                await until(lambda: room.members)
+                before = seat.app.redraws
+                for at in range(3_000):
+                    room.say(f"piece {at}\n")
+                await seat.sees("piece 2999")
+                assert (seat.app.redraws - before) * 10 < 3_000
+                drawn = seat.app.redraws
+                for _ in range(1_000):
+                    seat.app.mark()
+                await until(lambda: seat.app.redraws > drawn)
+                assert seat.app.redraws == drawn + 1
+
+    run(story(), 50)
+
+
+def test_a_quiet_board_is_not_drawn_frame_by_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            await house.open("first")
+            async with house.board(SIZE) as seat:
+                await seat.sees("Nothing was said yet")
+                await seat.is_drawn()
+                frames = []
+                look = seat.app.sessions.look
+
+                def counted(now: datetime) -> bool:
+                    frames.append(now)
+                    return look(now)
+
+                monkeypatch.setattr(seat.app.sessions, "look", counted)
+                before = seat.app.redraws
+                await until(lambda: len(frames) >= 15)
+                assert (seat.app.redraws - before) * 2 < len(frames)
+
+    run(story())
+
+
+def test_each_session_shows_its_own_words() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            for title in ("alpha", "beta"):
+                puppet = await house.open(title, f"prompt of {title}")
+                assert puppet is not None
+                puppet.say(TurnEnded(ending=TurnEnding.NATURAL, text=f"answer of {title}"))
+            async with house.board(SIZE) as seat:
+                for _ in range(2):
+                    for key, own, other in (("g", "alpha", "beta"), ("G", "beta", "alpha")):
+                        await seat.press(key)
+                        text = await seat.sees(f"prompt of {own}", f"answer of {own}")
+                        assert f"answer of {other}" not in text
+
+    run(story())
+
+
+def test_a_session_that_is_purged_leaves_the_board() -> None:
+    async def story() -> None:
+        lines = [TaskSummary(task_id=SessionId(f"ses_{at}"), version=1, title=f"task {at}") for at in range(3)]
+
+        def on_request(socket: FakeSocket, request: Request) -> None:
+            if isinstance(request, BoardJoin):
+                socket.send(BoardJoined(id=request.id, tick=0, tasks=tuple(lines)))
+
+        async with FakeServer() as server:
+            server.on_request = on_request
+            server.on_http = lambda call: (
+                HttpAnswer(body={"items": lines, "next": None}) if call.path == "/api/tasks" else Silence
+            )
+            async with seated(Client(server.url, token=TOKEN, patience=QUICK), _api(server), SIZE) as seat:
+                await seat.sees("task 0", "task 1", "task 2")
+                del lines[1]
+                await server.stop()
+                await seat.sees("disconnected", "task 1")
+                await server.start()
+                await seat.misses("task 1", "disconnected")
+                await seat.sees("task 0", "task 2")
+
+    run(story(), 50)
