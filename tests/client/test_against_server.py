@@ -33,6 +33,7 @@ from interlock.server.access import Tokens
 from interlock.server.serving import Running, bind, running
 from interlock.server.settings import ServerSettings
 from interlock.testing.puppet import EVERYTHING, Puppet, PuppetDriver
+from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.frames import ChatChunk, ChatMessage, Role, TaskFrame, TaskSnapshot, TaskStatusChanged
 from interlock.vocabulary.ids import PromptId, SessionId
 from interlock.vocabulary.requests import AccessRole
@@ -115,7 +116,10 @@ def test_a_task_from_its_opening_to_its_record() -> None:
             task = await opened(client)
             prompt_id = await task.send("hello")
             puppet = await house.prompted()
-            puppet.say(TextArrived(text="hi"), done("hi there"))
+            puppet.say(TextArrived(text="hi"))
+            # Seen live first: the answer, which names no stream, must then take its place and not stand beside it.
+            await task.wait(lambda state: state.stream is not None and state.stream.text == "hi", 20)
+            puppet.say(done("hi there"))
             record = await task.wait_turn(prompt_id, 20)
             assert record.state is TurnState.COMPLETED
             await task.wait(house.is_equal, 20)
@@ -208,6 +212,31 @@ def test_what_waits_can_be_changed_held_and_taken_back() -> None:
             assert (task.queue.is_open, task.queue.gate_reason) == (False, "lunch")
             await task.gate(is_open=True)
             assert (await house.prompted()).prompts[0].text == "first, better"
+
+    run(story())
+
+
+def test_a_prompt_that_will_have_no_turn_is_said_to_have_none() -> None:
+    """Taken back while somebody waits for it, and gone with its task: the wait ends, with the reason."""
+
+    async def story() -> None:
+        house = House()
+        async with house.serving(), house.client() as client:
+            task = await opened(client, "first")
+            await house.prompted()
+            second, third = await task.send("second"), await task.send("third")
+            waits = [asyncio.create_task(task.wait_turn(one, 20)) for one in (second, third)]
+            await task.wait(lambda state: len(state.queue.waiting) == 2, 20)
+            await task.edit(third, "third, in other words")
+            await task.remove(second)
+            with pytest.raises(UsageError, match=second):
+                await waits[0]
+            assert not waits[1].done()
+            await task.delete()
+            with pytest.raises(UsageError):
+                await waits[1]
+            assert task.first_prompt is not None
+            assert (await task.wait_turn(task.first_prompt, 20)).state.is_terminal
 
     run(story())
 

@@ -77,6 +77,6 @@ def test_the_pieces_are_not_copied_for_each_other() -> None:
         text = text.put(number, "x")
     assert text is not None
     assert text._whole is None
-    assert text._count == 1001
+    assert text._parts[1] == 1001
     assert str(text) == "x" * 1000
-    assert text._count == 1
+    assert text._parts == (["x" * 1000], 1)

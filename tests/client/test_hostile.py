@@ -6,19 +6,23 @@ import asyncio
 import gc
 import logging
 import threading
+from collections.abc import Callable
 from weakref import ref
 
+import msgspec
 import pytest
 
 from interlock.client.connection import Connection, Pushed
 from interlock.client.discovery import Address, FoundServer, fixed_address
 from interlock.client.sockets import base_url
 from interlock.client.sync import LoopThread, SyncClient
+from interlock.testing.task_words import said
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
-from interlock.vocabulary.requests import ChatCancel, Request
+from interlock.vocabulary.registry import Json
+from interlock.vocabulary.requests import ChatCancel
 from interlock.vocabulary.states import TaskStatus, TurnState
 from tests.client.fake_room import FakeRoom
-from tests.client.fake_server import TOKEN, Answering, FakeServer, FakeSocket, HttpAnswer, HttpCall
+from tests.client.fake_server import TOKEN, Answering, FakeServer, HttpAnswer, HttpCall
 from tests.client.test_client import PROMPT, world
 from tests.client.test_connection import chunk
 from tests.client.waiting import QUICK, until
@@ -45,7 +49,7 @@ def test_a_cancel_that_nobody_waits_for_any_more_does_not_stick() -> None:
 
 
 def test_a_cancel_of_no_turn_is_sent_in_one_way_only() -> None:
-    """Said twice without a name, it could end a turn that began in between. By HTTP its key keeps that from happening."""
+    """Said twice without a name, it could end a turn that began in between. By HTTP its key keeps it from that."""
 
     async def story() -> None:
         async with world() as here:
@@ -68,6 +72,20 @@ def test_a_command_that_a_close_meets_says_so() -> None:
             await here.client.close()
             (ended,) = await asyncio.gather(sending, return_exceptions=True)
             assert isinstance(ended, UsageError | Unreachable), repr(ended)
+
+    run(story())
+
+
+def test_a_closed_client_asks_nobody() -> None:
+    async def story() -> None:
+        async with world() as here:
+            task = await here.joined()
+            await here.client.close()
+            asked = len(here.server.calls)
+            for ask in (here.client.tasks, task.turns, task.start):
+                with pytest.raises(UsageError, match="closed"):
+                    await ask()
+            assert len(here.server.calls) == asked
 
     run(story())
 
@@ -98,18 +116,27 @@ def test_a_task_that_is_only_followed_is_kept() -> None:
 # Servers that lie
 
 
-def endless(call: HttpCall) -> Answering:
+def endless(call: HttpCall) -> HttpAnswer:
     before = dict(one.split("=") for one in call.target.partition("?")[2].split("&") if one).get("before", "0")
     return HttpAnswer(body={"items": [], "next": str(int(before) + 1)})
 
 
-def test_a_transcript_without_an_end_is_not_read_for_ever() -> None:
+def repeating(call: HttpCall) -> Answering:
+    """Always the same page, under another name each time."""
+    again: dict[str, Json] = msgspec.to_builtins(said(7, "again"))
+    following = endless(call).body
+    assert isinstance(following, dict)
+    return HttpAnswer(body={"items": [again], "next": following["next"]})
+
+
+@pytest.mark.parametrize("lie", [endless, repeating])
+def test_a_transcript_without_an_end_is_not_read_for_ever(lie: Callable[[HttpCall], Answering]) -> None:
     async def story() -> None:
         async with world() as here:
             here.room.set_status(TaskStatus.COMPLETED, "trn_0")
             task = await here.joined()
             honest = here.server.on_http
-            here.server.on_http = lambda call: endless(call) if call.path.endswith("/messages") else honest(call)
+            here.server.on_http = lambda call: lie(call) if call.path.endswith("/messages") else honest(call)
             with pytest.raises(PeerFault, match="older"):
                 await task.wait_turn(PROMPT, 10)
 
@@ -245,6 +272,33 @@ def test_whoever_calls_while_it_is_closed_is_told_and_never_left_waiting() -> No
         assert ended.is_set()
 
 
+def test_whoever_comes_after_the_end_was_asked_for_is_turned_away() -> None:
+    thread = LoopThread()
+    is_held, may_go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        is_held.set()
+        may_go.wait(10)
+
+    async def answer() -> int:
+        return 1
+
+    thread._loop.call_soon_threadsafe(hold)
+    assert is_held.wait(10)
+    stopping = threading.Thread(target=thread.stop)
+    stopping.start()
+    for _ in range(10_000):
+        if thread._is_stopping:
+            break
+        may_go.wait(0.001)
+    threading.Timer(0.1, may_go.set).start()  # else a call that was let in would wait for us, and we for it
+    with pytest.raises(UsageError, match="is closed"):
+        thread.call(answer())
+    may_go.set()
+    stopping.join(10)
+    assert not stopping.is_alive()
+
+
 def test_a_call_into_a_loop_that_ended_by_itself_is_refused() -> None:
     thread = LoopThread()
     thread._loop.call_soon_threadsafe(thread._loop.stop)
@@ -283,5 +337,3 @@ def test_closing_from_two_threads_at_once_is_closing() -> None:
     finally:
         server.call(fake.stop())
         server.stop()
-
-

@@ -47,6 +47,14 @@ def test_a_message_of_another_stream_leaves_it_alone() -> None:
     assert state.stream.text == "Hi"
 
 
+def test_live_text_that_broke_off_gives_way_to_its_own_message_only() -> None:
+    aside = transcript.set_aside(streaming())
+    for other in (said(3, "x", stream="s9"), said(3, "x", turn=B), said(3, "x", role=Role.COMMENTARY)):
+        assert transcript.take_messages(aside, [other]).interrupted == aside.interrupted
+    for own in (said(3, "Hi", stream="s1", role=Role.COMMENTARY), said(3, "Hi all")):
+        assert transcript.take_messages(aside, [own]).interrupted == ()
+
+
 def test_live_text_is_shown_last_and_as_what_it_is() -> None:
     state = transcript.take_messages(streaming(), [words.asked(3, "before")])
     assert [(one.status, one.text) for one in state.transcript] == [

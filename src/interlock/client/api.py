@@ -71,6 +71,19 @@ class Api:
         query = {"before": before, "limit": limit}
         return await self._http.get(_task(task_id, "messages"), Page[Message], query=query)
 
+    async def older_messages(self, task_id: SessionId, before: int | None = None) -> AsyncIterator[tuple[Message, ...]]:
+        """The transcript backwards, page by page, each in order. It has an end, whatever the server says."""
+        cursor: str | int | None = before
+        while True:
+            page = await self.messages(task_id, before=cursor)
+            first = min((message.message_id for message in page.items), default=None)
+            yield page.items
+            if page.next is None:
+                return
+            if first is None or (before is not None and first >= before):
+                raise PeerFault("the server gives pages of which none is older than the one before")
+            before, cursor = first, page.next
+
     async def queue(self, task_id: SessionId) -> QueueView:
         return await self._http.get(_task(task_id, "queue"), QueueView)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from interlock.client.discovery import Address, fixed_address, home_address
 from interlock.client.inputs import CheckReason
@@ -46,7 +46,8 @@ class Client:
         self._shell = Shell(
             address, patience=self._patience, chance=chance, on_lines=self._tell_lines, on_edge=self._wake
         )
-        self._handles: dict[SessionId, TaskHandle] = {}
+        # Whatever is followed is held by the shell. What was closed is its holder's alone, with all that it knows.
+        self._handles: WeakValueDictionary[SessionId, TaskHandle] = WeakValueDictionary()
         self._lines: WeakSet[Lines] = WeakSet()
 
     @classmethod
@@ -118,7 +119,8 @@ class Client:
         task_id = SessionId(task_id)
         handle = self._handles.get(task_id)
         if handle is None or not handle.is_open:
-            handle = self._handles[task_id] = TaskHandle(self._shell, task_id, self._patience.command_seconds)
+            handle = TaskHandle(self._shell, task_id, self._patience.command_seconds)
+            self._handles[task_id] = handle
         return handle
 
     async def open_task(
@@ -164,7 +166,7 @@ class Client:
 
     def _wake(self) -> None:
         """The connection changed: whoever waits looks whether that is the end of the wait."""
-        for handle in self._handles.values():
+        for handle in tuple(self._handles.values()):
             handle.wake()
         for lines in tuple(self._lines):
             lines.wake()

@@ -120,6 +120,7 @@ class Connection:
             self._hurry.set()
         if self.problem is not None:
             self.problem = None
+            self._address.look_again()
             self.ensure()
 
     async def close(self) -> None:
@@ -197,6 +198,7 @@ class Connection:
             raise
         except Exception as bug:
             self.problem = ContractError(f"the client itself failed: {bug!r}")
+            self._keeping = None
             self._lose(str(self.problem))
             raise
 

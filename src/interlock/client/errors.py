@@ -45,11 +45,6 @@ class Refusal(UsageError):
     def retry_after_seconds(self) -> float | None:
         return self.problem.retry_after_seconds
 
-    @property
-    def is_about_access(self) -> bool:
-        """Whether no repetition can help: the token, or the way to the server, is wrong."""
-        return self.status in _REMEDIES
-
 
 class Unavailable(Refusal, Unreachable):
     """The server answered that it cannot say, or not in time. To repeat the same command is safe."""

@@ -1,4 +1,4 @@
-"""Text that grows at its end, as a value: long answers come in many small pieces, and to add one must not copy the rest.
+"""Text that grows at its end, as a value. Long answers come in many small pieces: to add one must not copy the rest.
 
 Laws:
 1. It never changes. What was made of it by adding shares its pieces, and each sees its own.
@@ -8,49 +8,44 @@ Laws:
 
 from __future__ import annotations
 
-from typing import Self
-
 
 class GrowingText:
     """`length` is in code points. The text itself is `str()` of this."""
 
-    __slots__ = ("_count", "_pieces", "_whole", "length")
+    __slots__ = ("_parts", "_whole", "length")
 
-    def __init__(self, text: str = "") -> None:
-        self._whole: str | None = text
-        self._pieces = [text]
-        self._count = 1
-        self.length = len(text)
+    def __init__(self, text: str = "", before: list[str] | None = None, length: int = 0) -> None:
+        """`text`, put behind pieces of that length."""
+        self._whole = text if before is None else None
+        pieces = [] if before is None else before
+        pieces.append(text)
+        # Shared pieces, and how many of them are ours: one value, since states are read in other threads, too.
+        self._parts = pieces, len(pieces)
+        self.length = length + len(text)
 
-    def put(self, offset: int, more: str) -> Self | None:
+    def put(self, offset: int, more: str) -> GrowingText | None:
         """The same with `more` at its place; what stood from there on is gone. None where that would leave a hole."""
         if offset > self.length:
             return None
         if offset < self.length:
-            return type(self)(str(self)[:offset] + more)
-        return self._add(more) if more else self
-
-    def _add(self, more: str) -> Self:
-        pieces, count = self._pieces, self._count
-        if len(pieces) != count:  # somebody else went on from here: they keep what they have
-            pieces, count = [str(self)], 1
-        pieces.append(more)
-        grown = type(self)()
-        grown._whole, grown._pieces, grown._count = None, pieces, count + 1
-        grown.length = self.length + len(more)
-        return grown
+            return GrowingText(str(self)[:offset] + more)
+        if not more:
+            return self
+        pieces, count = self._parts
+        if len(pieces) != count:  # somebody else went on from here already, and keeps what they have
+            pieces = [str(self)]
+        return GrowingText(more, pieces, self.length)
 
     def __str__(self) -> str:
         whole = self._whole
         if whole is None:
-            whole = self._whole = "".join(self._pieces[: self._count])
-            # What comes of this from now on begins with the whole. The order matters: another thread may be reading.
-            self._pieces = [whole]
-            self._count = 1
+            pieces, count = self._parts
+            whole = self._whole = "".join(pieces[:count])
+            self._parts = [whole], 1  # what comes of this from now on begins with the whole
         return whole
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({str(self)!r})"
+        return f"GrowingText({str(self)!r})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, GrowingText):

@@ -21,7 +21,7 @@ import msgspec
 from interlock.client.discovery import Address
 from interlock.client.errors import Refusal, problem_of_body, refusal_of
 from interlock.client.patience import Chance, Patience, delay_before, told_delay
-from interlock.vocabulary.errors import PeerFault, Unreachable
+from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 MAX_CONNECTIONS: Final = 16
@@ -106,6 +106,8 @@ class Http:
         return delay_before(attempt, self._chance, self._patience)
 
     async def _ask_once(self, asked: _Asked) -> bytes:
+        if self._client.is_closed:
+            raise UsageError("this client is closed", remedy="make a new one")
         self.asked += 1
         found = self._address.found
         headers = {"Authorization": f"Bearer {found.token}"} if found.token else {}

@@ -12,7 +12,7 @@ from interlock.client.catching_up import message_frame
 from interlock.client.frame_feed import FrameFeed, Hole
 from interlock.client.probe import Probe
 from interlock.client.state import SyncState, TaskState
-from interlock.vocabulary.errors import InterlockError, PeerFault, UsageError
+from interlock.vocabulary.errors import InterlockError, UsageError
 from interlock.vocabulary.frames import Message, TaskFrame, TaskSummary
 from interlock.vocabulary.ids import SessionId
 
@@ -118,16 +118,12 @@ def refuse_if_lost(state: TaskState, trouble: InterlockError | None) -> None:
 
 async def fill_hole(api: Api, task_id: SessionId, hole: Hole) -> list[Message]:
     """The messages of a hole, oldest first, from the pages of the transcript."""
-    found: list[Message] = []
-    before: str | None = str(hole.before)
-    while before is not None:
-        page = await api.messages(task_id, before=before)
-        wanted = [message for message in page.items if message.message_id > hole.after]
-        found = wanted + found
-        if page.next == before:
-            raise PeerFault("the server gives the same page again and again")
-        before = page.next if len(wanted) == len(page.items) else None
-    return found
+    pages: list[list[Message]] = []
+    async for page in api.older_messages(task_id, hole.before):
+        pages.append([message for message in page if message.message_id > hole.after])
+        if len(pages[-1]) < len(page):
+            break
+    return [message for page in reversed(pages) for message in page]
 
 
 class Lines(AsyncIterator[TaskSummary]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -12,6 +13,10 @@ from interlock.vocabulary.errors import UsageError
 SOCKET_PATH: Final = "/api/socket"
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
 _SCHEMES: Final = {"http": "ws", "https": "wss"}
+
+# The library writes every header of the handshake to its log, if that is fine-grained enough: the token, too.
+_logger: Final = logging.getLogger("interlock.client.socket")
+_logger.setLevel(logging.INFO)
 
 
 class _Here(connect):
@@ -24,7 +29,9 @@ class _Here(connect):
 def base_url(url: str) -> str:
     """The address of a server, without a slash at its end."""
     parts = urlsplit(url)
-    if parts.scheme not in _SCHEMES or not parts.netloc or parts.query or parts.fragment:
+    if parts.query or parts.fragment:  # not repeated: people put tokens there
+        raise UsageError("an address with a query in it", remedy="give the token as `token`")
+    if parts.scheme not in _SCHEMES or not parts.netloc:
         raise UsageError(f"{url!r} is not the address of a server", remedy="give one as http://127.0.0.1:PORT")
     if parts.username is not None or parts.password is not None:
         raise UsageError("an address with a password in it", remedy="give the token as `token`")
@@ -47,4 +54,5 @@ async def open_socket(url: str, token: str, *, closing_seconds: float) -> Client
         ping_interval=None,
         close_timeout=closing_seconds,
         max_size=MAX_FRAME_BYTES,
+        logger=_logger,
     )

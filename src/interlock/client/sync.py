@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -57,6 +57,10 @@ class _Errand(Generic[T]):
         self._task = asyncio.current_task()
         return await self._work
 
+    def drop(self) -> None:
+        """It will not be done."""
+        self._work.close()
+
     def end(self) -> None:
         """Called in the loop."""
         self._is_ended = True
@@ -69,27 +73,33 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._door = threading.Lock()
+        self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name="interlock client", daemon=True)
         self._thread.start()
 
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
-
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it in the loop, and wait for it. Whatever ends the wait ends the work."""
-        if not self._thread.is_alive() or threading.current_thread() is self._thread:
-            work.close()
-            raise UsageError("this client is closed, or was called from its own loop", remedy="make a new one")
         errand = _Errand(work)
+        answer = self._begin(errand)
         try:
-            return asyncio.run_coroutine_threadsafe(errand.run(), self._loop).result()
+            return answer.result()
         except CancelledError as ended:
+            errand.drop()  # it may have been ended before it began
             raise UsageError("this client was closed meanwhile", remedy="make a new one") from ended
         except BaseException:
             with suppress(RuntimeError):  # the loop is gone, and the work with it
                 self._loop.call_soon_threadsafe(errand.end)
             raise
+
+    def _begin(self, errand: _Errand[T]) -> Future[T]:
+        """Hand it to the loop. Whatever came in before the door was shut is done or ended; nothing comes in after."""
+        with self._door:
+            is_open = self._thread.is_alive() and not self._is_stopping
+            if is_open and threading.current_thread() is not self._thread:
+                return asyncio.run_coroutine_threadsafe(errand.run(), self._loop)
+        errand.drop()
+        raise UsageError("this client is closed, or was called from its own loop", remedy="make a new one")
 
     def iterate(self, make: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
         """What an async iterator gives, one by one."""
@@ -110,9 +120,11 @@ class LoopThread:
 
     def stop(self) -> None:
         """End the loop and its thread."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(CLOSING_SECONDS)
+        with self._door:
+            is_first, self._is_stopping = not self._is_stopping, True
+            if is_first and self._thread.is_alive():
+                self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CLOSING_SECONDS)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -263,7 +275,7 @@ class SyncClient:
     def close(self) -> None:
         """Follow nothing any more, and end the thread. Tasks go on."""
         try:
-            if self._thread.is_alive:
+            with suppress(UsageError):  # somebody else closes it at the same time, or has
                 self._thread.call(self._client.close())
         finally:
             self._thread.stop()

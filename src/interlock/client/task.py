@@ -243,16 +243,25 @@ class TaskHandle:
         state = self.state
         if turn_id is None and state.status in _OPEN_TURN:
             turn_id = state.turn_id  # so that a repeat cannot meet another turn
-        request = ChatCancel(id=self._id(), task_id=self.task_id, turn_id=turn_id)
         self._shell.feed(self.task_id, StopPressed())
         try:
-            by_http = partial(self._shell.api.cancel, self.task_id, turn_id, new_id("key"))
-            done = await self._command(request, by_http, Cancelled)
+            done = await self._cancel(turn_id)
         except InterlockError as failed:
             self._shell.feed(self.task_id, CancelFailed(str(failed)))
             raise
+        except asyncio.CancelledError:
+            # Whether it was taken is not known here, and nobody waits to be told: the status will say so.
+            self._shell.feed(self.task_id, CancelFailed("nobody waited for the answer to the stop"))
+            raise
         self._shell.feed(self.task_id, CancelAcked(done.delivered, done.problem))
         return done
+
+    async def _cancel(self, turn_id: TurnId | None) -> Cancelled:
+        by_http = partial(self._shell.api.cancel, self.task_id, turn_id, new_id("key"))
+        if turn_id is None:
+            return await by_http()  # its key is all that keeps a repeat from a turn that began meanwhile
+        request = ChatCancel(id=self._id(), task_id=self.task_id, turn_id=turn_id)
+        return await self._command(request, by_http, Cancelled)
 
     async def decide(
         self,
@@ -335,7 +344,8 @@ class TaskHandle:
             except Unavailable:
                 raise
             except (Unreachable, PeerFault):
-                pass
+                if connection.is_closed:
+                    raise
         return await by_http()
 
     async def _in_time(self, work: Awaitable[T], seconds: float | None, what: str) -> T:
@@ -365,7 +375,7 @@ def describe(state: TaskState) -> str:
 
 def _is_blocked(record: TurnRecord, state: TaskState) -> bool:
     is_asking = state.turn_id == record.turn_id and state.status == TaskStatus.PENDING_CONFIRMATION
-    return record.state is TurnState.WAITING or is_asking
+    return record.state is TurnState.WAITING or (is_asking and state.is_verified)
 
 
 def _read(result: Json, kind: type[T]) -> T:

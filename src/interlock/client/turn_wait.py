@@ -58,10 +58,8 @@ def _turn_in(messages: tuple[Message, ...], prompt_id: PromptId) -> TurnId | Non
 
 async def _search(api: Api, task_id: SessionId, prompt_id: PromptId) -> TurnId | None:
     """Look for the prompt in the transcript, the newest page first."""
-    before: str | None = None
-    while True:
-        page = await api.messages(task_id, before=before)
-        found = _turn_in(page.items, prompt_id)
-        if found is not None or page.next is None or page.next == before:
+    async for page in api.older_messages(task_id):
+        found = _turn_in(page, prompt_id)
+        if found is not None:
             return found
-        before = page.next
+    return None

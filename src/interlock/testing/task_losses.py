@@ -325,7 +325,7 @@ def a_check_overtaken_at_its_own_version(script: Script) -> None:
 
 @LOSSES.story()
 def news_from_outside_the_room(script: Script) -> None:
-    """Another page tells that a task which is not in its room runs again: checked at once, then a socket is asked for."""
+    """Another page tells that a task which is not in its room runs again: checked at once, then connected."""
     in_room(script, "COMPLETED")
     script.do(1, Disconnected())
     script.do(4, TimerFired(), _PROBE)

@@ -145,6 +145,13 @@ def open_an_empty_task_needs_no_socket(script: Script) -> None:
 
 
 @PAGE.story()
+def open_an_empty_task_needs_no_room(script: Script) -> None:
+    """Nothing was ever said of it: there is nothing to join for, even with a socket there."""
+    script.do(0, Opened(), _SELECTED)
+    script.answer(0, check(None, 0, None), sync="idle", deadline=None)
+
+
+@PAGE.story()
 def open_a_finished_task_fetches_its_messages(script: Script) -> None:
     """A finished task is joined once, for what was said; nothing is checked any more after that."""
     script.do(0, Opened(), _SELECTED)
