@@ -87,9 +87,7 @@ def find_server(home: Path | None = None, *, role: AccessRole = AccessRole.OPERA
     try:
         server = _read(folder / SERVER_FILE, _ServerFile)
     except FileNotFoundError as missing:
-        raise Unreachable(
-            f"no server runs in {folder}; start one with `interlock up --home {folder}`"
-        ) from missing
+        raise Unreachable(f"no server runs in {folder}; start one with `interlock up --home {folder}`") from missing
     try:
         tokens = _read(folder / TOKEN_FILE, _TokenFile)
     except FileNotFoundError as missing:
