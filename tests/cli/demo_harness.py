@@ -44,26 +44,26 @@ class DemoPlace:
             out, err = process.communicate(timeout=DEMO_SECONDS)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
-    def left(self) -> list[str]:
+    def left(self, but_for: int = 0) -> list[str]:
         """Files, and processes of this demo: each has its folder on its command line or in its environment."""
         needle = str(self.folder).encode()
-        return [*(str(path) for path in self.folder.iterdir()), *_processes(needle)]
+        return [*(str(path) for path in self.folder.iterdir()), *_processes(needle, but_for)]
 
-    def is_clean(self) -> bool:
-        return not self.left() and not any(self.home.iterdir())
+    def is_clean(self, but_for: int = 0) -> bool:
+        return not self.left(but_for) and not any(self.home.iterdir())
 
-    def becomes_clean(self) -> None:
+    def becomes_clean(self, but_for: int = 0) -> None:
         """Wait until nothing is left, for those who were killed and could not wait for it themselves."""
         deadline = time.monotonic() + GONE_SECONDS
-        while not self.is_clean():
-            assert time.monotonic() < deadline, self.left()
+        while not self.is_clean(but_for):
+            assert time.monotonic() < deadline, self.left(but_for)
             time.sleep(0.05)
 
 
-def _processes(needle: bytes) -> list[str]:
+def _processes(needle: bytes, but_for: int) -> list[str]:
     found = []
     for one in Path("/proc").iterdir():
-        if one.name.isdigit() and int(one.name) != os.getpid():
+        if one.name.isdigit() and int(one.name) not in (os.getpid(), but_for):
             try:
                 command, environment = (one / "cmdline").read_bytes(), (one / "environ").read_bytes()
             except OSError:

@@ -91,7 +91,7 @@ def driver_of(part: Part, *, has_tmux: bool) -> str:
 
 
 def write_agent(part: Part, driver: str, folder: Path) -> str:
-    """The program of an agent: one word, as a driver puts arguments of its own behind it.
+    """The program of an agent, for `sh`: temporary folders are often ones from which nothing can be executed.
 
     A second life is one whose first has left a mark: a process that died remembers nothing.
     """
@@ -103,8 +103,6 @@ def write_agent(part: Part, driver: str, folder: Path) -> str:
     marked = shlex.quote(str(mark))
     program = folder / part.title
     program.write_text(
-        f'#!/bin/sh\nif [ -e {marked} ]; then exec {again} "$@"; fi\n: > {marked}\nexec {start} "$@"\n',
-        encoding="utf-8",
+        f'if [ -e {marked} ]; then exec {again} "$@"; fi\n: > {marked}\nexec {start} "$@"\n', encoding="utf-8"
     )
-    program.chmod(0o700)
     return str(program)

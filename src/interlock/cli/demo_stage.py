@@ -36,7 +36,7 @@ class Stage:
         handle = await self._client.open_task(
             agent="scripted",
             driver=driver,
-            argv=(write_agent(part, driver, self._folder),),
+            argv=("sh", write_agent(part, driver, self._folder)),
             cwd=self._folder,
             title=part.title,
             policy=part.policy or None,

@@ -1,0 +1,140 @@
+"""What the README and the tutorial tell a newcomer to type works as shown: in a real terminal, in an empty home."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from interlock.cli.commands import COMMANDS
+from tests.docs.running import run, samples, write_programs
+from tests.e2e.shell import ROOT, Shell, empty_home, processes_of, shell, shows, terminal
+
+pytestmark = pytest.mark.timeout(200)
+
+
+def walk(page: str, home: Path) -> None:
+    """Type every command of a page, and compare."""
+    shown = samples((ROOT / page).read_text(encoding="utf-8"))
+    assert len(shown) > 6
+    with shell(home) as opened:
+        try:
+            for command, sample in shown:
+                printed, _ = opened.run(command)
+                missing = shows(sample, printed)
+                assert missing is None, f"$ {command}\n{printed}\nlacks the line: {missing}"
+        finally:
+            end(opened)
+
+
+def end(opened: Shell) -> None:
+    opened.run("interlock down --stop-agents")
+
+
+def test_the_walkthrough_of_the_readme() -> None:
+    with empty_home() as home:
+        walk("README.md", home)
+        assert processes_of(home) == []
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "page",
+    ["docs/tutorial/first-five-minutes.md", "docs/how-to/script-a-fleet.md", "docs/how-to/approve-from-anywhere.md"],
+)
+def test_a_page_that_is_typed_into_a_shell(page: str) -> None:
+    with empty_home() as home:
+        walk(page, home)
+        assert processes_of(home) == []
+
+
+def test_the_programs_of_the_page_about_the_library(tmp_path: Path) -> None:
+    page = (ROOT / "docs/how-to/embed-the-library.md").read_text(encoding="utf-8")
+    programs = write_programs(page, tmp_path)
+    shown = samples(page)
+    assert {command.removeprefix("python ") for command, _ in shown} == set(programs)
+    for command, printed in shown:
+        assert run(command, tmp_path) == printed
+
+
+# The front page
+
+
+def readme() -> str:
+    return (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def rows(page: str, head: str) -> list[list[str]]:
+    """The cells of each table whose head begins so."""
+    tables = page.split(f"\n| {head} |")[1:]
+    lines = [line for table in tables for line in table.partition("\n\n")[0].splitlines()[2:]]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_the_figures_of_the_readme_are_those_that_were_measured() -> None:
+    accuracy = (ROOT / "docs/reference/accuracy.md").read_text(encoding="utf-8")
+    measured = rows(accuracy, "CLI")
+    held_out = rows(accuracy.partition("## Recordings that were held out")[2].partition("\n## ")[0], "CLI")
+    names = {"Claude Code": "claude", "Gemini CLI": "gemini", "Qwen Code": "qwen", "Mistral Vibe": "vibe"}
+    shown = {}
+    for name, _, recordings, unsafe, recall in rows(readme(), "CLI"):
+        shown[names.get(name, name.lower())] = (int(recordings), int(unsafe), recall)
+    assert shown == {
+        cli: (
+            sum(int(row[1]) for row in measured if row[0] == cli),
+            sum(int(row[2]) for row in measured if row[0] == cli),
+            recall,
+        )
+        for cli, _, _, recall, *_ in held_out
+    }
+
+
+def test_every_command_that_the_readme_names_exists() -> None:
+    known = {command.name.split()[0] for command in COMMANDS}
+    named = set(
+        re.findall(r"interlock ([a-z]+)", " ".join(re.findall(r"`[^`\n]+`|^interlock .*$", readme(), re.MULTILINE)))
+    )
+    assert len(named) > 10
+    assert named <= known
+
+
+@pytest.mark.deep
+def test_the_demo_is_told_on_a_terminal() -> None:
+    with empty_home() as home:
+        with shell(home) as opened:
+            printed, code = opened.run("interlock demo --tell", 100)
+        assert code == 0, printed
+        sample = "$ interlock ps\n...approval...deploy...\n$ interlock approve deploy\n$ interlock why ses_...\n..."
+        assert shows(sample, printed) is None, printed
+        assert "Traceback" not in printed
+        assert [*processes_of(home), *(home / "tmp").iterdir()] == []
+
+
+@pytest.mark.deep
+def test_the_demo_is_a_board_on_a_terminal_and_q_ends_it() -> None:
+    with empty_home() as home:
+        with terminal(["interlock", "demo"], home) as board:
+            board.until(lambda text: "deploy" in text and "Allow Bash?" in text)
+            board.type("q")
+            assert board.ends() == 0
+            assert "To go on" in board.seen
+        assert [*processes_of(home), *(home / "tmp").iterdir()] == []
+
+
+@pytest.mark.deep
+def test_ctrl_c_ends_the_story_and_leaves_nothing() -> None:
+    with empty_home() as home:
+        with terminal(["interlock", "demo", "--tell"], home) as story:
+            story.until(lambda text: "asks (approval)" in text)
+            story.type("\x03")
+            assert story.ends() == 4
+            assert "interlock: interrupted" in story.seen
+            assert "Traceback" not in story.seen
+        assert [*processes_of(home), *(home / "tmp").iterdir()] == []
+
+
+def test_the_page_of_commands_has_every_command() -> None:
+    page = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## interlock (.*)$", page, re.MULTILINE) == [command.name for command in COMMANDS]
+    assert all(f"\n## interlock {one.name}\n\n```text\nUsage: interlock {one.name} " in page for one in COMMANDS)
