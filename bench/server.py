@@ -38,6 +38,7 @@ from websockets.asyncio.server import serve as serve_websockets
 
 from interlock.agents.port import AgentSpec
 from interlock.client.client import Client
+from interlock.client.task import TaskHandle
 from interlock.log.sqlite import SqliteLog
 from interlock.runtime.runtime import Runtime
 from interlock.server.access import Tokens
@@ -292,18 +293,15 @@ async def storm(arguments: Callable[[int], tuple[str, ...]], clients: int) -> No
             print(f"after a kill -9 all converged {time.perf_counter() - began:.2f} s after it accepted again")
 
 
-async def all_stand_at(url: str, token: str, tasks: Sequence[object]) -> None:
+async def all_stand_at(url: str, token: str, tasks: Sequence[TaskHandle]) -> None:
     """Until every client is verified and at the server's version, in the room."""
-    from interlock.client.task import TaskHandle
-
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx.AsyncClient(base_url=url, headers=headers) as http, asyncio.timeout(LIMIT_SECONDS):
-        handles = [one for one in tasks if isinstance(one, TaskHandle)]
         while True:
-            check = (await http.get(f"/api/tasks/{handles[0].task_id}/runtime-check")).json()
+            check = (await http.get(f"/api/tasks/{tasks[0].task_id}/runtime-check")).json()
             if all(
                 one.state.is_verified and one.state.tick is not None and one.state.synced_version == check["version"]
-                for one in handles
+                for one in tasks
             ):
                 return
             await asyncio.sleep(0.02)

@@ -138,29 +138,11 @@ class StreamKeeper:
 
     def finish(self, message_id: int | None) -> Iterator[TaskFrame]:
         """The stream is whole. `message_id`, here and below, is a message that was told and holds its text."""
-        for stream in self._end():
-            yield ChatDone(
-                task_id=self._task_id,
-                version=UNSTAMPED,
-                tick=UNSTAMPED,
-                turn_id=stream.turn_id,
-                stream_id=stream.stream_id,
-                cursor=stream.length,
-                message_id=message_id,
-            )
+        yield from self._ended(ChatDone, message_id)
 
     def cancel(self, message_id: int | None = None) -> Iterator[TaskFrame]:
         """Somebody ended it."""
-        for stream in self._end():
-            yield ChatCancelled(
-                task_id=self._task_id,
-                version=UNSTAMPED,
-                tick=UNSTAMPED,
-                turn_id=stream.turn_id,
-                stream_id=stream.stream_id,
-                cursor=stream.length,
-                message_id=message_id,
-            )
+        yield from self._ended(ChatCancelled, message_id)
 
     def break_off(self, kind: str, message: str, message_id: int | None = None) -> Iterator[TaskFrame]:
         """It ended, and not whole."""
@@ -181,6 +163,18 @@ class StreamKeeper:
         """A piece of `stream_id` came whose beginning did not."""
         yield from self.break_off(GAP, "some of the live text did not arrive")
         self._over.discard(stream_id)
+
+    def _ended(self, kind: type[ChatDone | ChatCancelled], message_id: int | None) -> Iterator[TaskFrame]:
+        for stream in self._end():
+            yield kind(
+                task_id=self._task_id,
+                version=UNSTAMPED,
+                tick=UNSTAMPED,
+                turn_id=stream.turn_id,
+                stream_id=stream.stream_id,
+                cursor=stream.length,
+                message_id=message_id,
+            )
 
     def _end(self) -> Iterator[LiveStream]:
         stream, self.current = self.current, None

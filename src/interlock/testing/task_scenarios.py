@@ -52,10 +52,6 @@ from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.states import Activity
 
 PAGE: Final = Book()
-_SELECTED: Final = "pull task-selected"
-_PROBE: Final = "pull runtime-instability-probe"
-_RECONNECT: Final = "pull websocket-reconnect"
-_BLOCKED: Final = "pull queued-message-blocked"
 
 
 # What the page says: classes, flags, opening
@@ -63,10 +59,10 @@ _BLOCKED: Final = "pull queued-message-blocked"
 
 def _stands(script: Script, status: str | None, phases: tuple[str, str], **flags: bool) -> None:
     """The class of one status: its flags in the room without a stream, then the phase with one."""
-    script.do(0, Opened(), _SELECTED)
+    script.do(0, Opened(), words.SELECTED)
     script.answer(0, check(status, 5), "join")
     script.ack(0, snapshot(status, 5, 10), phase=phases[0], should_join_room=False, **flags)
-    script.do(1, CheckRequested(CheckReason.MANUAL_REFRESH), "pull manual-refresh")
+    script.do(1, words.REFRESH, words.MANUAL)
     script.answer(1, check(status, 6), "resume 5")
     script.ack(1, snapshot(status, 6, 11, stream=piece("s1", "hi"), is_whole=False), phase=phases[1])
 
@@ -126,7 +122,7 @@ def status_cancelled(script: Script) -> None:
 @PAGE.story()
 def status_delete(script: Script) -> None:
     """DELETE is terminal, nothing can be queued for it, and nobody joins its room."""
-    script.do(0, Opened(), _SELECTED)
+    script.do(0, Opened(), words.SELECTED)
     script.answer(0, check("DELETE", 5), is_terminal=True, can_queue_message=False, sync="idle", is_unstable=False)
 
 
@@ -140,21 +136,21 @@ def status_missing(script: Script) -> None:
 @PAGE.story(is_connected=False)
 def open_an_empty_task_needs_no_socket(script: Script) -> None:
     """A task of which nothing was ever said is checked, and needs no socket."""
-    script.do(0, Opened(), _SELECTED, sync="idle", connection="disconnected", is_unstable=True)
+    script.do(0, Opened(), words.SELECTED, sync="idle", connection="disconnected", is_unstable=True)
     script.answer(0, check(None, 0, None), sync="idle", is_verified=True, connection="connected", is_unstable=False)
 
 
 @PAGE.story()
 def open_an_empty_task_needs_no_room(script: Script) -> None:
     """Nothing was ever said of it: there is nothing to join for, even with a socket there."""
-    script.do(0, Opened(), _SELECTED)
+    script.do(0, Opened(), words.SELECTED)
     script.answer(0, check(None, 0, None), sync="idle", deadline=None)
 
 
 @PAGE.story()
 def open_a_finished_task_fetches_its_messages(script: Script) -> None:
     """A finished task is joined once, for what was said; nothing is checked any more after that."""
-    script.do(0, Opened(), _SELECTED)
+    script.do(0, Opened(), words.SELECTED)
     script.answer(0, check("COMPLETED", 9), "join", sync="joining", phase="syncing", is_terminal=True)
     both = (said(2, "go"), said(8, "done"))
     script.ack(
@@ -171,7 +167,7 @@ def open_a_finished_task_fetches_its_messages(script: Script) -> None:
 @PAGE.story()
 def open_an_active_task_joins(script: Script) -> None:
     """An active task is joined, and the ack brings messages, stream, approvals and queue."""
-    script.do(0, Opened(), _SELECTED)
+    script.do(0, Opened(), words.SELECTED)
     script.answer(0, check("RUNNING", 5, A, "s1", 5), "join", should_join_room=True, blocks_queued_dispatch=True)
     script.ack(
         0,
@@ -189,11 +185,11 @@ def open_an_active_task_joins(script: Script) -> None:
 @PAGE.story(is_connected=False)
 def check_before_connect(script: Script) -> None:
     """What needs the room is checked first; then a socket is asked for; once it is there, checked again and joined."""
-    script.do(0, Opened(), _SELECTED)
+    script.do(0, Opened(), words.SELECTED)
     script.answer(
         0, check("RUNNING", 5, A, "s1", 3), "connect", sync="waiting_socket", phase="syncing", is_verified=True
     )
-    script.do(1, Connected(), _RECONNECT, sync="waiting_socket")
+    script.do(1, Connected(), words.RECONNECT, sync="waiting_socket")
     script.answer(1, check("RUNNING", 5, A, "s1", 3), "join", sync="joining")
     script.ack(1, snapshot("RUNNING", 5, 10, stream=piece("s1", "abc")), sync="joined", phase="streaming")
 
@@ -201,20 +197,20 @@ def check_before_connect(script: Script) -> None:
 @PAGE.story(is_connected=False)
 def a_task_that_ended_needs_no_socket_twice(script: Script) -> None:
     """Waiting for a socket, the task is heard to be gone: then none is needed any more."""
-    script.do(0, Opened(), _SELECTED)
+    script.do(0, Opened(), words.SELECTED)
     script.answer(0, check("RUNNING", 5), "connect", sync="waiting_socket", deadline=3)
-    script.do(3, TimerFired(), _PROBE)
+    script.do(3, TimerFired(), words.PROBE)
     script.answer(3, check("DELETE", 6), sync="idle", is_terminal=True, deadline=None)
 
 
 @PAGE.story(is_connected=False)
 def waiting_for_a_socket_is_no_reason_to_stop_looking(script: Script) -> None:
     """Without a socket an active task is looked at by check, again and again; a terminal word is taken at once."""
-    script.do(0, Opened(), _SELECTED)
+    script.do(0, Opened(), words.SELECTED)
     script.answer(0, check("RUNNING", 5), "connect", deadline=3)
-    script.do(3, TimerFired(), _PROBE)
+    script.do(3, TimerFired(), words.PROBE)
     script.answer(3, check("COMPLETED", 8), "connect", status="COMPLETED", sync="waiting_socket", is_verified=True)
-    script.do(4, Connected(), _RECONNECT)
+    script.do(4, Connected(), words.RECONNECT)
     script.answer(4, check("COMPLETED", 8), "join")
     script.ack(4, snapshot("COMPLETED", 8, 3, messages=(said(7, "end"),)), phase="terminal", deadline=None)
 
@@ -224,9 +220,9 @@ def reconnect_with_nothing_new(script: Script) -> None:
     """A finished task that was joined asks for no socket. With one there again its room is kept, for what may come."""
     in_room(script, "COMPLETED")
     script.do(1, Disconnected("gone"), is_verified=False, connection="disconnected", status="COMPLETED", tick=None)
-    script.do(4, TimerFired(), _PROBE)
+    script.do(4, TimerFired(), words.PROBE)
     script.answer(4, check("COMPLETED", 5), sync="idle", is_verified=True, deadline=None)
-    script.do(5, Connected(), _RECONNECT)
+    script.do(5, Connected(), words.RECONNECT)
     script.answer(5, check("COMPLETED", 5), "resume 5", is_verified=True)
     script.ack(5, snapshot("COMPLETED", 5, 2, is_whole=False), sync="joined", deadline=None)
     frame(script, 6, words.status(3, 6, "RUNNING", B), status="RUNNING", turn_id=B)
@@ -245,7 +241,7 @@ def every_trigger_asks_for_a_check(script: Script) -> None:
 def opening_twice_looks_again(script: Script) -> None:
     """To select the selected task is to ask again; the room is kept."""
     in_room(script, "COMPLETED")
-    script.do(1, Opened(), _SELECTED, sync="joined", tick=10)
+    script.do(1, Opened(), words.SELECTED, sync="joined", tick=10)
     script.answer(1, check("COMPLETED", 5), sync="joined", tick=10)
 
 
@@ -296,9 +292,9 @@ def a_queued_message_asks_after_chat_done(script: Script) -> None:
     """A message is held back, the stream ends and the task still blocks: that is asked about at once, then again."""
     in_room(script, stream=piece("s1", "Hi"))
     script.do(1, QueueHeld(1), deadline=None)
-    frame(script, 2, done(11, 6, "s1"), _BLOCKED)
+    frame(script, 2, done(11, 6, "s1"), words.BLOCKED)
     script.answer(2, check("RUNNING", 6), server_confirmed_no_stream=True, blocks_queued_dispatch=True, deadline=5)
-    script.do(5, TimerFired(), _BLOCKED)
+    script.do(5, TimerFired(), words.BLOCKED)
     script.answer(5, check("COMPLETED", 7), "resume 5", blocks_queued_dispatch=False)
     script.ack(5, snapshot("COMPLETED", 7, 13, is_whole=False), deadline=None)
 

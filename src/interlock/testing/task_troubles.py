@@ -46,12 +46,6 @@ from interlock.vocabulary.frames import ChatReceipt
 from interlock.vocabulary.ids import PromptId
 
 TROUBLES: Final = Book()
-_SELECTED: Final = "pull task-selected"
-_PROBE: Final = "pull runtime-instability-probe"
-_RECONNECT: Final = "pull websocket-reconnect"
-_BLOCKED: Final = "pull queued-message-blocked"
-_MANUAL: Final = "pull manual-refresh"
-_REFRESH: Final = CheckRequested(CheckReason.MANUAL_REFRESH)
 
 
 # The ten weaknesses
@@ -60,22 +54,22 @@ _REFRESH: Final = CheckRequested(CheckReason.MANUAL_REFRESH)
 @TROUBLES.story()
 def weakness_a(script: Script) -> None:
     """A check that is never answered fails at its deadline, and the probe looks again; its answer is late then."""
-    script.do(0, Opened(), _SELECTED, deadline=10)
+    script.do(0, Opened(), words.SELECTED, deadline=10)
     script.do(9.9, TimerFired(), is_checking=True)
     script.do(10, TimerFired(), is_checking=False, connection="disconnected", is_verified=False, deadline=16)
     script.do(12, CheckAnswered(1, check("RUNNING", 5)), status=None, deadline=16)
-    script.do(16, TimerFired(), _PROBE)
+    script.do(16, TimerFired(), words.PROBE)
     script.answer(16, check("COMPLETED", 5), "join", status="COMPLETED", is_verified=True)
 
 
 @TROUBLES.story()
 def weakness_b(script: Script) -> None:
     """A join that is never acknowledged fails at its deadline, and is tried again after a check."""
-    script.do(0, Opened(), _SELECTED)
+    script.do(0, Opened(), words.SELECTED)
     script.answer(0, check("RUNNING", 5), "join", deadline=10)
     script.do(10, TimerFired(), sync="idle", is_joining=False, deadline=16)
     script.do(11, JoinAcked(2, snapshot("RUNNING", 5, 10)), sync="idle", tick=None)
-    script.do(16, TimerFired(), _PROBE)
+    script.do(16, TimerFired(), words.PROBE)
     script.answer(16, check("RUNNING", 5), "join", sync="joining")
     script.ack(17, snapshot("RUNNING", 5, 10), sync="joined")
 
@@ -84,10 +78,10 @@ def weakness_b(script: Script) -> None:
 def weakness_c(script: Script) -> None:
     """A check says that there is no stream; one began while it was under way: it lives, and is asked about again."""
     in_room(script)
-    script.do(1, _REFRESH, _MANUAL)
+    script.do(1, words.REFRESH, words.MANUAL)
     frame(script, 1, start(11, 5, "s1"))
     frame(script, 1, chunk(12, 5, "s1", 0, "Hi"))
-    script.answer(2, check("RUNNING", 5), _MANUAL, stream=["s1", "Hi"], interrupted=[])
+    script.answer(2, check("RUNNING", 5), words.MANUAL, stream=["s1", "Hi"], interrupted=[])
     script.answer(3, check("RUNNING", 5, A, "s1", 2), stream=["s1", "Hi"], sync="joined", deadline=None)
     frame(script, 4, chunk(13, 5, "s1", 2, "!"), stream=["s1", "Hi!"])
 
@@ -96,9 +90,9 @@ def weakness_c(script: Script) -> None:
 def weakness_c_insisting(script: Script) -> None:
     """A server that keeps denying a stream whose text keeps coming is not asked without end."""
     in_room(script)
-    script.do(1, _REFRESH, _MANUAL)
+    script.do(1, words.REFRESH, words.MANUAL)
     frame(script, 1, chunk(11, 5, "s1", 0, "a"))
-    script.answer(2, check("RUNNING", 5), _MANUAL)
+    script.answer(2, check("RUNNING", 5), words.MANUAL)
     frame(script, 2, chunk(12, 5, "s1", 1, "b"))
     script.answer(3, check("RUNNING", 5), stream=["s1", "ab"], is_checking=False)
 
@@ -106,7 +100,7 @@ def weakness_c_insisting(script: Script) -> None:
 @TROUBLES.story()
 def weakness_d(script: Script) -> None:
     """A stream begins while the join is under way; the ack is of a moment before that: the stream is kept."""
-    script.do(0, Opened(), _SELECTED)
+    script.do(0, Opened(), words.SELECTED)
     script.answer(0, check("RUNNING", 5), "join")
     frame(script, 1, start(11, 5, "s1"), stream=None, early=[11])
     frame(script, 1, chunk(12, 5, "s1", 0, "Hi"), early=[11, 12])
@@ -117,10 +111,10 @@ def weakness_d(script: Script) -> None:
 @TROUBLES.story()
 def weakness_e(script: Script) -> None:
     """What is answered after the task was closed changes nothing, and joins nothing."""
-    script.do(0, Opened(), _SELECTED)
+    script.do(0, Opened(), words.SELECTED)
     script.do(1, Closed(), sync="closed", deadline=None)
     script.do(2, CheckAnswered(1, check("RUNNING", 5)), sync="closed", status=None)
-    script.do(3, Opened(), _SELECTED)
+    script.do(3, Opened(), words.SELECTED)
     script.do(4, CheckAnswered(1, check("RUNNING", 5)), status=None, is_checking=True)
     script.answer(5, check("COMPLETED", 6), "join", status="COMPLETED")
     script.do(6, Closed(), "leave", sync="closed")
@@ -131,7 +125,7 @@ def weakness_e(script: Script) -> None:
 def weakness_f(script: Script) -> None:
     """What is asked while a check is in flight is asked once more after it, and once only."""
     in_room(script, "COMPLETED")
-    script.do(1, _REFRESH, _MANUAL)
+    script.do(1, words.REFRESH, words.MANUAL)
     script.do(1, CheckRequested(CheckReason.PAGE_VISIBLE), follow_up="page-visible")
     script.do(1, CheckRequested(CheckReason.NETWORK_ONLINE), follow_up="network-online")
     script.answer(2, check("COMPLETED", 5), "pull network-online", follow_up=None, is_checking=True)
@@ -166,7 +160,7 @@ def weakness_h_by_check(script: Script) -> None:
     """The same, out of the room and by a check."""
     in_room(script, "COMPLETED")
     script.do(1, Disconnected())
-    script.do(2, Connected(), _RECONNECT)
+    script.do(2, Connected(), words.RECONNECT)
     script.answer(2, check("RUNNING", 8, B, "s2", 4), "resume 5", status="RUNNING", is_terminal=False)
     script.ack(2, snapshot("RUNNING", 8, 3, B, stream=piece("s2", "text", turn=B), is_whole=False), phase="streaming")
 
@@ -175,7 +169,7 @@ def weakness_h_by_check(script: Script) -> None:
 def weakness_i(script: Script) -> None:
     """Clocks order nothing: at one and the same time the higher version holds, and an older one never."""
     in_room(script)
-    script.do(1, _REFRESH, _MANUAL)
+    script.do(1, words.REFRESH, words.MANUAL)
     frame(script, 1, words.status(11, 9, "COMPLETED"), status="COMPLETED")
     script.answer(1, check("RUNNING", 8), status="COMPLETED", version=9, is_verified=True)
     script.do(1, DetailSynced(task_status="RUNNING", version=7, turn_id=A), status="COMPLETED", version=9)
@@ -186,11 +180,11 @@ def weakness_j(script: Script) -> None:
     """A message that stays blocked is asked about again, also after a check that failed."""
     in_room(script)
     script.do(0, QueueHeld(2), deadline=3)
-    script.do(3, TimerFired(), _BLOCKED)
+    script.do(3, TimerFired(), words.BLOCKED)
     script.fail(3, deadline=9, is_verified=False)
-    script.do(9, TimerFired(), _BLOCKED)
+    script.do(9, TimerFired(), words.BLOCKED)
     script.answer(9, check("RUNNING", 5), deadline=12, is_verified=True)
-    script.do(12, TimerFired(), _BLOCKED)
+    script.do(12, TimerFired(), words.BLOCKED)
     script.answer(12, check("COMPLETED", 7), "resume 5", blocks_queued_dispatch=False)
     script.do(13, QueueHeld(0), queued_here=0)
 
@@ -205,7 +199,7 @@ def the_probe_waits_one_window(script: Script) -> None:
     frame(script, 1, words.status(11, 7, "RUNNING", B), deadline=4)
     frame(script, 3, told(12, 7, said(7, "hello", turn=B), B), deadline=4)
     script.do(3.999, TimerFired(), is_checking=False)
-    script.do(4, TimerFired(), _PROBE)
+    script.do(4, TimerFired(), words.PROBE)
     script.answer(4, check("RUNNING", 7, B), server_confirmed_no_stream=True, is_streaming=False, deadline=None)
 
 
@@ -221,14 +215,14 @@ def a_stream_in_time_needs_no_probe(script: Script) -> None:
 @TROUBLES.story()
 def the_probe_backs_off(script: Script) -> None:
     """While checks fail the window doubles, up to thirty seconds; one that works makes it short again."""
-    script.do(0, Opened(), _SELECTED)
+    script.do(0, Opened(), words.SELECTED)
     script.fail(0, deadline=6)
     now = 6.0
     for window in (12, 24, 30, 30):
-        script.do(now, TimerFired(), _PROBE)
+        script.do(now, TimerFired(), words.PROBE)
         script.fail(now, deadline=now + window)
         now += window
-    script.do(now, TimerFired(), _PROBE)
+    script.do(now, TimerFired(), words.PROBE)
     script.answer(now, check("RUNNING", 5), "join")
     script.ack(now, snapshot("RUNNING", 5, 10))
     frame(script, now, words.status(11, 6, "CANCELLING"), deadline=now + 3)
@@ -239,10 +233,10 @@ def pending_and_cancelling_are_probed(script: Script) -> None:
     """PENDING and CANCELLING without a stream are doubtful too."""
     in_room(script, "COMPLETED")
     frame(script, 1, words.status(11, 6, "PENDING", None), deadline=4)
-    script.do(4, TimerFired(), _PROBE)
+    script.do(4, TimerFired(), words.PROBE)
     script.answer(4, check("PENDING", 6, None), deadline=None)
     frame(script, 5, words.status(12, 7, "CANCELLING", B), deadline=8)
-    script.do(8, TimerFired(), _PROBE)
+    script.do(8, TimerFired(), words.PROBE)
 
 
 @TROUBLES.story()
@@ -250,7 +244,7 @@ def a_check_in_the_window_takes_its_place(script: Script) -> None:
     """A check that somebody asks for within the window is the check."""
     in_room(script, "COMPLETED")
     frame(script, 1, words.status(11, 7, "RUNNING", B), deadline=4)
-    script.do(2, _REFRESH, _MANUAL, deadline=12)
+    script.do(2, words.REFRESH, words.MANUAL, deadline=12)
     script.answer(2, check("RUNNING", 7, B), deadline=None)
 
 
@@ -278,7 +272,7 @@ def send_accepted_and_nothing_heard(script: Script) -> None:
     """Nothing comes of an accepted prompt: the probe looks, and a check of a later moment settles it."""
     in_room(script, "COMPLETED")
     script.do(1, SendAccepted(PromptId("p1")), deadline=4)
-    script.do(4, TimerFired(), _PROBE)
+    script.do(4, TimerFired(), words.PROBE)
     script.answer(4, check("COMPLETED", 5), awaiting_send=False, blocks_queued_dispatch=False, deadline=None)
 
 
@@ -286,7 +280,7 @@ def send_accepted_and_nothing_heard(script: Script) -> None:
 def a_check_from_before_the_send_settles_nothing(script: Script) -> None:
     """A check that was under way when the prompt was accepted knows nothing of it."""
     in_room(script, "COMPLETED")
-    script.do(1, _REFRESH, _MANUAL)
+    script.do(1, words.REFRESH, words.MANUAL)
     script.do(1, SendAccepted(PromptId("p1")), awaiting_send=True)
     script.answer(2, check("COMPLETED", 5), awaiting_send=True, blocks_queued_dispatch=True, deadline=5)
 
@@ -309,7 +303,7 @@ def a_stop_is_settled_by_the_probe(script: Script) -> None:
     script.do(1, StopPressed(), is_stopping=True, deadline=4)
     script.do(1, CancelAcked(True), is_stopping=True)
     script.do(3.999, TimerFired(), is_checking=False)
-    script.do(4, TimerFired(), _PROBE)
+    script.do(4, TimerFired(), words.PROBE)
     script.answer(4, check("CANCELLING", 5), is_stopping=False, stream=None, interrupted=[["s1", "Hi"]])
 
 
@@ -318,9 +312,9 @@ def a_stop_outlives_a_failed_check(script: Script) -> None:
     """A check that fails settles no stop; the next one does."""
     in_room(script, stream=piece("s1", "Hi"))
     script.do(1, StopPressed(), deadline=4)
-    script.do(4, TimerFired(), _PROBE)
+    script.do(4, TimerFired(), words.PROBE)
     script.fail(4, is_stopping=True, deadline=10)
-    script.do(10, TimerFired(), _PROBE)
+    script.do(10, TimerFired(), words.PROBE)
     script.answer(10, check("CANCELLED", 7), "resume 5", is_stopping=False, status="CANCELLED")
 
 
@@ -330,7 +324,7 @@ def a_stop_goes_on_while_text_flows(script: Script) -> None:
     in_room(script, stream=piece("s1", "Hi"))
     script.do(1, StopPressed(), deadline=4)
     frame(script, 2, chunk(11, 5, "s1", 2, "!"), is_stopping=True, deadline=4)
-    script.do(4, TimerFired(), _PROBE)
+    script.do(4, TimerFired(), words.PROBE)
     script.answer(4, check("CANCELLING", 5, A, "s1", 3), is_stopping=True, deadline=7)
 
 
@@ -364,7 +358,7 @@ def a_stop_of_nothing(script: Script) -> None:
 def a_check_from_before_the_stop_settles_nothing(script: Script) -> None:
     """A check that was under way when the stop was pressed knows nothing of it."""
     in_room(script)
-    script.do(1, _REFRESH, _MANUAL)
+    script.do(1, words.REFRESH, words.MANUAL)
     script.do(1, StopPressed(), is_stopping=True)
     script.answer(2, check("RUNNING", 5), is_stopping=True, deadline=5)
 
@@ -380,7 +374,7 @@ def another_turn_ends_the_stopping(script: Script) -> None:
 @TROUBLES.story()
 def a_stop_from_before_the_turn_had_a_name(script: Script) -> None:
     """The server took the stop; what it says of a later moment, unless that is CANCELLING, is of something else."""
-    script.do(0, Opened(), _SELECTED)
+    script.do(0, Opened(), words.SELECTED)
     script.do(1, StopPressed(), is_stopping=True)
     script.do(1, CancelAcked(True), is_stopping=True)
     script.answer(2, check("RUNNING", 5, A, "s1", 2), "join", status="RUNNING", is_stopping=True)
@@ -393,7 +387,7 @@ def a_stop_that_was_taken_goes_on(script: Script) -> None:
     in_room(script, stream=piece("s1", "Hi"))
     script.do(1, StopPressed(), is_stopping=True)
     script.do(1, CancelAcked(True), is_stopping=True)
-    script.do(4, TimerFired(), _PROBE)
+    script.do(4, TimerFired(), words.PROBE)
     script.answer(4, check("CANCELLING", 6, A, "s1", 2), "resume 5 s1:2", is_stopping=True)
 
 
@@ -403,19 +397,19 @@ def chat_done_does_not_end_the_stopping(script: Script) -> None:
     in_room(script, stream=piece("s1", "Hi"))
     script.do(1, StopPressed(), deadline=4)
     frame(script, 2, done(11, 6, "s1"), is_stopping=True, deadline=4)
-    script.do(4, TimerFired(), _PROBE)
+    script.do(4, TimerFired(), words.PROBE)
     script.answer(4, check("RUNNING", 6), is_stopping=False)
 
 
 @TROUBLES.story()
 def a_join_from_before_the_act_settles_nothing(script: Script) -> None:
     """A join that was under way when the stop was pressed and the prompt accepted knows nothing of either."""
-    script.do(0, Opened(), _SELECTED)
+    script.do(0, Opened(), words.SELECTED)
     script.answer(0, check("RUNNING", 5), "join")
     script.do(1, StopPressed(), is_stopping=True)
     script.do(1, SendAccepted(PromptId("p1")), awaiting_send=True)
     script.ack(2, snapshot("RUNNING", 5, 10), is_stopping=True, awaiting_send=True, deadline=5)
-    script.do(5, TimerFired(), _PROBE)
+    script.do(5, TimerFired(), words.PROBE)
     script.answer(5, check("RUNNING", 5), is_stopping=False, awaiting_send=False, deadline=None)
 
 
@@ -424,5 +418,5 @@ def a_stream_of_a_turn_that_was_not_told(script: Script) -> None:
     """Text of another turn flows in a task that ended: it is shown, no status is made of it, and it is asked about."""
     in_room(script, "COMPLETED")
     frame(script, 1, start(11, 6, "s2", B), status="COMPLETED", stream=["s2", ""], is_unstable=True, deadline=4)
-    script.do(4, TimerFired(), _PROBE)
+    script.do(4, TimerFired(), words.PROBE)
     script.answer(4, check("RUNNING", 6, B, "s2", 0), status="RUNNING", phase="streaming", deadline=None)

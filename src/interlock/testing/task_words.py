@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from interlock.client.inputs import FrameArrived, Opened
+from interlock.client.inputs import CheckReason, CheckRequested, FrameArrived, Opened
 from interlock.testing.task_vectors import TASK, Script
 from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.frames import (
@@ -36,6 +36,14 @@ AT: Final = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 
 A: Final = TurnId("turn_a")
 B: Final = TurnId("turn_b")
+
+# What a script expects to be asked of the server, by its reason.
+SELECTED: Final = "pull task-selected"
+PROBE: Final = "pull runtime-instability-probe"
+RECONNECT: Final = "pull websocket-reconnect"
+BLOCKED: Final = "pull queued-message-blocked"
+MANUAL: Final = "pull manual-refresh"
+REFRESH: Final = CheckRequested(CheckReason.MANUAL_REFRESH)
 
 
 def check(
