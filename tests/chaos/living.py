@@ -20,6 +20,7 @@ ROOT: Final = Path(__file__).parents[2]
 MARK: Final = "CHAOS_MARK"
 # Long enough for a busy machine; nothing waits so long unless something is wrong.
 PATIENCE_SECONDS: Final = 60.0
+_DYING_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.01
 
 
@@ -55,6 +56,10 @@ class RunningHost:
     @property
     def is_alive(self) -> bool:
         return self.process.poll() is None
+
+    def is_dying(self) -> bool:
+        """Whether it is dead or about to be: a killed process closes its pipes a moment before it can be reaped."""
+        return wait_until(lambda: not self.is_alive, _DYING_SECONDS)
 
     @property
     def is_open(self) -> bool:

@@ -94,7 +94,7 @@ class World:
         host = self.host or self.begin_host(dies_at)
         told = host.wait_for(0)
         if told is None:
-            assert not host.is_alive, "the runtime did not open in time"
+            assert host.is_dying(), "the runtime did not open in time"
             errors = host.join()
             assert host.process.returncode == -signal.SIGKILL, errors
             self.host = None
