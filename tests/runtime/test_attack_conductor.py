@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from interlock.agents.observations import (
@@ -57,7 +59,7 @@ from interlock.vocabulary.audit import (
     StreamCheckpoint,
     ToolCallSuspended,
 )
-from interlock.vocabulary.ids import PromptId, SessionId, SpawnId
+from interlock.vocabulary.ids import PromptId, SessionId, SpawnId, TurnId
 from interlock.vocabulary.states import Activity, Attention, DriverKind, ExitReason, TurnState
 from tests.runtime.conducting import Stage, refused
 
@@ -92,6 +94,35 @@ def test_an_agent_that_is_ready_after_a_turn_that_we_ended_is_not_pushed_in_its_
     stage.wait(25)
     assert len(stage.wanted(InterruptAgent)) == 1
     assert stage.wanted(StopAgent) == []
+
+
+@pytest.mark.parametrize("whose", ["the last one", ""])
+def test_the_late_end_of_another_turn_does_not_end_the_open_one(whose: str) -> None:
+    """A terminal at rest says how a turn ended only after a while; the next prompt may be on its way by then."""
+    stage = Stage(RunPolicy(turn_budget_seconds=30))
+    stage.working()
+    before = TurnId(stage.turn.turn_id if whose else "")
+    stage.wait(30)
+    stage.see(standing(Activity.QUIET))
+    stage.send("next", "p2")
+    assert stage.prompts == ["do it", "next"]
+    stage.see(replace(INTERRUPTED, turn_id=before))
+    stage.submitted("p2")
+    stage.see(replace(INTERRUPTED, turn_id=before), BecameReady())
+    assert [one.state for one in stage.turns] == [TurnState.TIMED_OUT, TurnState.RUNNING]
+    stage.see(replace(done(), turn_id=stage.turn.turn_id))
+    assert stage.state() is TurnState.COMPLETED
+
+
+def test_the_end_of_a_turn_that_nobody_asked_for_ends_it() -> None:
+    stage = Stage()
+    stage.send()
+    stage.started()
+    stage.see(BecameReady())
+    stage.submitted()
+    stage.see(done())
+    stage.see(TextArrived(text="by the way"), replace(done("by the way"), turn_id=TurnId("")))
+    assert [one.state for one in stage.turns] == [TurnState.COMPLETED, TurnState.COMPLETED]
 
 
 def test_words_of_a_child_do_not_prove_that_a_prompt_began() -> None:

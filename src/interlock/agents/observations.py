@@ -16,6 +16,7 @@ from interlock.monitor.standing import Standing
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.audit import UsageScope as UsageScope
 from interlock.vocabulary.conversation import CompactionTrigger, ToolError
+from interlock.vocabulary.ids import TurnId
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import Attention
 
@@ -211,10 +212,12 @@ class TurnEnding(StrEnum):
 class TurnEnded:
     """The agent is done with the prompt. `text`: the whole answer, where the agent repeats it; None where it does not.
 
-    `stop_code` belongs to `stopped`: which limit it was (`max_rounds`, `token_budget`, ...).
+    `stop_code` belongs to `stopped`: which limit it was (`max_rounds`, `token_budget`, ...). `turn_id`: whose prompt it
+    was, where the driver can tell that from the next one; blank for a turn that we did not begin, None where unknown.
     """
 
     ending: TurnEnding
+    turn_id: TurnId | None = None
     text: str | None = None
     error_kind: str = ""
     error_message: str = ""

@@ -165,6 +165,8 @@ class TurnKeeping(Desk):
             self._append(DeliveryReceipt(prompt_id=prompt_id, stage=stage))
 
     def _on_turn_ended(self, agent: AgentSide, said: seen.TurnEnded) -> None:
+        if self._is_of_another(said):
+            return  # its turn was closed by us; the agent has the next prompt by now, or is about to get it
         is_told = said.ending is not seen.TurnEnding.SILENT or agent.is_seen_at_rest
         agent.is_ready = is_told and not agent.is_spent
         agent.presumed_ready_at = None if is_told else self._now.seconds + self.policy.interrupt_seconds
@@ -185,6 +187,12 @@ class TurnKeeping(Desk):
             ),
             is_agent_at_rest=True,
         )
+
+    def _is_of_another(self, said: seen.TurnEnded) -> bool:
+        """Whether a turn is open, and this is known to be the end of another one."""
+        if self._open is None or said.turn_id is None:
+            return False
+        return said.turn_id != (self.book.turn_id if self.book.prompt_id is not None else "")
 
     def _rest(self, agent: AgentSide) -> None:
         """The agent has nothing to do any more. One that was for one prompt only has to end now, or is ended."""
@@ -210,7 +218,8 @@ class TurnKeeping(Desk):
                 if isinstance(output, Persist):
                     self._append(output.record)
         facts = self.book.turn or facts
-        self._append(*closing_batch(facts, replace(ending, model=ending.model or turn.talk.model)))
+        ending = replace(ending, model=ending.model or turn.talk.model, stream_id=turn.talk.stream_id)
+        self._append(*closing_batch(facts, ending))
         agent = self._agent
         if agent is None or agent.stopping is not None:
             return

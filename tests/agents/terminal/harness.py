@@ -41,8 +41,8 @@ def scripted(**environment: str) -> AgentSpec:
     return AgentSpec(agent="scripted", driver="terminal", argv=SCRIPTED, environment=environment)
 
 
-def prompt(text: str) -> Prompt:
-    return Prompt(prompt_id=PromptId("prm_1"), turn_id=TurnId("trn_1"), text=text)
+def prompt(text: str, turn_id: str = "trn_1") -> Prompt:
+    return Prompt(prompt_id=PromptId("prm_1"), turn_id=TurnId(turn_id), text=text)
 
 
 @dataclass

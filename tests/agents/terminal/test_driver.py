@@ -145,6 +145,23 @@ def test_an_approval_is_answered_by_the_text_of_an_option(decision: Decision, en
     run(main())
 
 
+def test_an_end_names_its_turn_and_is_never_told_among_the_signs_of_the_next_prompt() -> None:
+    async def work() -> None:
+        async with driving() as driver, agent(driver) as seen:
+            await seen.until(BecameReady)
+            await seen.handle.submit(prompt("say half; hang", "trn_old"))
+            await seen.handle.interrupt()
+            await seen.until(StandingSeen, lambda one: one.standing.activity is Activity.QUIET)
+            await seen.handle.submit(prompt("say whole", "trn_new"))
+            ended = await seen.until(TurnEnded, lambda one: one.turn_id == "trn_new")
+            assert ended.ending is TurnEnding.NATURAL
+            reached = [at for at, one in enumerate(seen.all) if isinstance(one, PromptReached)]
+            late = [one for one in seen.all[reached[-1] :] if isinstance(one, TurnEnded)]
+            assert [one.turn_id for one in late] == ["trn_new"]
+
+    run(work())
+
+
 def test_each_dialog_is_a_question_of_its_own_though_its_words_are_the_same() -> None:
     async def main() -> None:
         async with driving() as driver, agent(driver) as seen:

@@ -2,7 +2,7 @@
 
 Laws:
 1. Keys are pressed for one command at a time. A person who types in the same pane is not held back, but noticed.
-2. What is seen while a prompt is typed is told after its receipts.
+2. What is seen after Enter is told after the receipts of the prompt; what is seen before it belongs to the time before.
 3. `Exited` is told once, when the very process is gone; letting go of a living agent ends the observations without it.
 4. Whatever ends a handle, nothing of ours is left: no connection, no task, no socket; and no pane if the agent is over.
 """
@@ -36,9 +36,11 @@ from interlock.agents.port import (
     NotDelivered,
     ProcessIdentity,
     Prompt,
+    ScreenSeen,
     StopReport,
 )
 from interlock.agents.processes.stopping import StopPolicy, stop_tree
+from interlock.agents.terminal import showing
 from interlock.agents.terminal.answering import AnswerPolicy, answer_dialog
 from interlock.agents.terminal.beside import Beside, Fence
 from interlock.agents.terminal.dialogs import answer_to
@@ -114,6 +116,7 @@ class TerminalHandle:
         self._held: list[Observation] | None = None
         self._is_over = False
         self._is_seen = False
+        self._screen: ScreenSeen | None = None
         self._has_turn = False
         self._is_expecting = False
         self._gone: StandingSeen | None = None
@@ -153,6 +156,10 @@ class TerminalHandle:
     @property
     def where(self) -> Json:
         return self._station.where.as_json()
+
+    @property
+    def screen(self) -> ScreenSeen | None:
+        return self._screen
 
     async def observations(self) -> AsyncIterator[Observation]:
         """Everything from the start, until the agent has ended or was let go."""
@@ -214,10 +221,10 @@ class TerminalHandle:
             def on_enter() -> None:
                 nonlocal has_entered
                 has_entered = True
+                self._held = []
                 self._beside.sent(prompt.text, fence)
-                self.tell(self._submitted(prompt.text))
+                self.tell(self._submitted(prompt))
 
-            self._held = []
             stages: list[DeliveryStage] = []
             try:
                 outcome = await self._keyboard.submit(prompt.text, self._policy.typing, on_enter)
@@ -232,10 +239,10 @@ class TerminalHandle:
                 self._release_held(stages)
             return self._receipt(outcome, stages)
 
-    def _submitted(self, text: str) -> Told:
+    def _submitted(self, prompt: Prompt) -> Told:
         def take_in(session: TuiTrackerSession, now: float) -> Verdict:
-            self._translator.submitted()
-            return session.on_submit(now, text)
+            self._translator.submitted(prompt.turn_id)
+            return session.on_submit(now, prompt.text)
 
         return take_in
 
@@ -303,6 +310,7 @@ class TerminalHandle:
             self._told.put_nowait(observation)
 
     def _on_verdict(self, live: LiveVerdict) -> None:
+        self._screen = showing.see(self._screen, live.cause)
         if isinstance(live.cause, PaneDied | PaneGone):
             self._end.pane_ended(live.cause)
         elif isinstance(live.cause, PaneSeen) and not self._is_seen:
@@ -319,6 +327,7 @@ class TerminalHandle:
                 self._emit(observation)
 
     def _on_failure(self, why: str) -> None:
+        self._screen = showing.lose(self._screen, why)
         self._emit(ChannelLost(message=why))
 
     def _on_anomaly(self, anomaly: Anomaly) -> None:
@@ -358,6 +367,7 @@ class TerminalHandle:
         if self._is_over:
             return
         self._is_over = True
+        self._screen = showing.lose(self._screen, "nobody watches it any more")
         self._told.put_nowait(None)
         station = self._station
         if is_over and station.where.is_own:

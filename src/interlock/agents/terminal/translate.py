@@ -4,7 +4,8 @@ Laws:
 1. `StandingSeen` is told on edges of either axis only.
 2. A dialog is one approval from its first frame until the screen shows something else. Its id is never used again.
 3. A turn that was submitted ends once: as the tracker says, or `silent` where nothing at all came of it and the screen
-   is at rest. A turn that somebody else began ends too, and is a surprise when it begins.
+   is at rest. A turn that somebody else began ends too, and is a surprise when it begins. Every end names its turn:
+   that of one prompt may be seen while the next one is already being typed.
 4. The end of a process is not told here.
 """
 
@@ -40,7 +41,9 @@ from interlock.screen.assessment import BusinessState
 from interlock.screen.selection import ScreenReader
 from interlock.screen.snapshot import Snapshot
 from interlock.vocabulary.audit import SURFACE_ROWS_MAX_BYTES, Anomaly, DeliveryStage
+from interlock.vocabulary.ids import TurnId
 
+_NOT_OURS: Final = TurnId("")
 _AFTER_DIALOG: Final = (BusinessState.WORKING, BusinessState.IDLE)
 
 
@@ -70,14 +73,16 @@ class Translator:
         self._is_submitted = False
         self._awaits_start = False
         self._knows_turn = is_adopted
+        self._turn_id = None if is_adopted else _NOT_OURS
 
     def begin(self) -> list[Observation]:
         """What is to be said before anything is seen."""
         return [Warned(kind=one.code, message=one.message, details=dict(one.details)) for one in self._reader.anomalies]
 
-    def submitted(self) -> None:
+    def submitted(self, turn_id: TurnId) -> None:
         """A prompt was submitted: its turn is open from here on."""
         self._is_submitted, self._knows_turn, self._awaits_start = True, True, False
+        self._turn_id = turn_id
 
     def await_start(self) -> None:
         """The prompt was accepted and not seen to start: the start is told when it shows."""
@@ -163,8 +168,10 @@ class Translator:
         ends = [end for output in verdict.outputs if (end := self._end(output, verdict)) is not None]
         if not ends and self._is_submitted and turn is None and self._is_quiet(verdict):
             ends = [TurnEnded(ending=TurnEnding.SILENT, error_message="nothing came of the prompt")]
+        ends = [replace(end, turn_id=self._turn_id) if isinstance(end, TurnEnded) else end for end in ends]
         if any(isinstance(end, TurnEnded) for end in ends):
             self._is_submitted = self._knows_turn = self._awaits_start = False
+            self._turn_id = _NOT_OURS
         return told + ends
 
     def _is_quiet(self, verdict: Verdict) -> bool:
