@@ -288,7 +288,7 @@ def test_a_client_that_does_not_read_its_answers_is_let_go() -> None:
 
 def test_a_client_that_reads_nothing_is_given_up_and_costs_no_more_than_its_bound() -> None:
     async def story() -> None:
-        limits = {"outbox_frames": 10, "outbox_bytes": 200_000, "heartbeat_seconds": 0.2}
+        limits = {"outbox_frames": 10, "outbox_bytes": 200_000, "heartbeat_seconds": 0.5}
         async with with_bystander(**limits) as (bench, bystander):
             raw, loop = unread(bench), asyncio.get_running_loop()
             task_id = await bench.open_task()

@@ -15,15 +15,27 @@ _MAX_OPTIONS: Final = 50
 
 def read_options(spec: OptionsSpec, rows: tuple[Row, ...], region: range) -> tuple[Option, ...]:
     """The options in a region, in the order in which they stand."""
-    options: list[Option] = []
+    return tuple(option for _, option in _placed(spec, rows, region))[:_MAX_OPTIONS]
+
+
+def first_option_row(spec: OptionsSpec, rows: tuple[Row, ...], region: range) -> int | None:
+    """Where the options of a region begin; None where there are none."""
+    return next((number for number, _ in _placed(spec, rows, region)), None)
+
+
+def _placed(spec: OptionsSpec, rows: tuple[Row, ...], region: range) -> list[tuple[int, Option]]:
+    placed: list[tuple[int, Option]] = []
     for number in region:
         row = rows[number]
         found = _options_of(spec, row)
         if found:
-            options += found
-        elif options and spec.continued and (more := spec.continued.search(row.text)):
-            options[-1] = replace(options[-1], text=f"{options[-1].text} {more['text'].strip()}")
-    return tuple(options[:_MAX_OPTIONS])
+            placed += ((number, option) for option in found)
+        elif placed and spec.continued and (more := spec.continued.search(row.text)):
+            at, option = placed[-1]
+            placed[-1] = at, replace(option, text=f"{option.text} {more['text'].strip()}")
+        elif spec.is_unbroken and row.text.strip() and not any(option.is_selected for _, option in placed):
+            placed.clear()  # words that only stand where options do: the list holds the selected one
+    return placed
 
 
 def unselected(spec: OptionsSpec, text: str) -> str:

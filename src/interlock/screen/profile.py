@@ -53,7 +53,8 @@ class OptionsSpec:
     """How options of a dialog look. `pattern` has the group `text`, and may have `selected` and `key`.
 
     With `separator` one row holds several. `continued` matches a row that goes on with the option above it. What
-    matches `strip` is cut out of the text, such as the brackets around the key in `(Y)es`.
+    matches `strip` is cut out of the text, such as the brackets around the key in `(Y)es`. `is_unbroken`: nothing else
+    stands between the options above the selected one, so that other words in their column are not taken for options.
     """
 
     pattern: re.Pattern[str]
@@ -61,6 +62,7 @@ class OptionsSpec:
     continued: re.Pattern[str] | None = None
     selected: StyleSpec | None = None
     strip: re.Pattern[str] | None = None
+    is_unbroken: bool = False
 
 
 @dataclass(frozen=True, slots=True)

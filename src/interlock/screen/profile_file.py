@@ -111,6 +111,7 @@ class OptionsTable(_Table, frozen=True):
     continued: str | None = None
     selected: StyleTable | None = None
     strip: str | None = None
+    unbroken: bool = False
 
 
 class ComposerTable(_Table, frozen=True):
@@ -362,6 +363,7 @@ def _options(table: OptionsTable, path: str) -> OptionsSpec:
         continued=continued,
         selected=_style(table.selected) if table.selected else None,
         strip=_maybe(table.strip, path),
+        is_unbroken=table.unbroken,
     )
 
 

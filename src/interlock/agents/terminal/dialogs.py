@@ -16,7 +16,7 @@ from typing import Final
 from interlock.agents.observations import ApprovalOption, OptionKind
 from interlock.agents.port import Decision, NotDelivered
 from interlock.screen.assessment import BlockKind, InputMode, Option, SurfaceAssessment
-from interlock.screen.options import read_options
+from interlock.screen.options import first_option_row
 from interlock.screen.profile import Profile
 from interlock.screen.regions import Located
 from interlock.screen.snapshot import Snapshot
@@ -67,8 +67,8 @@ def _words(surface: SurfaceAssessment, snapshot: Snapshot, profile: Profile) -> 
     if rule is None or region is None:
         return surface.operator_excerpt or "", surface.operator_excerpt or ""
     spec = profile.options.get(rule.options) if rule.options else None
-    is_option = [spec is not None and bool(read_options(spec, snapshot.rows, range(at, at + 1))) for at in region]
-    above = region[: is_option.index(True)] if any(is_option) else region
+    first = first_option_row(spec, snapshot.rows, region) if spec else None
+    above = region if first is None else range(region.start, first)
     question, body = (_plain(snapshot.rows[at].text for at in part) for part in (above, region))
     return question[:_MAX_QUESTION], body
 
