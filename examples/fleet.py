@@ -18,13 +18,13 @@ from interlock.runtime.agent_choice import choose_agent
 from interlock.runtime.config import load
 from interlock.vocabulary.errors import InterlockError
 
-AT_ONCE = 4
+FREE = asyncio.Semaphore(4)  # so many at once
 PATIENCE_SECONDS = 1800
 
 
-async def work_on(client: Client, agent: str, prompt: str, folder: Path, free: asyncio.Semaphore) -> TurnRecord:
+async def work_on(client: Client, agent: str, prompt: str, folder: Path) -> TurnRecord:
     spec = choose_agent(load(os.environ).config, agent, os.environ, cwd=str(folder))
-    async with free:
+    async with FREE:
         task = await client.open_task(
             agent=agent,
             driver=spec.driver,
@@ -34,25 +34,20 @@ async def work_on(client: Client, agent: str, prompt: str, folder: Path, free: a
             options=spec.options,
             environment=spec.environment,
             title=folder.name,
-            prompt=prompt,
         )
-        assert task.first_prompt is not None
-        turn = await task.wait_turn(task.first_prompt, PATIENCE_SECONDS, until_blocked=True)
+        turn = await task.wait_turn(await task.send(prompt), PATIENCE_SECONDS, until_blocked=True)
         if turn.state.is_terminal:
             await task.stop()
         return turn
 
 
-async def main(agent: str, prompt: str, *folders: Path) -> int:
-    free = asyncio.Semaphore(AT_ONCE)
+async def main(agent: str, prompt: str, folders: list[Path]) -> int:
     async with Client.of_home() as client:
-        works = [work_on(client, agent, prompt, folder, free) for folder in folders]
+        works = [work_on(client, agent, prompt, folder) for folder in folders]
         turns = await asyncio.gather(*works, return_exceptions=True)
     for folder, turn in zip(folders, turns, strict=True):
-        if isinstance(turn, BaseException):
-            print(f"{folder.name:<20} unknown         {turn}")
-        else:
-            print(f"{folder.name:<20} {turn.state:<15} {turn.error_kind or turn.session_id}")
+        state, known = (turn.state, turn.session_id) if isinstance(turn, TurnRecord) else ("unknown", turn)
+        print(f"{folder.name:<20} {state:<15} {known}")
     return 0 if all(isinstance(turn, TurnRecord) and turn.state == "completed" for turn in turns) else 1
 
 
@@ -60,7 +55,6 @@ if __name__ == "__main__":
     if len(sys.argv) < 4:
         sys.exit(__doc__)
     try:
-        folders = [Path(name).absolute() for name in sys.argv[3:]]
-        sys.exit(asyncio.run(main(sys.argv[1], sys.argv[2], *folders)))
+        sys.exit(asyncio.run(main(sys.argv[1], sys.argv[2], [Path(name).absolute() for name in sys.argv[3:]])))
     except InterlockError as error:
         sys.exit(str(error))

@@ -20,8 +20,8 @@ def commands_page() -> str:
     return page(
         "Commands",
         "Answers go to standard output, everything else to standard error. `--json` prints the answer for a script. The"
-        " exit code of every command is one of [this table](exit-codes.md). SESSION is an id, or the beginning of one;"
-        " commands that ask the server also know a session by a word of its title.",
+        " exit code of every command is one of [this table](exit-codes.md). SESSION is an id, its beginning or"
+        " its end, or the beginning of a word of the session's title.",
         table(("Command", "What it does"), rows),
         *(_section(one) for one in COMMANDS),
     )

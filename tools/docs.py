@@ -30,6 +30,7 @@ from tools.commands_page import commands_page
 from tools.http_page import http_page
 from tools.markdown import MARKER, default, page, summary, table, type_name
 from tools.socket_page import frames_schema, socket_page
+from tools.states_page import states_page
 
 __all__ = ["MARKER", "main", "pages", "type_name"]
 
@@ -60,6 +61,7 @@ def pages() -> Pages:
     made["machines/README.md"] = index_page(MACHINES)
     made["reference/exit-codes.md"] = exit_codes_page()
     made["reference/commands.md"] = commands_page()
+    made["reference/states.md"] = states_page()
     made["reference/drivers.md"] = drivers_page(DRIVERS)
     made["reference/configuration.md"] = configuration_page()
     made["reference/http.md"] = http_page()
@@ -201,7 +203,8 @@ def configuration_page() -> str:
         "A variable wins over the file, the file over the default. In a variable a string needs no quotes, a list is"
         " split into words as a shell would (or is a TOML list), and a table is a TOML inline table, which takes the"
         f' place of the whole one. A limit is switched off by `"{OFF}"`. In the name of a variable a dash of an'
-        " agent's name is an underscore.",
+        " agent's name is an underscore. An agent that the file does not have is made by the variable of its program"
+        " (`INTERLOCK_AGENTS_NAME_ARGV`), and by no other.",
         "A mistake is refused, with the key named, and nothing is used: an unknown key, a value of another type or out"
         " of its range, a file that is not TOML, a variable that belongs to no key.",
         *(configuration_section(section) for section in sections if isinstance(section, Table)),

@@ -1,7 +1,7 @@
 """Pictures of `interlock top` and `interlock ps`, from a real run: a server, and scripted agents in every state.
 
-`python tools/screens.py` makes docs/pictures/top.svg anew. With a folder, it puts there what both show at three sizes,
-as SVG and as text, to be looked at.
+`python -m tools.screens` makes docs/pictures anew. With a folder, it puts there what both show at three sizes, light
+and dark, in every state of the board, as SVG and as text, to be looked at.
 """
 
 from __future__ import annotations
@@ -17,156 +17,167 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from interlock.cli.server_api import Body, ServerApi
+from textual.pilot import Pilot
+
+from interlock.cli.server_api import ServerApi
 from interlock.cli.top.app import TopApp
 from interlock.client.client import Client
 from interlock.testing.scripted_agent import command, write_program
 from interlock.vocabulary.errors import Unreachable
+from tools.screen_scenes import APPROVAL, AT_TERMINAL, LONG, QUESTION, SCENES, TERMINAL, Scene
 
-PICTURE: Final = Path(__file__).parent.parent / "docs" / "pictures" / "top.svg"
+PICTURES: Final = Path(__file__).parent.parent / "docs" / "pictures"
 SIZES: Final = ((80, 24), (120, 36), (200, 60))
 OF_PICTURE: Final = (120, 36)
 WAIT_SECONDS: Final = 40.0
 _FONT: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Scene:
-    """One session of the picture: what its agent does, what a person asks of it, and how it shall stand in the end."""
+class Shot(NamedTuple):
+    """One picture: its name, the session that is selected, the keys to press, what must stand on it, and how to leave
+    it again."""
 
+    name: str
     title: str
-    agent: str
-    prompts: Sequence[str]
-    script: Sequence[str]
-    is_there: Callable[[Body], bool]
-    policy: Mapping[str, float] = field(default_factory=dict)
-    is_interrupted: bool = False
+    keys: Sequence[str] = ()
+    words: Sequence[str] = ()
+    leave: Sequence[str] = ()
 
 
-def _attention(word: str) -> Callable[[Body], bool]:
-    return lambda task: (task.get("live") or {}).get("attention", "none") == word
-
-
-def _status(word: str) -> Callable[[Body], bool]:
-    return lambda task: task.get("task_status") == word
-
-
-def _activity(word: str) -> Callable[[Body], bool]:
-    return lambda task: (task.get("live") or {}).get("activity") == word
-
-
-SCENES: Final = (
-    Scene(
-        "old client",
-        "claude",
-        ["Which of our examples still use the old client?"],
-        [
-            "say Two of them: `examples/fleet.py` and `examples/embed.py`. Both import it for its types only.;"
-            " usage 5120 96"
-        ],
-        _status("COMPLETED"),
-        {"idle_ttl_seconds": 900.0},
-    ),
-    Scene(
-        "upgrade the parser",
-        "gemini",
-        ["Upgrade the parser to the new grammar"],
-        ["say The grammar of the tests is done, the one of the docs; fail the provider is overloaded"],
-        _status("FAILED"),
-    ),
-    Scene(
-        "spike: async writer",
-        "codex",
-        ["Try the writer with asyncio, and measure it"],
-        ["say It is 12 % faster with 64 writers, but; hang"],
-        _status("CANCELLED"),
-        is_interrupted=True,
-    ),
-    Scene(
-        "port to 3.13",
-        "codex",
-        ["Run the suite on Python 3.13 and mend what breaks"],
-        ["say Waiting for the container; hang"],
-        _activity("stalled"),
-        {"stall_after_seconds": 1.0},
-    ),
-    Scene(
-        "flaky test",
-        "qwen",
-        ["Find out why test_reconnect fails one time in fifty", "Then write down what you found"],
-        [
-            'call Bash {"command": "pytest -q --count 50 tests/test_reconnect.py"} -> 1 failed; '
-            'call Read {"path": "src/reconnect.py"} -> 212 lines; '
-            "say It fails when the socket closes between the check and the join: the answer to the check is then older"
-            " than the; hang"
-        ],
-        lambda task: _activity("working")(task) and bool(task.get("queued")),
-    ),
-    Scene(
-        "release notes",
-        "claude",
-        ["Write the release notes since the last tag"],
-        ["say 41 commits, three of them break something.; ask Which version will this be? | 2.0.0 | 1.9.0 | 1.8.4"],
-        _attention("question"),
-    ),
-    Scene(
-        "clean the build",
-        "claude",
-        ["The build folder is stale. Clean it, and build again."],
-        [
-            'call Bash {"command": "git status --short"} -> nothing to commit; '
-            "say The build folder holds objects of two compilers. I will remove it and build from scratch.; "
-            'request Bash {"command": "rm -rf build && cmake -B build -G Ninja && ninja -C build"} -> ok'
-        ],
-        _attention("approval"),
-    ),
+SHOTS: Final = (
+    Shot("board", APPROVAL, words=("Allow Bash?", "a approve")),
+    Shot("question", QUESTION, words=("Which version will this be?", "1.8.4")),
+    Shot("transcript", LONG, ("tab",), ("Part 8",), ("tab",)),
+    Shot("terminal", AT_TERMINAL, ("l",), ("terminal, live", "esc to interrupt"), ("l",)),
+    Shot("zoomed", AT_TERMINAL, ("l", "z"), (f"{AT_TERMINAL}: terminal, live",), ("z", "l")),
+    Shot("why", APPROVAL, ("w",), ("because:",), ("escape",)),
+    Shot("lives", APPROVAL, ("p",), ("STANDS", "running"), ("escape",)),
+    Shot("keys", APPROVAL, ("?",), ("esc closes",), ("escape",)),
+    Shot("filter", APPROVAL, ("slash", *"claude"), ("4 of 9 match",), ("escape",)),
+    Shot("send", APPROVAL, ("s", *"Then"), ("your prompt",), ("escape",)),
+    Shot("sure", APPROVAL, ("x",), ("stop the agent",), ("n",)),
 )
+GONE: Final = Shot("gone", APPROVAL, words=("disconnected for", "last known"))
+EMPTY: Final = Shot("empty", "", words=("There is no session yet.",))
+
+
+class Picture(NamedTuple):
+    svg: str
+    text: str
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Make the picture, or with a folder all the screens."""
-    folder = Path(arguments[0]) if arguments else None
-    with tempfile.TemporaryDirectory() as place, serving(Path(place)) as home:
-        asyncio.run(_open_all(home, Path(place)))
-        if folder is None:
-            PICTURE.parent.mkdir(exist_ok=True)
-            PICTURE.write_text(asyncio.run(_capture(home, *OF_PICTURE))[0], encoding="utf-8")
-            print(PICTURE.relative_to(PICTURE.parent.parent.parent))
-            return 0
-        folder.mkdir(parents=True, exist_ok=True)
-        for width, height in SIZES:
-            _write(folder / f"top-{width}x{height}", *asyncio.run(_capture(home, width, height)))
-            _write(folder / f"ps-{width}x{height}", *_run_ps(home, width, height))
+    """Make the pictures of the docs, or with a folder all the screens."""
+    if not arguments:
+        return _picture_docs()
+    folder = Path(arguments[0])
+    folder.mkdir(parents=True, exist_ok=True)
+    with place() as inner:
+        with serving(inner) as server:
+            empty = _take_all(server.home, [EMPTY])
+            asyncio.run(open_all(server.home, inner, SCENES))
+            taken = {**empty, **_take_all(server.home, SHOTS)}
+            for width, height in SIZES:
+                taken[f"ps-{width}x{height}"] = run_ps(server.home, width, height)
+            for size in SIZES:
+                taken |= asyncio.run(take(server.home, [], size, is_light=False, last=GONE, end=server.end))
+                server.begin()
+        for name, picture in taken.items():
+            (folder / f"{name}.svg").write_text(picture.svg, encoding="utf-8")
+            (folder / f"{name}.txt").write_text(picture.text, encoding="utf-8")
+            print(folder / name)
     return 0
 
 
-def _write(path: Path, svg: str, text: str) -> None:
-    path.with_suffix(".svg").write_text(svg, encoding="utf-8")
-    path.with_suffix(".txt").write_text(text, encoding="utf-8")
-    print(path)
+def _picture_docs() -> int:
+    with place() as inner, serving(inner) as server:
+        asyncio.run(open_all(server.home, inner, SCENES))
+        PICTURES.mkdir(exist_ok=True)
+        shots = [shot for shot in SHOTS if shot.name in ("board", "terminal")]
+        dark = asyncio.run(take(server.home, shots, OF_PICTURE, is_light=False))
+        light = asyncio.run(take(server.home, shots[:1], OF_PICTURE, is_light=True))
+        made = {
+            "top": dark[_name("board", OF_PICTURE, is_light=False)],
+            "top-light": light[_name("board", OF_PICTURE, is_light=True)],
+            "top-terminal": dark[_name("terminal", OF_PICTURE, is_light=False)],
+            "ps": run_ps(server.home, 110, 24),
+        }
+    for name, picture in made.items():
+        (PICTURES / f"{name}.svg").write_text(picture.svg, encoding="utf-8")
+        print(f"docs/pictures/{name}.svg")
+    return 0
+
+
+def _take_all(home: Path, shots: Sequence[Shot]) -> dict[str, Picture]:
+    taken: dict[str, Picture] = {}
+    for size in SIZES:
+        for is_light in (False, True):
+            taken |= asyncio.run(take(home, shots, size, is_light=is_light))
+    return taken
+
+
+def _name(shot: str, size: tuple[int, int], *, is_light: bool) -> str:
+    return f"top-{shot}-{size[0]}x{size[1]}-{'light' if is_light else 'dark'}"
+
+
+# A server, and what runs on it
 
 
 @contextmanager
-def serving(place: Path) -> Iterator[Path]:
-    """A server in a home of its own, for the block."""
-    home = place / "home"
+def place() -> Iterator[Path]:
+    """A folder for everything, with a short path: those of sockets may not be long."""
+    with tempfile.TemporaryDirectory(prefix="il-") as folder:
+        yield Path(folder)
+
+
+class Server:
+    """A server in a home of its own, which can be ended and begun again."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def begin(self) -> None:
+        """Start it, and wait until it is ready."""
+        argv = (sys.executable, "-m", "interlock.server", "--home", str(self.home))
+        environment = {**os.environ, "TMUX_TMPDIR": str(self.home)}
+        self._process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, env=environment
+        )
+        assert self._process.stdout is not None
+        self._process.stdout.readline()
+        _await(lambda: bool(ServerApi.of_home(self.home).get("/health")["ready"]), "the server")
+
+    def end(self) -> None:
+        """Stop it; agents in tmux go on."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(WAIT_SECONDS)
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+            self._process = None
+
+
+@contextmanager
+def serving(inner: Path) -> Iterator[Server]:
+    """A server for the block. Whatever its tmux holds ends with it."""
+    home = inner / "home"
     home.mkdir(mode=0o700)
-    argv = (sys.executable, "-m", "interlock.server", "--home", str(home))
-    server = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
+    server = Server(home)
+    server.begin()
     try:
-        assert server.stdout is not None
-        server.stdout.readline()
-        _await(lambda: bool(ServerApi.of_home(home).get("/health")["ready"]), "the server")
-        yield home
+        yield server
     finally:
-        server.terminate()
-        server.wait(WAIT_SECONDS)
+        server.end()
+        for socket in home.glob("tmux-*/*"):
+            environment = {**os.environ, "TMUX_TMPDIR": str(home)}
+            kill = ("tmux", "-L", socket.name, "kill-server")
+            subprocess.run(kill, check=False, capture_output=True, timeout=WAIT_SECONDS, env=environment)
 
 
 def _await(look: Callable[[], bool], what: str) -> None:
@@ -181,21 +192,29 @@ def _await(look: Callable[[], bool], what: str) -> None:
     raise TimeoutError(f"{what} did not come to be")
 
 
-async def _open_all(home: Path, place: Path) -> None:
+async def open_all(home: Path, inner: Path, scenes: Sequence[Scene]) -> None:
+    """Begin a session for each scene, and wait until it stands as it shall."""
     async with Client.of_home(home) as client:
-        for number, scene in enumerate(SCENES):
-            await _open(client, home, place / f"agent-{number}", scene)
+        for number, scene in enumerate(scenes):
+            await _open(client, home, inner / f"agent-{number}", scene)
 
 
 async def _open(client: Client, home: Path, program: Path, scene: Scene) -> None:
     script = program.with_suffix(".script")
     script.write_text("\n".join(scene.script), encoding="utf-8")
-    argv = (write_program(program, command("stream-json", script=script)),)
+    is_terminal = scene.driver == TERMINAL
+    argv = command("tui" if is_terminal else "stream-json", script=script)
     first, *later = scene.prompts
     task = await client.open_task(
-        agent=scene.agent, driver="claude-stream", argv=argv, cwd=program.parent, title=scene.title,
-        policy=dict(scene.policy) or None, prompt=first,
-    )  # fmt: skip
+        agent=scene.agent,
+        driver=scene.driver,
+        argv=argv if is_terminal else (write_program(program, argv),),
+        cwd=program.parent,
+        title=scene.title,
+        options={"cli": "scripted"} if is_terminal else {},
+        policy=dict(scene.policy) or None,
+        prompt=first,
+    )
     for prompt in later:
         await task.send(prompt)
     if scene.is_interrupted:
@@ -207,17 +226,56 @@ async def _open(client: Client, home: Path, program: Path, scene: Scene) -> None
     task.close()
 
 
-async def _capture(home: Path, width: int, height: int) -> tuple[str, str]:
-    """The board as it stands, as SVG and as text."""
-    app = TopApp(Client.of_home(home), lambda: ServerApi.of_home(home))
-    async with app.run_test(size=(width, height)) as pilot:
-        deadline = time.monotonic() + WAIT_SECONDS
-        while not (app.questions and app.screen.query_one("#questions").display):
-            if time.monotonic() > deadline:
-                raise TimeoutError("the board shows no question")
-            await pilot.pause(0.1)
-        await pilot.pause(0.3)
-        return _own_fonts(app.export_screenshot(title="interlock top")), screen_text(app)
+# The pictures
+
+
+async def take(
+    home: Path,
+    shots: Sequence[Shot],
+    size: tuple[int, int],
+    *,
+    is_light: bool,
+    last: Shot | None = None,
+    end: Callable[[], None] = lambda: None,
+) -> dict[str, Picture]:
+    """The board in each of these states; `last` is the one after `end`."""
+    app = TopApp(Client.of_home(home), lambda: ServerApi.of_home(home), is_light=is_light, grace_seconds=0.0)
+    taken: dict[str, Picture] = {}
+    async with app.run_test(size=size) as pilot:
+        for shot in shots:
+            taken[_name(shot.name, size, is_light=is_light)] = await _shoot(app, pilot, shot)
+        if last is not None:
+            await _choose(app, pilot, last)
+            await _see(app, pilot, lambda: bool(app.questions), "a question")
+            await asyncio.to_thread(end)
+            taken[_name(last.name, size, is_light=is_light)] = await _shoot(app, pilot, last)
+    return taken
+
+
+async def _shoot(app: TopApp, pilot: Pilot[int], shot: Shot) -> Picture:
+    await _choose(app, pilot, shot)
+    await pilot.press(*shot.keys)
+    await _see(app, pilot, lambda: all(word in screen_text(app) for word in shot.words), f"{shot.name}: {shot.words}")
+    await pilot.pause(0.2)
+    picture = Picture(own_fonts(app.export_screenshot(title="interlock top")), screen_text(app))
+    await pilot.press(*shot.leave)
+    return picture
+
+
+async def _choose(app: TopApp, pilot: Pilot[int], shot: Shot) -> None:
+    if shot.title:
+        await _see(app, pilot, lambda: any(one.get("title") == shot.title for one in app.arranged.tasks), shot.title)
+        app.select(next(str(one["task_id"]) for one in app.arranged.tasks if one.get("title") == shot.title))
+        is_joined: Callable[[], bool] = lambda: app.selected is not None and app.selected.state is not None  # noqa: E731
+        await _see(app, pilot, is_joined, shot.title)
+
+
+async def _see(app: TopApp, pilot: Pilot[int], look: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not look():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the board does not show {what}:\n{screen_text(app)}")
+        await pilot.pause(0.05)
 
 
 def screen_text(app: TopApp) -> str:
@@ -226,12 +284,12 @@ def screen_text(app: TopApp) -> str:
     return "\n".join(strip.text.rstrip() for strip in strips) + "\n"
 
 
-def _own_fonts(svg: str) -> str:
+def own_fonts(svg: str) -> str:
     """Without fonts from elsewhere: a picture loads nothing."""
     return _FONT.sub("", svg).replace("Fira Code", "ui-monospace, Menlo, Consolas, DejaVu Sans Mono")
 
 
-def _run_ps(home: Path, width: int, height: int) -> tuple[str, str]:
+def run_ps(home: Path, width: int, height: int) -> Picture:
     """What `interlock ps` prints on a terminal of that size."""
     from rich.console import Console
     from rich.text import Text
@@ -255,7 +313,7 @@ def _run_ps(home: Path, width: int, height: int) -> tuple[str, str]:
     with Path(os.devnull).open("w") as nothing:
         console = Console(width=width, file=nothing, record=True, force_terminal=True)
         console.print(shown)
-        return _own_fonts(console.export_svg(title="interlock ps")), shown.plain
+        return Picture(own_fonts(console.export_svg(title="interlock ps")), shown.plain)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,42 @@ import os
 import pty
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
+
+from tests.cli.births import bear, is_possible
 
 COMMAND = (sys.executable, "-m", "interlock.cli")
+RUN_SECONDS: Final = 30.0
 
 
 def interlock(*args: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run `interlock ARGS` with pipes."""
+    """Run `interlock ARGS` with pipes: a process of its own, in which the modules are there already."""
+    settings = {**os.environ, **(env or {})}
+    if not is_possible(settings):
+        return cold(*args, env=env)
+    with Path(os.devnull).open("rb") as nothing, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        born = bear(args, settings, stdin=nothing, stdout=out, stderr=err)
+        try:
+            code = born.wait(RUN_SECONDS)
+        except BaseException:
+            born.kill()
+            born.wait()
+            raise
+        return subprocess.CompletedProcess(born.args, code, _text(out.fileno()), _text(err.fileno()))
+
+
+def _text(descriptor: int) -> str:
+    """All that was written to a file, line ends as `subprocess` gives them."""
+    with os.fdopen(os.dup(descriptor), encoding="utf-8") as file:
+        file.seek(0)
+        return file.read()
+
+
+def cold(*args: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """The same from a cold start: a new interpreter that imports what it needs."""
     return _run((*COMMAND, *args), env)
 
 
@@ -29,7 +57,7 @@ def _run(command: tuple[str, ...], env: Mapping[str, str] | None) -> subprocess.
         capture_output=True,
         encoding="utf-8",
         env={**os.environ, **(env or {})},
-        timeout=30,
+        timeout=RUN_SECONDS,
         check=False,
     )
 
@@ -37,14 +65,15 @@ def _run(command: tuple[str, ...], env: Mapping[str, str] | None) -> subprocess.
 def on_a_terminal(*args: str, env: Mapping[str, str] | None = None) -> str:
     """Run `interlock ARGS` with a pseudo-terminal as its stdout, and return all that it wrote there."""
     ours, theirs = pty.openpty()
+    settings = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **(env or {})}
     try:
-        settings = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **(env or {})}
-        process = subprocess.Popen((*COMMAND, *args), stdin=subprocess.DEVNULL, stdout=theirs, env=settings)
+        assert is_possible(settings)
+        with Path(os.devnull).open("rb") as nothing:
+            process = bear(args, settings, stdin=nothing, stdout=theirs, stderr=sys.__stderr__)
     finally:
         os.close(theirs)
-    with process:
-        written = _drain(ours)
-    assert process.returncode == 0
+    written = _drain(ours)
+    assert process.wait() == 0
     return written.decode()
 
 

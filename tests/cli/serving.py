@@ -18,7 +18,8 @@ from typing import Any, Final, TypeVar
 from interlock.cli.server_api import Body, ServerApi
 from interlock.testing.scripted_agent import Gates, command, write_program
 from interlock.vocabulary.errors import Unreachable
-from tests.cli.harness import COMMAND, interlock
+from tests.cli.births import Birth, bear
+from tests.cli.harness import interlock
 
 T = TypeVar("T")
 WAIT_SECONDS: Final = 20.0
@@ -96,10 +97,8 @@ class Served:
         """`interlock ARGS` while it goes on."""
         environment = {**os.environ, "INTERLOCK_HOME": str(self.home), "PYTHONUNBUFFERED": "1"}
         out, err = self.folder / f"out-{secrets.token_hex(4)}", self.folder / f"err-{secrets.token_hex(4)}"
-        with out.open("wb") as stdout, err.open("wb") as stderr:
-            process = subprocess.Popen(
-                (*COMMAND, *args), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=environment
-            )
+        with Path(os.devnull).open("rb") as nothing, out.open("wb") as stdout, err.open("wb") as stderr:
+            process = bear(args, environment, stdin=nothing, stdout=stdout, stderr=stderr)
         try:
             yield Following(process, out, err)
         finally:
@@ -147,7 +146,7 @@ class Served:
 class Following:
     """A command that goes on, and what it has written so far."""
 
-    def __init__(self, process: subprocess.Popen[bytes], out: Path, err: Path) -> None:
+    def __init__(self, process: Birth, out: Path, err: Path) -> None:
         self.process = process
         self._out = out
         self._err = err

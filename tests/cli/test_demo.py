@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +16,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.cli.demo_cast import CAST, STREAM, Part, driver_of, write_agent
+from interlock.cli import demo_run, demo_server
+from interlock.cli.demo_cast import CAST, STREAM, TERMINAL, Part, driver_of, write_agent
 from interlock.cli.demo_story import axes, tell
 from interlock.cli.task_lines import countdown_of, standing_of, why_of
 from interlock.testing.scripted_agent.language import VERBS, steps_of
@@ -25,6 +28,8 @@ from tests.docs.running import blocks
 
 pytestmark = pytest.mark.timeout(150)
 Line = dict[str, Any]
+READ_OFF = re.compile(r"^(osc7501|composer|status|turn|title)\.\w+$")
+IN_TMUX = {"parser", "deploy", "search", "migrate", "greet"}
 
 
 @pytest.fixture
@@ -96,7 +101,8 @@ def check_that_every_state_is_seen(story: list[Any]) -> None:
     stalled = seen(story, "docs").index(("stalled", "none"))
     assert ("working", "none") in seen(story, "docs")[stalled:]
     assert any(line.startswith("agent [partial]") for line in told(story, "flaky"))
-    assert any(line.startswith("agent [cancelled]") for line in told(story, "search"))
+    assert any(line.startswith("the turn ended: cancelled (interrupted)") for line in told(story, "search"))
+    assert any("process_died" in line and "signal 11" in line for line in told(story, "migrate"))
     crashed = seen(story, "migrate").index(("gone", "none"))
     assert ("starting", "none") in seen(story, "migrate")[crashed:]
     assert seen(story, "greet")[-1] == ("gone", "none")
@@ -108,13 +114,14 @@ def check_the_boards(story: list[Any]) -> None:
     assert {task["title"] for task in first[:2]} == {"deploy", "schema"}
     assert first[2]["title"] == "docs"
     assert {task["title"]: task["driver"] for task in first} == {part.title: part.driver for part in CAST}
+    assert {task["title"] for task in first if task["driver"] == TERMINAL} == IN_TMUX
     assert [task for task in second if task.get("open_approvals")] == []
     assert all((task.get("live") or {}).get("attention", "none") == "none" for task in second)
 
 
 def check_the_readme(board: list[Line]) -> None:
     """Its sample is that board, but for the order of those who stand alike, the seconds, and by which of several rules
-    a terminal is read as quiet."""
+    a terminal is read."""
     (sample,) = blocks((Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8"), "text")
     head, *shown = [re.split(" {2,}", line.strip()) for line in sample.splitlines()]
     now = datetime.now(UTC)
@@ -125,8 +132,7 @@ def check_the_readme(board: list[Line]) -> None:
 
 def _masked(row: list[str]) -> list[str]:
     words, title, why = row
-    is_read = (words, title) == ("quiet", "parser")
-    return [words, title, "some rule" if is_read and why else re.sub(r"in \d+s$", "in SECONDS", why)]
+    return [words, title, re.sub(r"in \d+s$", "in SECONDS", READ_OFF.sub("some rule", why))]
 
 
 def check_the_lives_of_the_agents(story: list[Any]) -> None:
@@ -140,7 +146,7 @@ def check_the_lives_of_the_agents(story: list[Any]) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_in_the_middle_ends_all_of_it(place: DemoPlace, number: signal.Signals) -> None:
     with place.start() as process:
         read_until(process, lambda line: "asks (approval)" in line)
@@ -192,6 +198,39 @@ def test_without_tmux_it_says_so_and_shows_the_same(place: DemoPlace, tmp_path: 
     assert {task["driver"] for task in boards(found)[0]} == {STREAM}
     assert ("working", "approval") in seen(found, "deploy")
     assert place.is_clean(), place.left()
+
+
+def test_a_server_whose_start_is_cut_short_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Path] = []
+
+    async def begin(folder: Path) -> asyncio.subprocess.Process:
+        begun.append(folder)
+        raise asyncio.CancelledError
+
+    async def story() -> None:
+        async with demo_server.private_server():
+            pytest.fail("it never started")
+
+    monkeypatch.setattr(demo_server, "_start", begin)
+    monkeypatch.setattr(demo_server, "_base", lambda: tmp_path)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(story())
+    assert [folder.parent for folder in begun] == [tmp_path]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_on_path", [True, False])
+def test_what_to_type_next_works_as_it_stands(
+    is_on_path: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / ".venv" / "bin" / "interlock"
+    program.parent.mkdir(parents=True)
+    program.touch(0o700)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(program.with_name("python")))
+    monkeypatch.setenv("PATH", str(program.parent) if is_on_path else "/nowhere")
+    name = "interlock" if is_on_path else ".venv/bin/interlock"
+    assert f'\n  {name} run claude "Fix the failing test"\n  {name} top' in demo_run._go_on()
 
 
 # The parts, and the words of the command

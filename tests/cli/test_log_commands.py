@@ -115,7 +115,7 @@ def test_show_says_when_it_knows_no_such_type(home: Path) -> None:
 @pytest.mark.parametrize(
     ("named", "said"),
     [
-        ("ses_a", "several sessions begin with 'ses_a': ses_a1, ses_a2; give more of the id"),
+        ("ses_a", "'ses_a' may mean any of 2 sessions: ses_a1, ses_a2; give more of the id"),
         ("ses_lond", "there is no session 'ses_lond'; did you mean ses_long?"),
         ("nothing", "there is no session 'nothing'; `interlock log ls` lists them"),
         ("", "an empty text names no session"),
@@ -481,10 +481,10 @@ def test_what_agents_write_never_reaches_a_terminal_raw(home: Path, command: str
 
 # They watch terminals and read no log.
 OF_A_TERMINAL = {"adopt", "hooks", "profiles", "record", "score", "shim", "track"}
-OF_NO_HOME = OF_A_TERMINAL | {"config show", "config path", "config check", "demo"}
+OF_NO_HOME = OF_A_TERMINAL | {"config show", "config path", "config check", "demo", "notify test"}
 OF_A_SERVER = {  # tried with hostile text in their own tests: they have no log to be given
     *("up", "down", "status", "ps", "top", "show", "logs", "spawns", "usage", "run", "send", "wait", "approvals"),
-    *("approve", "deny", "answer", "interrupt", "stop", "start", "delete", "attach", "doctor"),
+    *("approve", "deny", "answer", "interrupt", "stop", "start", "delete", "attach", "screen", "doctor"),
     *("queue ls", "queue edit", "queue rm", "queue hold", "queue go"),
 }
 

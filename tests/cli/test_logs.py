@@ -169,15 +169,43 @@ def test_turns_are_told_if_asked_for() -> None:
     assert paper.text.endswith("  ok\nturn trn_1  completed\n\n")
 
 
-def test_a_question_is_noted_and_a_session_that_is_put_away_is_over() -> None:
+def test_a_question_is_noted_and_a_frame_of_a_newer_server_is_nothing() -> None:
     paper = Paper()
     paper.live.add("approval:opened", {"approval": {"question": "May I?"}})
-    assert (paper.text, paper.notes, paper.live.is_over) == ("", ["asks: May I?"], False)
-    paper.live.add("task:status", {"task_status": "DELETE"})
-    assert paper.live.is_over
     paper.live.add("a:newer:frame", {})
-    paper.joins(task_status="DELETE")
-    assert paper.live.is_over
+    assert (paper.text, paper.notes) == ("", ["asks: May I?"])
+
+
+JOINED: Body = {"snapshot": {"messages": [], "task_status": None}}
+
+
+@pytest.mark.parametrize("json", [False, True])
+@pytest.mark.parametrize(
+    ("frames", "is_over"),
+    [
+        ([("task:joined", JOINED), ("task:status", {"task_status": "DELETE"})], True),
+        ([("task:joined", {"snapshot": {"messages": [], "task_status": "DELETE"}})], True),
+        ([("task:joined", JOINED), ("task:status", {"task_status": "COMPLETED"})], False),
+        (
+            [("task:joined", JOINED), ("chat:message", {"message": message(1, "DELETE"), "task_status": "DELETE"})],
+            False,
+        ),
+    ],
+)
+def test_a_session_that_is_put_away_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    frames: list[tuple[str, Body]],
+    is_over: bool,
+    json: bool,
+) -> None:
+    more = ("chat:receipt", {"note": "too late"})
+    told = [Frame("1", event, data) for event, data in (*frames, more)]
+    monkeypatch.setattr(logs, "frames", lambda *_, **__: iter(told))
+    assert logs._follow(Path("home"), "ses_1", None, 1.0, with_turns=False, json=json) == 0
+    out, err = capsys.readouterr()
+    assert ("put away" in err) is is_over
+    assert ("too late" in out) is (json and not is_over)
 
 
 def test_no_text_of_an_agent_passes_for_a_heading_of_ours() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from interlock.cli.exit_codes import ExitCode, exit_code_for
 from interlock.vocabulary.errors import ContractError, MalformedEvent, PeerFault, Unreachable, UsageError
-from tests.cli.harness import COMMAND, FULL_DEVICE, interlock, python
+from tests.cli.harness import COMMAND, FULL_DEVICE, python
+from tests.cli.harness import cold as interlock
 
 ERRORS = [
     (UsageError("no", remedy="try yes"), ExitCode.USAGE),

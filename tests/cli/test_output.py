@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from interlock.cli import output
+from interlock.cli.painting import Column, fitted, fold, text_table
 from tests.cli.harness import on_a_terminal, python
 
 BIDI = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
@@ -43,6 +46,25 @@ def test_each_kind_of_escape_is_readable() -> None:
     assert output.escape_lines("one\ntwo\x07") == "one\ntwo\\x07"
 
 
+def test_lines_keep_their_tabs_and_their_ends() -> None:
+    assert output.escape_lines("if x:\r\n\treturn\n") == "if x:\n\treturn\n"
+    assert output.escape_lines("a\rb\r\r\n\t\x1b[2J") == "a\\rb\\r\n\t\\x1b[2J"
+
+
+@given(ANY_TEXT)
+@example(NASTY)
+def test_what_is_printed_in_lines_is_safe_but_for_tabs_and_line_ends(text: str) -> None:
+    printed = output.escape_lines(text)
+    assert not any(is_unsafe(character) for character in printed if character not in "\n\t")
+    assert printed.count("\t") == text.count("\t")
+    assert printed.count("\n") == text.count("\n")
+
+
+@pytest.mark.parametrize("call", ["print_text('a\\tb\\nc')", "print_painted([[('a\\tb', '1')], [('c', '')]])"])
+def test_a_pipe_gets_text_that_can_be_used(call: str) -> None:
+    assert python(f"from interlock.cli import output\noutput.{call}").stdout == "a\tb\nc\n"
+
+
 @given(ANY_TEXT)
 @example(NASTY)
 def test_json_is_safe_on_a_terminal_and_decodes_to_the_same_text(text: str) -> None:
@@ -60,15 +82,20 @@ def test_every_code_point_there_is() -> None:
         assert json.loads(output.encode_json(character)) == character, hex(code)
 
 
+def drawn(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table as a pipe gets it."""
+    return "".join("".join(text for text, _ in line) + "\n" for line in text_table(header, rows))
+
+
 @given(st.lists(st.tuples(ANY_TEXT, ANY_TEXT), max_size=5))
 def test_a_piped_table_has_one_safe_line_a_row(rows: list[tuple[str, str]]) -> None:
-    printed = output._aligned([[output.escape(cell) for cell in row] for row in (("A", "B"), *rows)])
+    printed = drawn(("A", "B"), rows)
     assert len(printed.split("\n")) == len(rows) + 2
     assert not any(is_unsafe(character) for character in printed if character != "\n")
 
 
 def test_columns_line_up_for_wide_and_combining_characters() -> None:
-    assert output._aligned([["漢字", "x"], ["abc", "y"], ["e\u0301", "z"]]) == "漢字  x\nabc   y\ne\u0301     z\n"
+    assert drawn(("漢字", "x"), [("abc", "y"), ("e\u0301", "z")]) == "漢字  x\nabc   y\ne\u0301     z\n"
 
 
 @pytest.mark.parametrize(
@@ -101,6 +128,31 @@ def test_a_terminal_without_colours_gets_none(env: dict[str, str]) -> None:
     shown = on_a_terminal("machines", env=env)
     assert "\x1b" not in shown
     assert "NAME" in shown
+
+
+@given(ANY_TEXT.map(output.escape), st.integers(min_value=2, max_value=40))
+def test_a_long_cell_goes_on_in_lines_that_have_room(text: str, room: int) -> None:
+    lines = fold(text, room)
+    assert all(output.columns(line) <= room for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+def test_what_wraps_gives_room_before_anything_is_lost() -> None:
+    assert fold("the quick brown fox", 10) == ["the quick", "brown fox"]
+    assert fold("abcdefgh ij", 4) == ["abcd", "efgh", "ij"]
+    assert fold("", 4) == [""]
+    columns = (Column("A"), Column("B", 20, wraps=True), Column("C", 20, wraps=True))
+    assert fitted(columns, (10, 30, 40), 84) == [10, 30, 40]
+    assert fitted(columns, (10, 30, 40), 70) == [10, 30, 26]
+    assert fitted(columns, (10, 30, 40), 60) == [10, 26, 20]
+    assert fitted(columns, (10, 30, 40), 40) == [10, 14, 12]
+    assert fitted(columns, (10, 30, 40), 20) == [10, 4, 4]
+
+
+def test_all_tables_are_drawn_in_one_place() -> None:
+    folder = Path(output.__file__).parent
+    others = [path for path in folder.glob("*.py") if re.search(r"rich\.table|\.ljust\(\w*widths?\b", path.read_text())]
+    assert others == []
 
 
 def test_a_table_fits_a_narrow_terminal() -> None:

@@ -160,6 +160,9 @@ TASKS = [
         ("the pars", "ses_01aa"),
         ("parser", "ses_01aa"),
         ("ses_03", "ses_03aa"),
+        ("02aa", "ses_02aa"),
+        ("_01ab", "ses_01ab"),
+        ("  Colours ", "ses_02aa"),
     ],
 )
 def test_a_session_by_its_beginning_or_its_title(text: str, found: str) -> None:

@@ -291,7 +291,7 @@ def test_a_file_that_others_can_use_is_not_used(home: Path, name: str, mode: int
 def test_a_symlink_or_garbage_is_not_used(home: Path, name: str) -> None:
     (home / name).rename(home / "elsewhere")
     (home / name).symlink_to(home / "elsewhere")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="is a symlink"):
         ServerApi.of_home(home)
     (home / name).unlink()
     write(home / name, "[1]")

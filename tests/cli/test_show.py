@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
-from interlock.cli.server_api import Body
+from interlock.cli.choices import approving, choose_option
+from interlock.cli.server_api import Body, ServerApi
 from interlock.cli.show import commands, last_answer
 from interlock.cli.spawns import end_of, life_of
-from interlock.cli.usage import add_up, figure, note_of
+from interlock.cli.usage import add_up, figure, note_of, usage
+from interlock.vocabulary.errors import UsageError
+from tests.cli.harness import on_a_terminal
 from tests.cli.serving import Served, serving
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -26,6 +31,56 @@ def test_each_kind_of_question_has_its_commands() -> None:
     assert commands(tool, is_only=True) == ["interlock approve ses_1", "interlock deny ses_1"]
     assert commands(tool, is_only=False) == ["interlock approve ses_1 apr_1", "interlock deny ses_1 apr_1"]
     assert commands(approval(), is_only=True) == ["interlock answer ses_1 TEXT"]
+    moot = approval(is_answerable=False, options=[{"label": "Yes", "kind": "allow_once"}])
+    assert commands(moot, is_only=True) == ["interlock start ses_1"]
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ("allow_always", "reject_once"),
+        ("allow_once", "allow_once", "reject_once"),
+        ("reject_once",),
+        ("choice", "choice"),
+    ],
+)
+def test_only_what_plainly_allows_is_to_be_approved(kinds: tuple[str, ...]) -> None:
+    asked = approval(options=[{"label": f"way {at}", "kind": kind} for at, kind in enumerate(kinds)])
+    offered = [f"interlock answer ses_1 --option 'way {at}'" for at in range(len(kinds))]
+    assert commands(asked, is_only=True) == offered
+    with suppress(UsageError):
+        assert approving(asked) is None, "what `approve` takes is offered as such"
+
+
+def test_options_that_read_alike_are_told_by_their_numbers() -> None:
+    asked = approval(options=[{"label": "Yes", "kind": "choice"}, {"label": "yes", "kind": "choice"}, {"label": "No"}])
+    assert [shlex.split(line)[-1] for line in commands(asked, is_only=True)] == ["1", "2", "No"]
+    assert [choose_option(asked, name)["label"] for name in ("1", "2", "No")] == ["Yes", "yes", "No"]
+
+
+def test_usage_asks_the_server_as_often_for_many_sessions_as_for_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    class Api:
+        def get(self, path: str, **_: object) -> Body:
+            asked.append(path)
+            items = [{"task_id": f"ses_{at}", "total": {"input_tokens": at}, "turns": []} for at in range(50)]
+            return {"items": items, "next": None, "is_complete": False}
+
+        def pages(self, path: str, **query: object) -> Iterator[Body]:
+            asked.append(path)
+            return iter([{"task_id": "ses_7", "title": "Known"}])
+
+    monkeypatch.setattr(ServerApi, "of_home", lambda _: Api())
+    assert usage(home=tmp_path) == 3, "what is not whole is called partial"
+    assert asked == ["/api/usage", "/api/tasks"]
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 52
+    assert "Known" in out
+    assert "1,225" in out.splitlines()[-1]
+    assert "may be more sessions" in err
 
 
 def test_what_an_agent_wrote_is_quoted_in_a_command() -> None:
@@ -149,11 +204,28 @@ def test_a_session_that_never_began(served: Served) -> None:
 
 
 def test_a_crash_and_the_life_after_it(served: Served) -> None:
-    task_id = served.done("crash", status="FAILED")
+    task_id = served.done("stderr no licence was found; crash", status="FAILED")
     (first, *_) = served.json("spawns", task_id)
     assert (first["standing"], first["reason"], first["signal"]) == ("exited", "crashed", 9)
     assert "crashed, signal 9" in served.cli("spawns").stdout
-    assert "nothing" not in served.cli("show", task_id).stdout
+    shown = served.cli("show", task_id).stdout
+    assert "nothing" not in shown
+    assert "said last \n  no licence was found" in shown, shown
+
+
+def test_what_waits_is_listed_as_sessions_are(served: Served) -> None:
+    task_id = served.open("gate listed", title="Lists")
+    served.gates.await_reached("listed")
+    served.send(task_id, "say " + "word " * 40)
+    listed = on_a_terminal("queue", "ls", "lists", env={"INTERLOCK_HOME": str(served.home), "COLUMNS": "80"})
+    head, row = listed.replace("\r", "").rstrip("\n").split("\n")
+    assert head == "\x1b[1m#\x1b[0m  \x1b[1mPROMPT\x1b[0m                          \x1b[1mTEXT\x1b[0m"
+    assert row.startswith("1  prm_")
+    assert row.endswith("…")
+    assert 70 < len(row) <= 80
+    # What a pipe gets is whole.
+    assert served.cli("queue", "ls", task_id).stdout.count("word") == 40
+    served.gates.open("listed")
 
 
 @pytest.mark.parametrize("command", ["show", "logs", "spawns", "usage"])

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli import server_process
+from interlock.cli import server_presence, server_process
 from interlock.cli.server_api import ServerApi
 from interlock.cli.server_process import Grip, Presence, Server, held_server, look_for_server, start_server
 from interlock.log.lease import Holder, this_process
@@ -145,7 +145,7 @@ def test_a_log_that_another_process_has(home: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_server_that_does_not_answer_is_not_up(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start_server(home)
-    monkeypatch.setattr(server_process, "HEALTH_SECONDS", 0.2)
+    monkeypatch.setattr(server_presence, "HEALTH_SECONDS", 0.2)
     server = look_for_server(home)
     os.kill(server.pid, signal.SIGSTOP)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from interlock.cli.exit_codes import ExitCode
 from interlock.cli.prompt_watch import Look
 from interlock.cli.server_api import Body, ServerApi
 from interlock.cli.until import Verdict, judge, parse_until
+from interlock.projections.task_answers import ANSWER_ON_ITS_WAY
 from interlock.vocabulary.errors import UsageError
 from tests.cli.homes import run_many
 from tests.cli.serving import Served, serving
@@ -45,6 +47,17 @@ def _is_met(verdict: Verdict | None) -> bool:
 
 
 ASKING = look("waiting", status="PENDING_CONFIRMATION", activity="working", attention="approval")
+
+
+def dialog(activity: str = "working", *, answered_seconds_ago: float | None = None, **more: str | None) -> Look:
+    """A dialog on a screen, answered just now, some time ago, or never."""
+    given = datetime.now(UTC) - timedelta(seconds=answered_seconds_ago or 0)
+    answer = {"source": "log", "rule": ANSWER_ON_ITS_WAY, "at": given.isoformat(), **more}
+    seen = {"source": "screen", "rule": "claude.dialog"}
+    evidence = [seen] if answered_seconds_ago is None else [answer, seen]
+    live = {"activity": activity, "attention": "approval", "evidence": evidence}
+    is_working = activity == "working"
+    return look("running" if is_working else None, status="RUNNING" if is_working else None, live=live)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +111,22 @@ def test_what_cannot_come_by_itself_is_not_waited_for(word: str, now: Look, code
     verdict = judge(parse_until(word), now)
     assert verdict is not None
     assert (verdict.is_met, verdict.code) == (False, code)
+
+
+def test_what_was_answered_blocks_nobody_though_the_screen_still_shows_it() -> None:
+    now = dialog(answered_seconds_ago=0)
+    assert met(now) == set()
+    assert [judge(parse_until(word), now) for word in ("done", "idle", "ready")] == [None] * 3
+    # Nor is it ready as long as that stands there.
+    assert met(dialog("quiet", answered_seconds_ago=0)) == {"idle"}
+
+
+@pytest.mark.parametrize("now", [dialog(), dialog(answered_seconds_ago=60), dialog(answered_seconds_ago=0, at=None)])
+def test_what_was_not_answered_or_long_ago_blocks(now: Look) -> None:
+    assert met(now) == {"blocked"}
+    verdict = judge(parse_until("done"), now)
+    assert verdict is not None
+    assert verdict.code is ExitCode.BLOCKED
 
 
 def test_questions_are_waited_out_where_somebody_else_answers() -> None:

@@ -77,6 +77,7 @@ class FakeRoom:
         self.watchers: list[FakeSocket] = []
         self.snapshots: list[TaskSnapshot] = []
         self.is_quiet = False
+        self.is_supervised = True
         self.is_gone = False
         server.on_http = self.on_http
         server.on_request = self.on_request
@@ -158,7 +159,7 @@ class FakeRoom:
         self.queue = QueueView(waiting=waiting, is_open=is_open, gate_reason=reason)
         self.tell(self.frame(QueueChanged, queue=self.queue))
 
-    def ask(self, approval_id: str, question: str = "May I?") -> None:
+    def ask(self, approval_id: str, question: str = "May I?", *, is_answerable: bool = True) -> None:
         self.version += 1
         asked = Approval(
             approval_id=approval_id,
@@ -168,6 +169,7 @@ class FakeRoom:
             attention=Attention.APPROVAL,
             question=question,
             asked_at=AT,
+            is_answerable=is_answerable,
         )
         self.approvals += (asked,)
         self.tell(self.frame(ApprovalOpened, approval=asked))
@@ -212,7 +214,13 @@ class FakeRoom:
         )
 
     def summary(self) -> TaskSummary:
-        return TaskSummary(task_id=TASK, version=self.version, task_status=self.status, turn_id=self.turn_id)
+        return TaskSummary(
+            task_id=TASK,
+            version=self.version,
+            task_status=self.status,
+            turn_id=self.turn_id,
+            is_supervised=self.is_supervised,
+        )
 
     def snapshot(self, after: int | None = None, stream_id: str | None = None, cursor: int = 0) -> TaskSnapshot:
         found = [one for one in self.messages.values() if after is None or one.version > after]
@@ -280,6 +288,8 @@ class FakeRoom:
         if self.is_gone:
             return HttpAnswer(404, {"title": "There is no such task", "status": 404, "code": "unknown_task"})
         match call.path.split("/")[3:]:
+            case ["ses_1"]:
+                return HttpAnswer(body={"summary": self.summary()})
             case ["ses_1", "runtime-check"]:
                 return HttpAnswer(body=self.check())
             case ["ses_1", "queue"]:

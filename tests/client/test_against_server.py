@@ -117,7 +117,7 @@ def test_a_task_from_its_opening_to_its_record() -> None:
             prompt_id = await task.send("hello")
             puppet = await house.prompted()
             puppet.say(TextArrived(text="hi"))
-            # Seen live first: the answer, which names no stream, must then take its place and not stand beside it.
+            # Seen live first: the answer must then take its place and not stand beside it, also where it says more.
             await task.wait(lambda state: state.stream is not None and state.stream.text == "hi", 20)
             puppet.say(done("hi there"))
             record = await task.wait_turn(prompt_id, 20)

@@ -6,17 +6,21 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
 import interlock
+from interlock.client import turn_wait
+from interlock.client.api import Api
 from interlock.client.client import Client
+from interlock.client.discovery import fixed_address
 from interlock.client.errors import Refusal
+from interlock.client.http import Http
 from interlock.client.patience import Patience
-from interlock.client.state import SyncState, TaskState, digest_of
+from interlock.client.state import LocalStream, SyncState, TaskState, digest_of
 from interlock.client.task import TaskHandle
 from interlock.vocabulary.errors import Unreachable, UsageError
 from interlock.vocabulary.frames import (
@@ -33,10 +37,11 @@ from interlock.vocabulary.frames import (
     TaskStatusChanged,
     TaskSummary,
 )
-from interlock.vocabulary.ids import PromptId, SessionId
+from interlock.vocabulary.ids import PromptId, SessionId, StreamId
+from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.requests import Ack, BoardTask, ChatCancel, ChatSend, Problem, Refused, Request
-from interlock.vocabulary.states import TaskStatus, TurnState
-from tests.client.fake_room import TASK, FakeRoom
+from interlock.vocabulary.states import Activity, TaskStatus, TurnState
+from tests.client.fake_room import AT, TASK, FakeRoom
 from tests.client.fake_server import HELLO, TOKEN, FakeServer, FakeSocket, HttpAnswer, Silence
 from tests.client.waiting import QUICK, other_tasks, until
 from tests.contract.harness import run
@@ -514,6 +519,115 @@ def test_a_prompt_behind_a_closed_gate_is_said_to_be() -> None:
                 await task.wait_turn(prompt_id, 20)
 
     run(story())
+
+
+def test_nobody_waits_for_a_prompt_that_nobody_will_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn_wait, "UNOWNED_SECONDS", 0.05)
+
+    async def story() -> None:
+        async with world() as here:
+            task = await here.joined()
+            prompt_id = await task.send("hello")
+            here.room.is_supervised = False
+            with pytest.raises(UsageError, match=r"prompt \S+ waits, and nobody runs it") as told:
+                await task.wait_turn(prompt_id, 20)
+            assert told.value.remedy == "start the task again"
+
+    run(story())
+
+
+def test_nobody_waits_for_a_turn_that_nobody_will_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn_wait, "UNOWNED_SECONDS", 0.05)
+
+    async def story() -> None:
+        async with world() as here:
+            task = await here.joined()
+            prompt_id = await task.send("hello")
+            here.room.begin_turn("trn_1", prompt_id)
+            here.room.record("trn_1", TurnState.RUNNING)
+            waiting = asyncio.create_task(task.wait_turn(prompt_id, 20))
+            await task.wait(lambda state: state.status == TaskStatus.RUNNING, 10)
+            here.room.record("trn_1", TurnState.ABANDONED)
+            here.room.set_status(None, "trn_1")
+            with pytest.raises(UsageError, match="turn trn_1 has no end, and nobody runs it"):
+                await waiting
+
+    run(story())
+
+
+def test_a_task_that_is_taken_up_again_in_time_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn_wait, "UNOWNED_SECONDS", 1.0)
+
+    async def story() -> None:
+        async with world() as here:
+            task = await here.joined()
+            prompt_id = await task.send("hello")
+            here.room.is_supervised = False
+            waiting = asyncio.create_task(task.wait_turn(prompt_id, 20))
+            await until(lambda: [call for call in here.server.calls if call.path.endswith("/ses_1")])
+            here.room.is_supervised = True
+            here.room.begin_turn("trn_1", prompt_id)
+            here.room.record("trn_1", TurnState.COMPLETED)
+            here.room.set_status(TaskStatus.COMPLETED, "trn_1")
+            assert (await waiting).state is TurnState.COMPLETED
+
+    run(story())
+
+
+def test_a_task_that_loses_its_owner_while_a_prompt_waits_is_noticed_by_what_is_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turn_wait, "UNOWNED_SECONDS", 0.05)
+
+    async def story() -> None:
+        async with world() as here:
+            task = await here.joined()
+            prompt_id = await task.send("hello")
+            waiting = asyncio.create_task(task.wait_turn(prompt_id, 10))  # in silence it would be asked after 15 s
+            await until(lambda: [call for call in here.server.calls if call.path.endswith("/ses_1")])
+            here.room.is_supervised = False
+            here.room.add_message("something is heard", Role.COMMENTARY)
+            with pytest.raises(UsageError, match="nobody runs it"):
+                await waiting
+
+    run(story())
+
+
+def test_when_nobody_may_run_a_task() -> None:
+    state = TaskState(task_id=TASK)
+    assert turn_wait.may_be_unowned(state)
+    assert turn_wait.may_be_unowned(replace(state, agent=Status(activity=Activity.UNKNOWN)))
+    assert not turn_wait.may_be_unowned(replace(state, agent=Status(activity=Activity.WORKING)))
+    live = LocalStream(stream_id=StreamId("str_1"), started_at=AT)
+    assert not turn_wait.may_be_unowned(replace(state, stream=live))
+
+
+def test_what_nobody_can_answer_is_no_question_to_anybody() -> None:
+    async def story() -> None:
+        async with world() as here:
+            task = await here.joined()
+            here.room.ask("apr_1", is_answerable=False)
+            here.room.ask("apr_2")
+            await task.wait(lambda state: len(state.approvals) == 2, 10)
+            assert [one.approval_id for one in task.approvals] == ["apr_2"]
+
+    run(story())
+
+
+def owned(wait: turn_wait.TurnWait, is_owned: bool, now: float) -> float:
+    wait._judge(is_owned, now, "it waits")
+    return wait.patience_seconds
+
+
+def test_how_long_nobody_must_run_a_task_before_the_wait_ends() -> None:
+    wait = turn_wait.TurnWait(Api(Http(fixed_address("http://a.invalid", TOKEN))), TASK, PROMPT, until_blocked=False)
+    assert owned(wait, True, 0) == 15
+    assert owned(wait, False, 10) == 2
+    assert owned(wait, False, 11.9) == 2
+    assert owned(wait, True, 12) == 15, "somebody took it up"
+    assert owned(wait, False, 13) == 2
+    with pytest.raises(UsageError, match="nobody runs it"):
+        owned(wait, False, 15)
 
 
 def test_a_turn_that_waits_for_somebody_ends_the_wait_if_asked_for() -> None:

@@ -293,10 +293,7 @@ def test_a_frame_that_was_waited_for_brings_those_that_waited() -> None:
         (MessageStatus.TIMED_OUT, ChatError),
     ],
 )
-@pytest.mark.parametrize("named", [StreamId("str_1"), None], ids=["named", "by-its-turn"])
-def test_how_a_stream_ended_meanwhile_is_what_its_message_says(
-    status: MessageStatus, ending: type, named: StreamId | None
-) -> None:
+def test_how_a_stream_ended_meanwhile_is_what_its_message_says(status: MessageStatus, ending: type) -> None:
     turn_id = TurnId("trn_1")
     live = LocalStream(stream_id=StreamId("str_1"), started_at=AT, turn_id=turn_id, words=GrowingText("half"))
     message = Message(
@@ -307,7 +304,7 @@ def test_how_a_stream_ended_meanwhile_is_what_its_message_says(
         text="half of it",
         at=AT,
         turn_id=turn_id,
-        stream_id=named,
+        stream_id=StreamId("str_1"),
     )
     now = TaskState(task_id=TASK, messages=(message,), room_version=4)
     told, ended = frames_between(TaskState(task_id=TASK), now, live)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import httpx
 import pytest
 
 from interlock.client.api import Api
@@ -269,6 +271,36 @@ def test_no_redirect_is_followed() -> None:
                 await api.queue(TASK)
             assert not other.calls
 
+    run(story())
+
+
+def test_a_plain_address_needs_no_certificates_and_any_other_has_them_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[tuple[str, bool]] = []
+    read: list[str] = []
+
+    class Recorded(httpx.AsyncClient):
+        def __init__(self, *, verify: bool, trust_env: bool, timeout: httpx.Timeout, limits: httpx.Limits) -> None:
+            def answer(request: httpx.Request) -> httpx.Response:
+                checked.append((request.url.scheme, verify))
+                return httpx.Response(200, json={})
+
+            httpx.AsyncHTTPTransport(verify=verify, trust_env=trust_env)  # as it would be made
+            super().__init__(transport=httpx.MockTransport(answer), timeout=timeout, limits=limits)
+
+    async def story() -> None:
+        found = FoundServer("http://a.invalid", TOKEN)
+        http = Http(Address(lambda: found), patience=QUICK)
+        await Api(http).queue(TASK)
+        assert not read
+        for url in ("https://a.invalid", "HTTP://a.invalid", "https://b.invalid"):
+            http._address = fixed_address(url, TOKEN)
+            await Api(http).queue(TASK)
+        await http.close()
+        assert checked == [("http", False), ("https", True), ("http", False), ("https", True)]
+        assert len(read) == 1, "one client for each scheme"
+
+    monkeypatch.setattr(httpx, "AsyncClient", Recorded)
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", lambda *_, **__: read.append("the bundle"))
     run(story())
 
 

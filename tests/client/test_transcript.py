@@ -49,9 +49,9 @@ def test_a_message_of_another_stream_leaves_it_alone() -> None:
 
 def test_live_text_that_broke_off_gives_way_to_its_own_message_only() -> None:
     aside = transcript.set_aside(streaming())
-    for other in (said(3, "x", stream="s9"), said(3, "x", turn=B), said(3, "x", role=Role.COMMENTARY)):
+    for other in (said(3, "Hi", stream="s9"), said(3, "Hi"), said(3, "Hi", role=Role.COMMENTARY)):
         assert transcript.take_messages(aside, [other]).interrupted == aside.interrupted
-    for own in (said(3, "Hi", stream="s1", role=Role.COMMENTARY), said(3, "Hi all")):
+    for own in (said(3, "Hi", stream="s1", role=Role.COMMENTARY), said(3, "Hi all", stream="s1", turn=B)):
         assert transcript.take_messages(aside, [own]).interrupted == ()
 
 

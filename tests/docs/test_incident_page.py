@@ -1,4 +1,4 @@
-"""`docs/how-to/read-a-log-after-an-incident.md`: every command in it runs, and prints what the page shows."""
+"""The pages about a log after an incident: every command in them runs, and prints what the page shows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from interlock.testing.scribe import Scribe
 from interlock.vocabulary.audit import StreamCheckpoint
 from interlock.vocabulary.ids import StreamId
 from tests.cli.homes import begin_turn, end_turn, make_home, standing, tool_round
+from tests.docs.running import blocks
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/read-a-log-after-an-incident.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def incident() -> Scribe:
@@ -60,10 +61,13 @@ def run(command: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_the_page_shows_what_its_commands_print(shell: Path) -> None:
-    blocks = re.findall(r"^```console\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    samples = [sample for block in blocks for sample in block.split("$ ")[1:]]
-    assert len(samples) > 8
+@pytest.mark.parametrize(
+    ("page", "count"), [("how-to/read-a-log-after-an-incident.md", 12), ("explanation/log-integrity.md", 1)]
+)
+def test_the_page_shows_what_its_commands_print(page: str, count: int, shell: Path) -> None:
+    found = blocks((DOCS / page).read_text(encoding="utf-8"), "console")
+    samples = [sample for block in found for sample in block.split("$ ")[1:]]
+    assert len(samples) == count
     for sample in samples:
         command, _, shown = sample.partition("\n")
         # A line of dots stands for any lines.

@@ -49,6 +49,14 @@ def test_the_readme_counts_right() -> None:
     assert set(named[1].split(", ")) == set(MACHINES)
 
 
+def test_the_readme_is_short_and_has_its_picture_before_its_commands() -> None:
+    assert len(README.splitlines()) < 200
+    order = [
+        README.index(part) for part in ("I cannot trust the status", "](docs/pictures/", "make demo", "Honest limits")
+    ]
+    assert order == sorted(order)
+
+
 def test_the_commands_of_the_readme_exist() -> None:
     targets = re.findall(r"^make (\w+)", "\n".join(blocks(README, "sh")), re.MULTILINE)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

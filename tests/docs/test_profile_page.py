@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from interlock.cli.exit_codes import ExitCode
 from interlock.screen.assessment import BlockKind, BusinessState, TurnEnd
 from interlock.screen.engine import ScreenReading
 from interlock.screen.profile_file import read_profile
 from interlock.screen.selection import select_reader
 from interlock.screen.snapshot import read_snapshot
+from interlock.testing.scripted_agent import command
 from tests.docs.running import blocks
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/write-a-profile.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/how-to/write-a-profile.md"
+RECORDINGS = ROOT / "tests/recordings/tui/pi"
+WAIT_SECONDS = 30
 RULE = "─" * 20
 
 
@@ -44,3 +59,75 @@ def test_its_profile_reads_work_a_draft_and_a_placeholder() -> None:
 def test_a_screen_without_a_rule_is_unknown_and_an_ending_is_read() -> None:
     assert read("hello").assessment.business_state is BusinessState.UNKNOWN
     assert read("■ Stopped", RULE, ">", RULE, title="My Tool - ready").assessment.turn_end is TurnEnd.INTERRUPTED
+
+
+# Its commands, in a folder with a tmux of its own
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """With an agent in a pane, and with recordings that know the truth. The path is short, as sockets are below it."""
+    with tempfile.TemporaryDirectory(prefix="p-") as short:
+        place = Path(short)
+        shutil.copytree(RECORDINGS, place / "mine")
+        tmux(place, "-f", os.devnull, "new-session", "-d", "-x", "100", "-y", "30", *command("tui"))
+        try:
+            yield place
+        finally:
+            tmux(place, "kill-server")
+
+
+def environment(place: Path) -> dict[str, str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TMUX", "INTERLOCK_"))}
+    return {**kept, "TMUX_TMPDIR": str(place), "HOME": str(place), "PATH": path}
+
+
+def tmux(place: Path, *words: str) -> str:
+    done = subprocess.run(
+        ("tmux", *words),
+        env=environment(place),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=WAIT_SECONDS,
+        check=True,
+    )
+    return done.stdout
+
+
+def typed(line: str, place: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ("sh", "-c", line),
+        cwd=place,
+        env=environment(place),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=WAIT_SECONDS,
+        check=False,
+    )
+
+
+def record(line: str, place: Path) -> int:
+    """Until the recording has begun; then Ctrl-C."""
+    with subprocess.Popen(("sh", "-c", f"exec {line}"), cwd=place, env=environment(place)) as recording:
+        deadline = time.monotonic() + WAIT_SECONDS
+        try:
+            while not any(place.glob("mine.ndjson*")) and recording.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+        finally:
+            recording.send_signal(signal.SIGINT)
+        return recording.wait(WAIT_SECONDS)
+
+
+@pytest.mark.deep
+def test_a_pane_is_recorded_tracked_and_scored_as_the_page_says(folder: Path) -> None:
+    lines = [line for block in blocks(PAGE.read_text(encoding="utf-8"), "sh") for line in block.splitlines()]
+    first, *others = lines
+    pane = tmux(folder, "list-panes", "-F", "#{pane_id}").strip()
+    assert record(first.replace("%3", pane), folder) in (ExitCode.COMPLETED, ExitCode.INTERRUPTED)
+    assert len(others) == 3
+    for line in others:
+        done = typed(line, folder)
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+        assert done.stdout

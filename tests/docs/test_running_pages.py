@@ -14,10 +14,11 @@ from interlock.agents.model.options import ModelOptions
 from interlock.agents.model.tools import DEFAULT_TIMEOUT_SECONDS, MAX_OUTPUT_CHARACTERS
 from interlock.agents.port import Capabilities
 from interlock.lifecycle.restarts import RestartPolicy, Restarts
+from interlock.monitor.policy import MonitorPolicy
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.runtime import MAX_UNREAD, Runtime
 from interlock.vocabulary.audit import DeliveryStage
-from interlock.vocabulary.states import DriverKind, ExitReason
+from interlock.vocabulary.states import TURN_TERMINAL, DriverKind, ExitReason
 from tests.docs.running import run, samples, write_programs
 from tools import docs
 
@@ -25,6 +26,9 @@ ROOT = Path(__file__).parents[2]
 RUNNING = (ROOT / "docs/how-to/run-agents-from-python.md").read_text(encoding="utf-8")
 TOOLS = (ROOT / "docs/how-to/write-a-tool-for-the-model.md").read_text(encoding="utf-8")
 HOOKS = (ROOT / "docs/how-to/install-hooks.md").read_text(encoding="utf-8")
+EMBEDDING = (ROOT / "docs/how-to/embed-the-library.md").read_text(encoding="utf-8")
+CONTRACT = (ROOT / "docs/explanation/how-a-turn-ends.md").read_text(encoding="utf-8")
+CLOCK = (ROOT / "docs/explanation/the-stall-clock.md").read_text(encoding="utf-8")
 EXPLAINED = (ROOT / "docs/explanation/running-agents.md").read_text(encoding="utf-8")
 
 
@@ -36,7 +40,11 @@ def check_samples(page: str, folder: Path) -> None:
         assert run(command, folder).replace(str(folder), "/home/you") == printed, command
 
 
-@pytest.mark.parametrize("page", [RUNNING, TOOLS, HOOKS], ids=["running", "tools", "hooks"])
+@pytest.mark.parametrize(
+    "page",
+    [RUNNING, TOOLS, HOOKS, EMBEDDING, CONTRACT, CLOCK],
+    ids=["running", "tools", "hooks", "embedding", "contract", "clock"],
+)
 def test_every_command_prints_what_is_shown(page: str, tmp_path: Path) -> None:
     settings = tmp_path / ".claude" / "settings.json"
     settings.parent.mkdir()
@@ -67,6 +75,7 @@ def test_the_drivers_page_has_every_driver_and_capability() -> None:
 def test_every_policy_that_is_named_exists() -> None:
     known = {field.name for field in fields(RunPolicy)}
     named = re.findall(r"RunPolicy\((\w+)=", RUNNING) + re.findall(r"`(\w+_seconds|max_\w+|resubmit_\w+)`", EXPLAINED)
+    named += re.findall(r"`(\w*stall\w*_\w+)`", CLOCK)
     assert len(named) > 8
     assert set(named) <= known
 
@@ -76,6 +85,18 @@ def test_every_command_that_is_named_exists() -> None:
     named = set(re.findall(r"`(\w+)(?:\(session|`)", table))
     assert {"set_gate", "edit", "remove", "queue", "start", "stop", "send"} <= named
     assert all(hasattr(Runtime, name) for name in named)
+
+
+def test_the_page_of_the_contract_has_every_end() -> None:
+    assert set(column(CONTRACT, "State")) == {state.value for state in TURN_TERMINAL}
+
+
+def test_the_figures_of_the_stall_clock_are_those_of_the_code() -> None:
+    policy = MonitorPolicy()
+    assert (policy.unknown_to_stalled_timeout_seconds, policy.watched_gap_seconds) == (30, 2)
+    text = " ".join(CLOCK.split())
+    assert "Thirty seconds are the default for a surface" in text
+    assert "a gap between two polls that is longer than two seconds" in text
 
 
 def test_the_figures_are_those_of_the_code() -> None:

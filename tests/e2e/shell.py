@@ -13,7 +13,7 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,8 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 COLUMNS, ROWS = 110, 40
 COMMAND_SECONDS: Final = 60.0
+PRESSES: Final = 15
+PRESS_SECONDS: Final = 2.0
 _PROMPT: Final = re.compile(r"\[done (\d+)\] $")
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[=>])")
 
@@ -40,6 +42,7 @@ class Terminal:
         fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, size)
         self.seen = ""
         self._exit_code: int | None = None
+        self._is_open = True
 
     def type(self, keys: str) -> None:
         os.write(self._descriptor, keys.encode())
@@ -72,12 +75,20 @@ class Terminal:
         self._exit_code = os.waitstatus_to_exitcode(status)
         return self._exit_code
 
+    def hang_up(self) -> None:
+        """Close the terminal under the program, and wait until that is gone, too."""
+        os.close(self._descriptor)
+        self._is_open = False
+        os.waitpid(self.pid, 0)
+        self._exit_code = 0
+
     def close(self) -> None:
         if self._exit_code is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
-        os.close(self._descriptor)
+        if self._is_open:
+            os.close(self._descriptor)
 
 
 class Shell:
@@ -85,16 +96,45 @@ class Shell:
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
+        self.pid = terminal.pid
         terminal.type("stty -echo; PS2=; PS1='[done $?] '\n")
         terminal.until(_PROMPT.search)
 
     def run(self, command: str, seconds: float = COMMAND_SECONDS) -> tuple[str, int]:
         """Type a command; what it showed, and its exit code."""
         self._terminal.type(f"{command}\n")
+        return self._ended(seconds)
+
+    def play(
+        self, command: str, words: str, *keys: tuple[str, str], last: str, seconds: float = COMMAND_SECONDS
+    ) -> tuple[str, int]:
+        """Type a command that takes the terminal, and wait for its words; then each key, until its own are seen."""
+        self._terminal.type(f"{command}\n")
+        shown = self._terminal.until(lambda text: words in text or _PROMPT.search(text), seconds)
+        assert words in shown, f"it ended before that; it showed:\n{shown}"
+        for key, answer in keys:
+            self._press(key, _holds(answer))
+        self._terminal.type(last)
+        return self._ended(seconds)
+
+    def _press(self, key: str, is_there: Callable[[str], object]) -> None:
+        """As a person does: a key without an effect, as on a question that has only just appeared, is pressed again."""
+        for _ in range(PRESSES):
+            self._terminal.type(key)
+            with suppress(AssertionError):
+                self._terminal.until(is_there, PRESS_SECONDS)
+                return
+        raise AssertionError(f"{key!r} had no effect; it showed:\n{self._terminal.seen}")
+
+    def _ended(self, seconds: float) -> tuple[str, int]:
         shown = self._terminal.until(_PROMPT.search, seconds)
         prompt = _PROMPT.search(shown)
         assert prompt is not None
         return shown[: prompt.start()], int(prompt[1])
+
+
+def _holds(words: str) -> Callable[[str], object]:
+    return lambda text: words in text
 
 
 def empty_environment(home: Path) -> dict[str, str]:
@@ -121,8 +161,10 @@ def empty_home() -> Iterator[Path]:
 
 
 @contextmanager
-def terminal(argv: list[str], home: Path) -> Iterator[Terminal]:
-    opened = Terminal(argv, ROOT, empty_environment(home))
+def terminal(
+    argv: list[str], home: Path, *, cwd: Path = ROOT, environment: Mapping[str, str] | None = None
+) -> Iterator[Terminal]:
+    opened = Terminal(argv, cwd, dict(environment or empty_environment(home)))
     try:
         yield opened
     finally:
@@ -130,16 +172,16 @@ def terminal(argv: list[str], home: Path) -> Iterator[Terminal]:
 
 
 @contextmanager
-def shell(home: Path) -> Iterator[Shell]:
-    with terminal(["sh"], home) as opened:
+def shell(home: Path, *, cwd: Path = ROOT, environment: Mapping[str, str] | None = None) -> Iterator[Shell]:
+    with terminal(["sh"], home, cwd=cwd, environment=environment) as opened:
         yield Shell(opened)
 
 
-def processes_of(home: Path) -> list[str]:
-    """Every process that was started from a terminal of this home."""
+def processes_of(home: Path, but_for: int = 0) -> list[str]:
+    """Every process that was started from a terminal of this home; without one, as the shell that started them."""
     needle, found = f"HOME={home}\0".encode(), []
     for one in Path("/proc").iterdir():
-        if one.name.isdigit():
+        if one.name.isdigit() and int(one.name) != but_for:
             with suppress(OSError):
                 if needle in (one / "environ").read_bytes():
                     found.append((one / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))

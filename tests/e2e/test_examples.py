@@ -11,9 +11,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from tests.cli.births import Birth
 from tests.cli.serving import WAIT_SECONDS, Following, Served, serving, until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -55,7 +57,7 @@ def running(name: str, cwd: Path, env: dict[str, str]) -> Iterator[Following]:
             env=env,
         )
     try:
-        yield Following(process, out, err)
+        yield Following(cast("Birth", process), out, err)  # to its callers, a birth is as a Popen
     finally:
         process.kill()
         process.wait(WAIT_SECONDS)
@@ -136,4 +138,5 @@ def test_every_example_is_run_here() -> None:
     text = Path(__file__).read_text(encoding="utf-8")
     programs = sorted(path.name for path in EXAMPLES.glob("*.py"))
     assert len(programs) == 5
+    assert [name for name in programs if len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) > 60] == []
     assert [name for name in programs if f'"{name}"' not in text] == []

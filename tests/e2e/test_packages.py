@@ -39,18 +39,17 @@ def build(folder: Path) -> tuple[Path, Path]:
     return wheel, sdist
 
 
-def install(wheel: Path, place: Path) -> Path:
-    """A new environment that has the wheel, and by a path file what it depends on; its folder of programs.
+def install(package: Path, place: Path) -> Path:
+    """A new environment that has the package, and by a path file what it depends on; its folder of programs.
 
     A folder that is named in a path file is searched, but its own path files are not: this checkout stays unknown.
     """
     assert run(sys.executable, "-m", "venv", "--without-pip", place).returncode == 0
-    done = run(
-        sys.executable, "-m", "pip", "--python", place / "bin/python", "install", "--no-deps", "--no-index", wheel
-    )
-    assert done.returncode == 0, done.stderr
     (packages,) = place.glob("lib/python*/site-packages")
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    pip = (sys.executable, "-m", "pip", "--python", place / "bin/python", "install", "--no-deps", "--no-index")
+    done = run(*pip, "--ignore-installed", "--no-build-isolation", package)
+    assert done.returncode == 0, done.stderr
     return place / "bin"
 
 
@@ -72,16 +71,31 @@ def test_the_packages_build_and_the_wheel_runs_in_an_environment_of_its_own(tmp_
     programs = install(wheel, tmp_path / "venv")
     with empty_home() as home:
         env = {**empty_environment(home), "PATH": f"{programs}:/usr/bin:/bin"}
-        where = run(programs / "python", "-c", "import interlock; print(interlock.__file__)", cwd=home, env=env)
-        assert where.stdout.startswith(str(tmp_path / "venv")), where.stdout + where.stderr
-        told = run(programs / "interlock", "--version", cwd=home, env=env)
-        assert told.stdout.strip().endswith(version_of(wheel)), told.stderr
+        check_that_it_is_the_package(programs, version_of(wheel), home, env)
         nobody = run(programs / "interlock", "ps", cwd=home, env=env)
         assert (nobody.returncode, nobody.stdout) == (8, ""), nobody.stderr
         demo = run(programs / "interlock", "demo", cwd=home, env=env)
         assert demo.returncode == 0, demo.stderr
         assert "the task is CANCELLED" in demo.stdout
         assert [*processes_of(home), *(home / "tmp").iterdir()] == []
+
+
+def check_that_it_is_the_package(programs: Path, version: str, home: Path, env: dict[str, str]) -> None:
+    where = run(programs / "python", "-c", "import interlock; print(interlock.__file__)", cwd=home, env=env)
+    assert where.stdout.startswith(str(programs.parent)), where.stdout + where.stderr
+    told = run(programs / "interlock", "--version", cwd=home, env=env)
+    assert told.stdout.strip().endswith(version), told.stderr
+
+
+def test_the_sdist_installs_and_runs_as_well(tmp_path: Path) -> None:
+    wheel, sdist = build(tmp_path / "dist")
+    programs = install(sdist, tmp_path / "venv")
+    with empty_home() as home:
+        env = {**empty_environment(home), "PATH": f"{programs}:/usr/bin:/bin"}
+        check_that_it_is_the_package(programs, version_of(wheel), home, env)
+        told = run(programs / "interlock", "demo", "--log", cwd=home, env=env)
+        assert told.returncode == 0, told.stderr
+        assert "partial_failed" in told.stdout
 
 
 def version_of(wheel: Path) -> str:

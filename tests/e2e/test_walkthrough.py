@@ -8,34 +8,34 @@ from pathlib import Path
 import pytest
 
 from interlock.cli.commands import COMMANDS
-from tests.docs.running import run, samples, write_programs
+from tests.docs.running import blocks, samples
 from tests.e2e.shell import ROOT, Shell, empty_home, processes_of, shell, shows, terminal
 
 pytestmark = pytest.mark.timeout(200)
 
 
 def walk(page: str, home: Path) -> None:
-    """Type every command of a page, and compare."""
-    shown = samples((ROOT / page).read_text(encoding="utf-8"))
-    assert len(shown) > 6
+    """Type every command of a page, and compare. What it started, it has to end, too."""
     with shell(home) as opened:
         try:
-            for command, sample in shown:
-                printed, _ = opened.run(command)
-                missing = shows(sample, printed)
-                assert missing is None, f"$ {command}\n{printed}\nlacks the line: {missing}"
+            type_page((ROOT / page).read_text(encoding="utf-8"), opened)
+            assert processes_of(home, but_for=opened.pid) == [], "the page leaves something running"
         finally:
-            end(opened)
+            opened.run("interlock down --stop-agents")
 
 
-def end(opened: Shell) -> None:
-    opened.run("interlock down --stop-agents")
+def type_page(page: str, opened: Shell) -> None:
+    shown = samples(page)
+    assert len(shown) > 6
+    for command, sample in shown:
+        printed, _ = opened.run(command)
+        missing = shows(sample, printed)
+        assert missing is None, f"$ {command}\n{printed}\nlacks the line: {missing}"
 
 
 def test_the_walkthrough_of_the_readme() -> None:
     with empty_home() as home:
         walk("README.md", home)
-        assert processes_of(home) == []
 
 
 @pytest.mark.deep
@@ -46,16 +46,13 @@ def test_the_walkthrough_of_the_readme() -> None:
 def test_a_page_that_is_typed_into_a_shell(page: str) -> None:
     with empty_home() as home:
         walk(page, home)
-        assert processes_of(home) == []
 
 
-def test_the_programs_of_the_page_about_the_library(tmp_path: Path) -> None:
-    page = (ROOT / "docs/how-to/embed-the-library.md").read_text(encoding="utf-8")
-    programs = write_programs(page, tmp_path)
-    shown = samples(page)
-    assert {command.removeprefix("python ") for command, _ in shown} == set(programs)
-    for command, printed in shown:
-        assert run(command, tmp_path) == printed
+def test_the_tutorial_begins_as_the_readme() -> None:
+    """Which a fresh clone does for real."""
+    (first,) = blocks((ROOT / "docs/tutorial/first-five-minutes.md").read_text(encoding="utf-8"), "sh")
+    assert first.split() == ["make", "demo"]
+    assert blocks(readme(), "sh")[0].startswith("make demo ")
 
 
 # The front page
@@ -105,20 +102,32 @@ def test_the_demo_is_told_on_a_terminal() -> None:
         with shell(home) as opened:
             printed, code = opened.run("interlock demo --tell", 100)
         assert code == 0, printed
-        sample = "$ interlock ps\n...approval...deploy...\n$ interlock approve deploy\n$ interlock why ses_...\n..."
-        assert shows(sample, printed) is None, printed
+        acts = "$ interlock ps\n...approval...deploy...\n$ interlock approve deploy\n"
+        whys = "$ interlock why flaky\n...partial_failed...\n$ interlock why deploy\n...completed..."
+        assert shows(acts + whys, printed) is None, printed
         assert "Traceback" not in printed
         assert [*processes_of(home), *(home / "tmp").iterdir()] == []
 
 
 @pytest.mark.deep
-def test_the_demo_is_a_board_on_a_terminal_and_q_ends_it() -> None:
+def test_the_demo_is_a_board_where_a_person_answers_and_q_ends_it() -> None:
+    keys = (("a", "approved"), ("n", "PostgreSQL"), ("2", "answered with 'SQLite'"))
     with empty_home() as home:
-        with terminal(["interlock", "demo"], home) as board:
-            board.until(lambda text: "deploy" in text and "Allow Bash?" in text)
-            board.type("q")
-            assert board.ends() == 0
-            assert "To go on" in board.seen
+        with shell(home) as opened:
+            told, code = opened.play("interlock demo", "Allow Bash?", *keys, last="q")
+        assert code == 0, told
+        assert "To go on" in told
+        assert [*processes_of(home), *(home / "tmp").iterdir()] == []
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("words", ["starting a server", "Allow Bash?"])
+@pytest.mark.parametrize("how", ["", "--tell"], ids=["board", "story"])
+def test_a_terminal_that_is_closed_takes_the_demo_along(how: str, words: str) -> None:
+    with empty_home() as home:
+        with terminal(["interlock", "demo", *how.split()], home) as demo:
+            demo.until(lambda text: words in text)
+            demo.hang_up()
         assert [*processes_of(home), *(home / "tmp").iterdir()] == []
 
 

@@ -465,9 +465,41 @@ def test_recovery_closes_an_abandoned_turn_with_its_last_checkpoint() -> None:
     partial = batch[0]
     assert isinstance(partial, AssistantMessage)
     assert (partial.text, partial.metadata.partial, partial.metadata.lost_after_offset) == ("half", True, 4)
+    assert partial.metadata.stream_id == "s"
     scribe.write(*batch, turn="t1")
     (record,) = turn_states(scribe.events)
     assert (record.state, record.error_kind) == (TurnState.PARTIAL_FAILED, "abandoned")
+
+
+CHECKPOINT = StreamCheckpoint(stream_id=StreamId("kept"), offset=4, text="half")
+
+
+@pytest.mark.parametrize("reason", [NATURAL_END, CANCELLED, TIMEOUT, TerminationReason.error("boom")])
+@pytest.mark.parametrize(
+    ("shown", "history", "named"),
+    [
+        ("live", (), "live"),
+        ("live", (CHECKPOINT,), "live"),
+        (None, (CHECKPOINT,), "kept"),
+        (None, (), None),
+        (None, (CHECKPOINT, INTERMEDIATE), None),
+    ],
+)
+def test_the_message_names_the_stream_whose_place_it_takes(
+    shown: str | None, history: tuple[Payload, ...], named: str | None, reason: TerminationReason
+) -> None:
+    stream = None if shown is None else StreamId(shown)
+    ending = Ending(run_id=RUN, reason=reason, text="text", stream_id=stream, budget_seconds=1, elapsed_seconds=2)
+    _, batch = close((started(), RUNNING, *history), ending)
+    (message,) = [one for one in batch if isinstance(one, AssistantMessage)]
+    assert message.metadata.stream_id == named
+
+
+def test_a_message_without_text_takes_the_place_of_no_stream() -> None:
+    ending = Ending(run_id=RUN, reason=NATURAL_END, source=MessageSource.NONE, stream_id=StreamId("live"))
+    _, batch = close((started(DriverKind.TERMINAL), RUNNING, CHECKPOINT), ending)
+    (message,) = [one for one in batch if isinstance(one, AssistantMessage)]
+    assert (message.text, message.metadata.stream_id) == ("", None)
 
 
 @pytest.mark.parametrize(

@@ -376,7 +376,7 @@ def _walk(depth: int) -> str:
 
 
 def test_every_short_conversation_is_paired_and_settles(record_property: Callable[[str, object], None]) -> None:
-    record_property("explored", _walk(4))
+    record_property("explored", _walk(3))
 
 
 @pytest.mark.deep

@@ -422,6 +422,33 @@ def test_without_an_owner_an_open_turn_has_no_status_and_nothing_is_live() -> No
     assert (again.task_status, again.status_updated_at) == (TaskStatus.RUNNING, running_since)
 
 
+def test_without_an_owner_a_question_stands_and_cannot_be_answered() -> None:
+    story = waiting()
+    story.write(DialogOpened(dialog_id="d9", attention=Attention.AUTH))
+    view = view_of(story)
+    assert [one.is_answerable for one in view.snapshot().approvals] == [True, True]
+    told = [frame for frame in view.set_supervised(False) if isinstance(frame, ApprovalOpened)]
+    assert [(one.approval.approval_id, one.approval.is_answerable) for one in told] == [
+        ("susp_1", False),
+        ("d9", False),
+    ]
+    assert tuple(one.approval for one in told) == view.snapshot().approvals == view.questions()
+    assert view.summary().open_approvals == 2
+    again = [frame for frame in view.set_supervised(True) if isinstance(frame, ApprovalOpened)]
+    assert [one.approval.is_answerable for one in again] == [True, True]
+    assert view.snapshot().approvals == tuple(one.approval for one in again)
+
+
+def test_without_an_owner_what_is_asked_and_what_was_decided_are_told_as_what_they_are() -> None:
+    story = waiting()
+    story.tell(ToolCallDecided(target_id="susp_1", action=DecisionAction.RESUME, decided_by="me"))
+    view = view_of(story)
+    assert not any(isinstance(frame, ApprovalOpened | ApprovalDecided) for frame in view.set_supervised(False))
+    asked = fold(view, story.write(DialogOpened(dialog_id="d9", attention=Attention.AUTH)))
+    assert [frame.approval.is_answerable for frame in asked if isinstance(frame, ApprovalOpened)] == [False]
+    assert [(one.approval_id, one.is_answerable) for one in view.questions()] == [("susp_1", True), ("d9", False)]
+
+
 def test_without_an_owner_what_has_an_end_keeps_it() -> None:
     view = view_of(clean())
     assert view.set_supervised(False) == ()

@@ -475,6 +475,24 @@ def test_a_command_that_held_a_secret_is_not_run_with_the_mask_in_its_place() ->
     run(story())
 
 
+def test_an_agent_is_not_run_without_the_variables_that_it_was_opened_with() -> None:
+    """With the HOME or the key of whoever runs us it would act as somebody else."""
+
+    async def story() -> None:
+        log = MemoryLog()
+        spec = AgentSpec(agent="puppet", driver="puppet", environment={"HOME": "/somewhere/else"})
+        async with Runtime(log, [PuppetDriver()]) as runtime:
+            session_id = await runtime.open_session(spec)
+        driver = PuppetDriver()
+        async with Runtime(log, [driver]) as runtime:
+            await runtime.send(session_id, "one")
+            await runtime.supervisor(session_id).until(lambda conductor: conductor.book.queue.gate_reason or None)
+            assert "HOME" in runtime.supervisor(session_id).book.queue.gate_reason
+            assert driver.puppets == []
+
+    run(story())
+
+
 def test_an_adopted_agent_with_prompts_behind_its_turn_is_the_only_one() -> None:
     async def story() -> None:
         driver, log = PaneDriver(), MemoryLog()

@@ -215,7 +215,21 @@ def test_text_is_shown_as_it_comes_and_is_the_answer_in_the_end() -> None:
     assert [(delta.offset, delta.text) for delta in stage.published(TextDelta)] == [(0, "Hel"), (3, "lo")]
     (answer,) = stage.logged(AssistantMessage)
     assert (answer.text, answer.metadata.partial) == ("Hello", False)
+    assert {answer.metadata.stream_id} == {delta.stream_id for delta in stage.published(TextDelta)}
     assert stage.state() is TurnState.COMPLETED
+
+
+def test_an_answer_names_the_stream_that_showed_it_and_a_text_that_was_not_shown_names_none() -> None:
+    stage = Stage()
+    stage.working()
+    stage.see(TextArrived(text="Look."), ToolCalled(call_id="c1", name="read"), ToolReturned(call_id="c1", output="x"))
+    stage.see(TextArrived(text="Hal"), TextVoided(), TextArrived(text="Hel"), TurnEnded(ending=TurnEnding.INTERRUPTED))
+    first, _, last = dict.fromkeys(delta.stream_id for delta in stage.published(TextDelta))
+    assert [one.metadata.stream_id for one in stage.logged(AssistantMessage)] == [first, last]
+    stage = Stage()
+    stage.working()
+    stage.see(TurnEnded(ending=TurnEnding.NATURAL, text="Told at once"))
+    assert [one.metadata.stream_id for one in stage.logged(AssistantMessage)] == [None]
 
 
 def test_text_before_a_tool_call_is_intermediate() -> None:
@@ -236,7 +250,9 @@ def test_text_of_a_dead_attempt_is_in_no_record() -> None:
     stage = Stage()
     stage.working()
     stage.see(TextArrived(text="Hal"), TextVoided(), TextArrived(text="Hello"), NATURAL)
-    assert [one.text for one in stage.logged(AssistantMessage)] == ["Hello"]
+    (answer,) = stage.logged(AssistantMessage)
+    assert answer.text == "Hello"
+    assert answer.metadata.stream_id == stage.published(TextDelta)[-1].stream_id
     assert len({delta.stream_id for delta in stage.published(TextDelta)}) == 2
 
 

@@ -22,7 +22,7 @@ from interlock.projections.attention import AttentionPolicy, Lost, Sighted, Time
 from interlock.projections.attention_ledger import Ledger, Notice, NoticeKind
 from interlock.runtime import notify, notify_channels
 from interlock.runtime.config_sections import NotifySection
-from interlock.runtime.notify import LEDGER_NAME, Channel, LedgerFile, Outlets, Watcher
+from interlock.runtime.notify import BELL_LEDGER_NAME, LEDGER_NAME, Channel, LedgerFile, Outlets, Watcher
 from interlock.runtime.notify_channels import (
     Bell,
     Command,
@@ -268,6 +268,20 @@ def test_a_failing_channel_is_reported_once_and_stops_nobody() -> None:
     broken, well = Told(PeerFault("no"), OSError("no"), ValueError("no")), Told()
     assert deliver(broken, well, notices=5) == ["notifications by told fail: no"]
     assert (len(broken.notices), len(well.notices)) == (2, 5)
+
+
+def test_whatever_a_channel_raises_the_next_notice_is_tried() -> None:
+    broken = Told(KeyError("secret"), RuntimeError("secret"))
+    assert deliver(broken, notices=3) == ["notifications by told fail: KeyError"]
+    assert len(broken.notices) == 1
+
+
+def test_ledgers_of_two_names_know_nothing_of_each_other(tmp_path: Path) -> None:
+    told: list[Notice] = []
+    for name in (LEDGER_NAME, BELL_LEDGER_NAME, BELL_LEDGER_NAME):
+        file = LedgerFile(tmp_path, name)
+        take(Watcher(file, told.append, unheard, AT_ONCE, now=lambda: BEGAN), asking())
+    assert len(told) == 2
 
 
 def test_one_that_worked_in_between_is_reported_again() -> None:

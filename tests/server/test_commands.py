@@ -47,12 +47,14 @@ A = SessionId("ses_a")
 
 
 class SlowLog(MemoryLog):
-    """A log whose appends wait until a test lets them go, or fail as it says."""
+    """A log whose appends wait until a test lets them go, before or after they are done, or fail as it says."""
 
     def __init__(self) -> None:
         super().__init__()
         self.gate = asyncio.Event()
         self.gate.set()
+        self.told = asyncio.Event()
+        self.told.set()
         self.appends = 0
         self.failures = 0
 
@@ -64,7 +66,9 @@ class SlowLog(MemoryLog):
             self.failures -= 1
             raise LogUnavailable("the disk is full", next_action="make room")
         self.appends += 1
-        return await super().append(session_id, events, expected_version=expected_version)
+        version = await super().append(session_id, events, expected_version=expected_version)
+        await self.told.wait()
+        return version
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ async def bench(
             yield Bench(commands, runtime, hub, driver, log)
         finally:
             log.gate.set()
+            log.told.set()
             await commands.close()
             await hub.close("the test is over", patience_seconds=0.1)
 
@@ -195,6 +200,21 @@ def test_an_opening_that_takes_too_long_leaves_no_task_that_nobody_runs() -> Non
             opened = await on.commands.open_task(OPEN, task_id=A)
             assert (opened.task_id, opened.is_new) == (A, False)
             await soon(lambda: on.hub.views[A].is_supervised)
+
+    run(story())
+
+
+def test_who_opens_what_another_has_all_but_opened_is_told_of_that_one() -> None:
+    async def story() -> None:
+        async with bench() as on:
+            on.log.told.clear()  # it is in the log, and whoever put it there does not know it yet
+            first = asyncio.create_task(on.commands.open_task(OPEN, task_id=A))
+            await soon(lambda: on.log.appends)
+            second = asyncio.create_task(on.commands.open_task(OPEN, task_id=A))
+            await pass_on()
+            assert not second.done()
+            on.log.told.set()
+            assert [(await one).is_new for one in (first, second)] == [True, False]
 
     run(story())
 

@@ -268,6 +268,55 @@ def test_a_gap_in_what_is_published_is_read_from_the_log() -> None:
     run(story())
 
 
+def test_who_waits_for_a_version_is_woken_by_it_and_by_no_earlier_one() -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        async with hub_over(log, runtime) as hub:
+            events = [*author.opened(), *author.queued(), *author.queued()]
+            await keep(log, *events)
+            waits = [asyncio.create_task(hub.reached(ONE, version, 20)) for version in (1, 3, 3)]
+            runtime.publish(events[0])
+            assert await waits[0]
+            runtime.publish(events[1])
+            await soon(lambda: hub.views[ONE].version == 2)
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert not waits[1].done()
+            runtime.publish(events[2])
+            assert await waits[1]
+            assert await waits[2]
+            assert await hub.reached(ONE, 2, 0), "what is there is not waited for"
+            assert hub._awaited == {}
+
+    run(story())
+
+
+def test_a_version_that_is_read_from_the_log_is_reached_as_well() -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        async with hub_over(log, runtime) as hub:
+            events = [*author.opened(), *author.queued(), *author.queued()]
+            await keep(log, *events)
+            waits = asyncio.create_task(hub.reached(ONE, 2, 20))
+            runtime.publish(events[-1])  # the others were missed
+            assert await waits
+
+    run(story())
+
+
+def test_a_version_that_does_not_come_is_waited_for_until_the_deadline() -> None:
+    async def story() -> None:
+        async with hub_over(Fickle(), Quiet()) as hub:
+            assert not await hub.reached(ONE, 1, 0.01)
+            gone = asyncio.create_task(hub.reached(ONE, 1, 20))
+            await asyncio.sleep(0)
+            gone.cancel()
+            await asyncio.gather(gone, return_exceptions=True)
+            assert hub._awaited == {}
+
+    run(story())
+
+
 def test_a_session_that_begins_later_appears_by_its_events() -> None:
     async def story() -> None:
         log, runtime, author = Fickle(), Quiet(), Author()

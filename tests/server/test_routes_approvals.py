@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from interlock.agents.observations import ApprovalAsked, ToolCalled, ToolReturned, TurnEnded, TurnEnding
+from interlock.log.memory import MemoryLog
 from interlock.log.sqlite import SqliteLog
+from interlock.testing.puppet import EVERYTHING, PuppetDriver
 from interlock.vocabulary.ids import SessionId
 from tests.contract.harness import run
 from tests.runtime.conducting import soon
@@ -111,6 +114,27 @@ def test_questions_of_a_task_are_listed_by_state_and_page() -> None:
             assert [one["question"] for one in first["items"] + rest["items"]] == ["May I, ses_a?", "And this?"]
             assert rest["next"] is None
             problem(await server.observer.get(path, params={"state": "unheard"}), 400, "bad_request")
+
+    run(story())
+
+
+def test_what_nobody_can_answer_is_listed_as_such() -> None:
+    async def story() -> None:
+        log = MemoryLog()
+        driver = PuppetDriver(replace(EVERYTHING, outlives_runtime=True))
+        async with house(log=log, driver=driver) as server:
+            task_id, approval_id = await asked(server, "ses_a")
+            path = f"/api/tasks/{task_id}/approvals"
+            for where in ("/api/approvals", path):
+                (item,) = (await server.observer.get(where)).json()["items"]
+                assert item.get("is_answerable", True)
+        async with house(log=log, driver=PuppetDriver(name="another")) as server:
+            for where in ("/api/approvals", path, f"{path}?state=open"):
+                (item,) = (await server.observer.get(where)).json()["items"]
+                assert (item["approval_id"], item["state"], item["is_answerable"]) == (approval_id, "open", False)
+            (item,) = (await server.observer.get(f"/api/tasks/{task_id}")).json()["approvals"]
+            assert item["is_answerable"] is False
+            problem(await server.operator.post(f"{path}/{approval_id}/decision", json={}), 409, "not_supervised")
 
     run(story())
 

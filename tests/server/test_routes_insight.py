@@ -112,6 +112,19 @@ def test_usage_is_what_was_reported_and_nothing_where_nothing_was() -> None:
             usage = (await server.observer.get(f"/api/tasks/{told}/usage")).json()
             assert usage["total"] == {"input_tokens": 10, "output_tokens": 5, "cost_usd": 0.25}
             assert usage["turns"][0]["usage"] == usage["total"]
+            # Over all tasks it is said alike, page by page.
+            items, after = [], None
+            for _ in range(3):
+                page = (
+                    await server.observer.get("/api/usage", params={"limit": 1, **({"after": after} if after else {})})
+                ).json()
+                items += page["items"]
+                assert page["is_complete"]
+                after = page["next"]
+                if after is None:
+                    break
+            assert [one["task_id"] for one in items] == sorted([told, silent])
+            assert usage in items
             unknown = (await server.observer.get(f"/api/tasks/{silent}/usage")).json()
             assert unknown["total"] == {"turns_without_report": 1}
 

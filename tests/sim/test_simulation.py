@@ -15,7 +15,7 @@ from interlock.client.machine import TaskStateMachine
 from interlock.testing.sim import Fault, Report, SimulationFailed, simulate
 from interlock.vocabulary.frames import TaskStatusChanged
 
-QUICK, DEEP = 85, 1000  # schedules a test; with the numbers of tests below, about 20 s and 9 minutes of one core
+QUICK, DEEP = 85, 1000  # schedules a test; with the numbers of tests below, about 10 s and 9 minutes of one core
 
 
 def run_schedules(first: int, count: int, record: Callable[[str, object], None]) -> None:
@@ -29,7 +29,7 @@ def run_schedules(first: int, count: int, record: Callable[[str, object], None])
     assert {"RUNNING with a stream", "COMPLETED", "FAILED", "PENDING"} <= set(total.ends)
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(2))
 def test_clients_converge(part: int, record_property: Callable[[str, object], None]) -> None:
     run_schedules(part * QUICK, QUICK, record_property)
 
@@ -41,7 +41,7 @@ def test_clients_converge_in_ten_thousand_schedules(part: int, record_property: 
     run_schedules(100_000 + part * DEEP, DEEP, record_property)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_seed_replays_exactly(seed: int) -> None:
     first, second = simulate(seed, is_traced=True), simulate(seed, is_traced=True)
     assert len(first.trace) > 50
@@ -54,7 +54,7 @@ def test_a_seed_replays_exactly_in_another_process() -> None:
     digests = {
         hashlib.sha256(
             subprocess.run(
-                [sys.executable, "-m", "interlock.testing.sim", "3", "5", "11"],
+                [sys.executable, "-m", "interlock.testing.sim", "3", "11"],
                 env={"PYTHONHASHSEED": hash_seed, "PYTHONUTF8": "1"},
                 capture_output=True,
                 check=True,

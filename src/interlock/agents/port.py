@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
 from interlock.agents.observations import Observation
+from interlock.screen.snapshot import Snapshot
 from interlock.vocabulary.audit import DeliveryStage, EndedProcess
 from interlock.vocabulary.errors import PeerFault
 from interlock.vocabulary.ids import PromptId, SpawnId, TurnId
@@ -62,7 +63,8 @@ class AgentSpec:
     """What to start. `argv` is the program with the user's own arguments; the driver adds what its mode needs.
 
     `environment` is added to (and overrides) what the driver lets through of ours. `resume` is the agent's own session
-    id. `options` are the driver's own, each documented by it; a driver refuses one that it does not know.
+    id. `options` are the driver's own, each documented by it; a driver refuses one that it does not know. `forgotten`
+    are variables that the agent was opened with, and whose values nobody knows any more: it is not started without.
     """
 
     agent: str
@@ -73,6 +75,7 @@ class AgentSpec:
     model: str = ""
     resume: str = ""
     options: Mapping[str, Json] = field(default_factory=dict)
+    forgotten: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,26 @@ class HasTerminal(Protocol):
 
     async def is_attended(self) -> bool:
         """Whether a person is there. `Unreachable` where that cannot be told."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScreenSeen:
+    """What an agent's terminal showed when it was last looked at, by the monotonic clock. `problem`: why nobody sees it
+    now; while that is blank, it shows this still."""
+
+    snapshot: Snapshot
+    captured_at_seconds: float
+    problem: str = ""
+
+
+@runtime_checkable
+class ShowsScreen(Protocol):
+    """An agent whose terminal is watched."""
+
+    @property
+    def screen(self) -> ScreenSeen | None:
+        """The last look at it; None before the first one."""
         ...
 
 

@@ -17,11 +17,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError as gone:
         return _code_for(gone)  # The reader has what it wanted; there is nobody to tell.
     except KeyboardInterrupt as stop:
+        if argv is None:
+            _close_ears()
         output.error("interrupted")
         return _code_for(stop)
     except (InterlockError, OSError) as wrong:
-        output.error(output.escape(str(wrong)))
+        output.error(output.escape(_told(wrong)))
         return _code_for(wrong)
+    except UnicodeEncodeError as wrong:
+        return _refuse_raw_bytes(wrong, sys.argv[1:] if argv is None else argv)
     finally:
         output.settle()
     return code
@@ -31,6 +35,36 @@ def _code_for(error: BaseException) -> int:
     from interlock.cli.exit_codes import exit_code_for  # only who fails pays for the table
 
     return exit_code_for(error)
+
+
+def _close_ears() -> None:
+    """We are leaving already: a second Ctrl-C must not turn the last words into a traceback."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _told(wrong: Exception) -> str:
+    """What to say of an error. The system's own words name no remedy: a disk that takes no more has one."""
+    from errno import EDQUOT, EFBIG, ENOSPC
+
+    is_full = isinstance(wrong, OSError) and wrong.errno in (EDQUOT, EFBIG, ENOSPC)
+    return f"{wrong}; not all could be written: make room, or write to another place" if is_full else str(wrong)
+
+
+def _refuse_raw_bytes(wrong: UnicodeEncodeError, argv: Sequence[str]) -> int:
+    """Bytes that are no UTF-8 may name a file. Nothing else has such a name; if none was given, it is a bug of ours."""
+    from interlock.cli import output
+    from interlock.vocabulary.errors import UsageError
+
+    raw = [word for word in argv if any("\ud800" <= letter <= "\udfff" for letter in word)]
+    if not raw:
+        raise wrong
+    refused = UsageError(
+        f"{output.escape(raw[0])!r} is not UTF-8", remedy="give text in UTF-8; only a file may be named so"
+    )
+    output.error(str(refused))
+    return _code_for(refused)
 
 
 def _dispatch(tokens: list[str]) -> int:

@@ -13,12 +13,20 @@ import sys
 import time
 from typing import Final
 
-from interlock.cli.server_api import ANSWER_SECONDS, Body, ServerApi, ServerRefusal, ServerUnavailable
+from interlock.cli import output
+from interlock.cli.server_api import (
+    ANSWER_SECONDS,
+    MAX_REQUEST_BYTES,
+    Body,
+    ServerApi,
+    ServerRefusal,
+    ServerUnavailable,
+)
 from interlock.cli.task_lines import LIST
 from interlock.vocabulary.errors import Unreachable, UsageError
 from interlock.vocabulary.ids import sortable_id
 
-MAX_WORDS_BYTES: Final = 16 * 1024 * 1024
+MAX_WORDS_BYTES: Final = MAX_REQUEST_BYTES
 _TOO_MANY: Final = 429
 _REPEATS: Final = 8
 _PAUSE_SECONDS: Final = 0.5
@@ -55,6 +63,11 @@ def act(
             if refusal.status != _TOO_MANY or not repeats:
                 raise in_our_words(refusal, task_id) from refusal
             pause = min(max(refusal.pause_seconds, 0.05), _MAX_PAUSE_SECONDS)
+        except KeyboardInterrupt:
+            output.note(
+                f"it is not known whether it was done; {f'see `interlock show {task_id}`' if task_id else LIST}"
+            )
+            raise
         repeats -= 1
         time.sleep(pause)
 
@@ -103,8 +116,6 @@ def read_words(given: str, what: str) -> str:
 
 def confirmed(question: str) -> bool:
     """Ask a person at a terminal. `UsageError` where there is nobody to ask."""
-    from interlock.cli import output
-
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError("nobody is there to be asked", remedy="add --yes to do it without asking")
     output.note(f"{question} Type yes to go on:")

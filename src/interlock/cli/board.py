@@ -1,6 +1,10 @@
 """The work of `interlock ps`: every session, who needs a person first. Loads no parser, no msgspec and no rich.
 
 Law: a server that cannot be asked is an error, and never an empty list; a list that is not whole says so.
+
+`--watch` asks again each second and does not follow the board's room: what it draws grows older by itself (FOR, and the
+countdown of an idle agent), so that it is drawn each second anyway, and one small question to this machine costs less
+than the client library does to load. It may miss what lasts less than a second; `interlock top` follows the room.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from typing import Final
 
 from interlock.cli import output
 from interlock.cli.painting import Column, Line, Row, Tone, table, terminal_columns
-from interlock.cli.server_api import Body, ServerApi, home_folder
+from interlock.cli.server_api import Body, ServerApi, home_folder, listed
 from interlock.cli.task_lines import (
     PAGE,
     Standing,
@@ -75,7 +79,7 @@ def ask(api: ServerApi) -> tuple[list[Body], bool]:
     after: str | None = None
     while True:
         page = api.get("/api/tasks", limit=PAGE, after=after)
-        tasks += page["items"]
+        tasks += listed(page)
         after = page["next"]
         if after is None:
             return by_attention(tasks), bool(page["is_complete"])

@@ -67,11 +67,16 @@ def is_yes_or_no(approval: Body) -> bool:
     return any(str(one.get("kind", "")).startswith(("allow", "reject")) for one in approval.get("options", ()))
 
 
+def is_plain(approval: Body) -> bool:
+    """Whether one of its options, and no other, allows it just this once. Law 2."""
+    return [one.get("kind") for one in approval.get("options", ())].count(_ALLOW) == 1
+
+
 def approving(approval: Body) -> Body | None:
     """The option that `approve` means; None: the question has no options at all. Law 2."""
     options = list(approval.get("options", ()))
     once = [one for one in options if one.get("kind") == _ALLOW]
-    if not options or len(once) == 1:
+    if not options or is_plain(approval):
         return once[0] if once else None
     why = "more than one option allows it" if once else "no option allows it just this once"
     raise UsageError(f"{why}: it offers {_offered(options)}", remedy=f"choose: {_answer_command(approval)}")

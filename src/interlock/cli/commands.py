@@ -19,6 +19,7 @@ class Command(NamedTuple):
 FAMILIES: Final = {
     "log": "Read, check, move and mend the log itself.",
     "config": "Show the configuration, and check it.",
+    "notify": "Be told when an agent needs a person.",
     "queue": "See and change the prompts that wait in a session.",
 }
 
@@ -223,6 +224,15 @@ Exit codes: 0 delivered, and with --wait: the turn is over; 1 not delivered;
         """\
   interlock attach ses_01             see it, and type there
   interlock attach ses_01 --print     only the command""",
+    ),
+    Command(
+        "screen",
+        "interlock.cli.screen:screen",
+        "Print what the terminal of an agent shows, without going there.",
+        """\
+  interlock screen ses_01             once
+  interlock screen ses_01 -f          as it changes, until Ctrl-C
+  interlock screen ses_01 --json      rows, cursor, and how old they are""",
     ),
     Command(
         "queue ls",
@@ -509,6 +519,17 @@ Exit code 1: a check failed. Nothing is changed, and every check is bounded.""",
         "Check the configuration, and list every mistake.",
         """\
   interlock config check              one line a mistake: file, line and key""",
+    ),
+    Command(
+        "notify test",
+        "interlock.cli.notify:try_out",
+        "Send a test notice by every channel that is configured.",
+        """\
+  interlock notify test               what came of each
+  interlock notify test --json        the same, for a script
+  INTERLOCK_NOTIFY_DESKTOP=1 interlock notify test
+
+Exit codes: 0 delivered; 1 none was; 3 some were; 7 nothing could be tried.""",
     ),
     Command("machines", "interlock.cli.machines:machines", "List the state machines, or print one: laws and table."),
     Command(

@@ -98,6 +98,9 @@ def await_end(home: Path, task_id: str, turn_id: str, timeout: float | None, pat
                 return record
     except TimeUp:
         return None
+    except KeyboardInterrupt:
+        output.note(f"no longer waiting; the agent was told. See `interlock wait {task_id}`")
+        raise
     raise AssertionError("looks end by an error only")
 
 
@@ -155,6 +158,9 @@ def start_agent(home: Path, task_id: str) -> Body | None:
             changes.hurry()
     except TimeUp:
         pass
+    except KeyboardInterrupt:
+        output.note(f"no longer waiting; the agent goes on starting. See `interlock show {task_id}`")
+        raise
     return None
 
 

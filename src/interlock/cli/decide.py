@@ -113,6 +113,7 @@ def approvals(*, home: HomeOption = None, json: JsonFlag = False) -> int:
 
 def _lines(approval: Body, now: datetime, *, is_only: bool) -> list[Line]:
     asked = f"  {approval['session_id']}  {approval['approval_id']}  asked {age(approval.get('asked_at'), now)} ago"
+    asked += "" if approval.get("is_answerable", True) else ", nobody runs the session: nobody can take an answer now"
     tool = [[(f"  tool {approval['tool']}", "")]] if approval.get("tool") else []
     options = approval.get("options", ())
     return [

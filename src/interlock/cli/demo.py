@@ -3,7 +3,7 @@ play with, elsewhere, or with --tell, a story that is told while it happens.
 
 Laws:
 1. What is told is what the server said, or what a command printed. Nothing is known beforehand.
-2. However it ends (by itself, by Ctrl-C, by SIGTERM) no process, no tmux server and no folder is left.
+2. However it ends (by itself, by Ctrl-C, by SIGTERM, with its terminal) no process, tmux server or folder is left.
 """
 
 from __future__ import annotations

@@ -94,8 +94,8 @@ async def _third_act(stage: Stage, teller: Teller) -> None:
     await teller.say("Every life of every agent, and how it ended:")
     await teller.run("spawns")
     await teller.say("And why, for two of the turns:")
-    await teller.run("why", stage.handles[cast.FLAKY.title].task_id)
-    await teller.run("why", stage.handles[cast.DEPLOY.title].task_id)
+    await teller.run("why", cast.FLAKY.title)
+    await teller.run("why", cast.DEPLOY.title)
 
 
 def _is_counting_down(state: TaskState) -> bool:

@@ -1,6 +1,9 @@
 """The cast of `interlock demo`: agents that follow a script, one for each state that a board has to tell apart.
 
 Law: a part says what its agent does, and never what Interlock makes of it. That is heard from the server.
+
+Five play in tmux. Three are run by their JSON stream, for what they show cannot be read off the screen of a scripted
+agent: words that were kept of a turn that broke off, a silence, and a question that is no approval.
 """
 
 from __future__ import annotations
@@ -67,7 +70,8 @@ FLAKY: Final = Part(
 SEARCH: Final = Part(
     title="search",
     prompt="Find every use of the old call",
-    script="pace 0.1; say It is used in client.py, in server.py, twice in the tests, and I am still looking; hang",
+    script="say It is used in client.py, in server.py, twice in the tests, and I am still looking; hang",
+    driver=TERMINAL,
 )
 MIGRATE: Final = Part(
     title="migrate",
@@ -75,11 +79,13 @@ MIGRATE: Final = Part(
     script="call Bash {} -> 4 of 12 tables; crash SEGV",
     next_prompt="Go on with the migration",
     next_life="call Bash {} -> 12 of 12 tables; say The migration is done.",
+    driver=TERMINAL,
 )
 GREET: Final = Part(
     title="greet",
     prompt="Say hello",
-    script="say Hello.",
+    script="think 1; say Hello.",
+    driver=TERMINAL,
     policy={"idle_ttl_seconds": IDLE_SECONDS},
 )
 CAST: Final = (PARSER, DEPLOY, SCHEMA, DOCS, FLAKY, SEARCH, MIGRATE, GREET)

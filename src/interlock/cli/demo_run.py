@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import signal
 import sys
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,9 +19,8 @@ from interlock.cli.exit_codes import ExitCode
 _BOARD_SECONDS: Final = 8.0
 _GO_ON: Final = """\
 Nothing of this is left on the machine. To go on, with an agent CLI of yours:
-  interlock run claude "Fix the failing test"
-  interlock top
-"""
+  {interlock} run claude "Fix the failing test"
+  {interlock} top"""
 
 
 def tell_story(*, has_tmux: bool, json: bool) -> int:
@@ -34,27 +35,29 @@ def play(*, has_tmux: bool) -> int:
 
 def _run(work: Coroutine[Any, Any, int]) -> int:
     async def heard() -> int:
-        with _ended_by(signal.SIGTERM):
+        with _ended_by(signal.SIGTERM, signal.SIGHUP):
             return await work
 
     try:
         return asyncio.run(heard())
     except asyncio.CancelledError:
-        raise KeyboardInterrupt from None  # the end that a SIGTERM asks for is the same as that of Ctrl-C
+        raise KeyboardInterrupt from None  # the end that a signal asks for is the same as that of Ctrl-C
     except TimeoutError as late:
         output.error(output.escape(str(late)))
         return ExitCode.TIMED_OUT
 
 
 @contextmanager
-def _ended_by(number: signal.Signals) -> Iterator[None]:
+def _ended_by(*numbers: signal.Signals) -> Iterator[None]:
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
-    loop.add_signal_handler(number, task.cancel)
+    for number in numbers:
+        loop.add_signal_handler(number, task.cancel)
     try:
         yield
     finally:
-        loop.remove_signal_handler(number)
+        for number in numbers:
+            loop.remove_signal_handler(number)
 
 
 async def _tell(*, has_tmux: bool, json: bool) -> int:
@@ -65,7 +68,7 @@ async def _tell(*, has_tmux: bool, json: bool) -> int:
         await server.ready()
         await tell_acts(server, has_tmux=has_tmux, json=json)
     if not json:
-        output.print_text(_GO_ON.rstrip())
+        output.print_text(_go_on())
     return ExitCode.COMPLETED
 
 
@@ -79,10 +82,11 @@ async def _play(*, has_tmux: bool) -> int:
         try:
             code = await _show_board(server.home)
         finally:
-            output.note("ending the agents and their server")
             acting.cancel()
+            with suppress(OSError):  # whose terminal is closed hears nothing any more
+                output.note("ending the agents and their server")
             await asyncio.gather(acting, return_exceptions=True)
-    output.print_text(_GO_ON.rstrip())
+    output.print_text(_go_on())
     return code
 
 
@@ -96,3 +100,10 @@ async def _show_board(home: Path) -> int:
         if board.returncode is None:
             board.terminate()
             await asyncio.wait_for(board.wait(), _BOARD_SECONDS)
+
+
+def _go_on() -> str:
+    """What to type next, so that it works as it stands: `make demo` puts nothing on the path."""
+    program = Path(sys.executable).with_name("interlock")
+    is_near = shutil.which("interlock") is None and program.exists()
+    return _GO_ON.format(interlock=os.path.relpath(program) if is_near else "interlock")

@@ -76,19 +76,26 @@ class PrivateServer:
 async def private_server() -> AsyncIterator[PrivateServer]:
     """A server that begins to start, for the block; then it is gone."""
     folder = Path(tempfile.mkdtemp(prefix="ild-", dir=_base()))
+    try:
+        server = PrivateServer(folder, await _start(folder))
+    except BaseException:  # also Ctrl-C: what does not run yet can remove nothing
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    try:
+        yield server
+    finally:
+        await asyncio.shield(server.end())
+
+
+async def _start(folder: Path) -> asyncio.subprocess.Process:
     with _words_of(folder).open("wb") as stderr:
-        process = await asyncio.create_subprocess_exec(
+        return await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "interlock.cli.demo_host", str(folder)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
             start_new_session=True,  # Ctrl-C is for us: we end it, in our order
         )
-    server = PrivateServer(folder, process)
-    try:
-        yield server
-    finally:
-        await asyncio.shield(server.end())
 
 
 def _base() -> Path:

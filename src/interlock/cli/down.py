@@ -15,7 +15,7 @@ from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.server_api import ServerApi, home_folder
 from interlock.cli.server_options import Flag, HomeOption, JsonFlag
-from interlock.cli.server_process import Grip, Presence, Server, held_server
+from interlock.cli.server_process import Grip, Presence, Server, health_of, held_server
 from interlock.cli.task_lines import PAGE, task_path
 from interlock.log.port import LogUnavailable
 from interlock.log.sqlite import SqliteLog
@@ -50,9 +50,11 @@ def down(
     with held_server(folder) as (server, grip):
         if grip is None:
             return _absent(folder, server, json=json)
-        running = _running(folder, must_know=stop_agents)
+        # One that does not answer is not asked for long: to end it is what helps.
+        is_deaf = not stop_agents and health_of(server.url) is None
+        running = None if is_deaf else _running(folder, must_know=stop_agents)
         problems = _stop_agents(folder, running or ()) if stop_agents else {}
-        if not _end(grip, is_hurried=now):
+        if not _end(grip, server, is_hurried=now):
             output.error(f"the server (process {server.pid}) has not ended yet; `interlock down --now` does not wait")
             return ExitCode.TIMED_OUT
     left = _left_running(folder, running)
@@ -95,9 +97,18 @@ def _stop_agents(home: Path, running: Sequence[str]) -> dict[str, str]:
     return problems
 
 
-def _end(grip: Grip, *, is_hurried: bool) -> bool:
-    """Ask it to end; whether it did. The server takes a second request for: at once."""
+def _end(grip: Grip, server: Server, *, is_hurried: bool) -> bool:
+    """Ask it to end; whether it did."""
     grip.send(signal.SIGTERM)
+    try:
+        return _has_ended(grip, is_hurried=is_hurried)
+    except KeyboardInterrupt:
+        output.note(f"the server (process {server.pid}) was told to end, and goes on ending; see `interlock status`")
+        raise
+
+
+def _has_ended(grip: Grip, *, is_hurried: bool) -> bool:
+    """Wait for its end, which is bounded. The server takes a second request for: at once."""
     if not is_hurried:
         return grip.wait(END_SECONDS)
     deadline = time.monotonic() + _NOW_SECONDS

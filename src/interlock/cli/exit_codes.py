@@ -18,6 +18,10 @@ from interlock.vocabulary.errors import (
 from interlock.vocabulary.states import TurnState
 
 
+class DamagedLog(Unreachable):
+    """The log cannot be asked, for what is there is no log, or is broken."""
+
+
 class ExitCode(IntEnum):
     """What a command proved, as a number. `meaning` is the sentence that the documentation prints."""
 
@@ -45,6 +49,7 @@ _BY_ERROR: Final[Mapping[type[BaseException], ExitCode]] = MappingProxyType(
     {
         UsageError: ExitCode.USAGE,
         Unreachable: ExitCode.UNREACHABLE,
+        DamagedLog: ExitCode.DAMAGED_LOG,
         MalformedEvent: ExitCode.DAMAGED_LOG,
         PeerFault: ExitCode.FAILED,
         ContractError: ExitCode.FAILED,

@@ -12,7 +12,7 @@ import apsw
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli import output
+from interlock.cli import output, server_options
 from interlock.cli.exit_codes import ExitCode
 from interlock.log import paths
 from interlock.log.lease import Holder, LeaseHeld, Life, judge, this_process
@@ -29,12 +29,13 @@ ForceFlag: TypeAlias = Annotated[
     bool,
     Parameter(negative="", help="Take the log from a holder that cannot be reached."),
 ]
+SessionArgument: TypeAlias = server_options.SessionArgument
 YesFlag: TypeAlias = Annotated[bool, Parameter(negative="", help="Do it without asking.")]
-SessionArgument: TypeAlias = Annotated[str, Parameter(help="The session's id, or the beginning of one.")]
 
 Work: TypeAlias = Callable[[SqliteLog], Coroutine[None, None, int]]
 
 PAGE: Final = 1000
+_HEED_SECONDS: Final = 0.25
 _DAMAGED: Final = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError)
 
 
@@ -67,13 +68,24 @@ def use_home(home: Path | None, work: Callable[[Path], Coroutine[None, None, int
                 f"there is no log in {folder} yet",
                 next_action="fill it with `interlock log import FILE`, or name another folder with --home",
             )
-        return asyncio.run(work(folder))
+        return asyncio.run(_heeding(work, folder))
     except LeaseHeld as wrong:
         output.error(f"{wrong}\n--force helps only against a holder of which it cannot be told whether it lives.")
         return ExitCode.UNREACHABLE
     except LogUnavailable as wrong:
         output.error(str(wrong))
         return ExitCode.DAMAGED_LOG if isinstance(wrong.__cause__, _DAMAGED) else ExitCode.UNREACHABLE
+
+
+async def _heeding(work: Callable[[Path], Coroutine[None, None, int]], folder: Path) -> int:
+    """Do it, and wake now and then: a Ctrl-C that comes just before the loop falls asleep is heard by one awake."""
+
+    def wake() -> None:
+        loop.call_later(_HEED_SECONDS, wake)
+
+    loop = asyncio.get_running_loop()
+    wake()
+    return await work(folder)
 
 
 def has_log(folder: Path) -> bool:

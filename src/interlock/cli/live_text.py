@@ -42,7 +42,7 @@ class _Stream:
 
 
 class LiveText:
-    """Feed it frames in order (`add`); it prints. `is_over`: nothing more can come."""
+    """Feed it frames in order (`add`); it prints."""
 
     def __init__(self, outlet: Outlet, *, with_turns: bool = False) -> None:
         self._out = outlet
@@ -50,7 +50,6 @@ class LiveText:
         self._known: dict[int, Body] = {}
         self._stream: _Stream | None = None
         self._turn: object = None
-        self.is_over = False
 
     @property
     def is_in_line(self) -> bool:
@@ -90,7 +89,6 @@ class LiveText:
         if piece is not None:
             self._begin(str(piece["stream_id"]), piece.get("turn_id"))
             self._more(int(piece.get("offset", 0)), str(piece.get("text", "")))
-        self.is_over = snapshot.get("task_status") == "DELETE"
 
     def message(self, message: Body, state: str = "") -> None:
         """Print a message, or what is new of it. `state` is how its turn stands, where that is known."""
@@ -198,7 +196,6 @@ class LiveText:
         self._turn = turn_id
 
     def _status(self, status: object, turn_id: object) -> None:
-        self.is_over = status == "DELETE"
         ended = _ENDED.get(str(status))
         if self._with_turns and ended is not None and turn_id is not None:
             self._close_line()

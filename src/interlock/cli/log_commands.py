@@ -13,6 +13,7 @@ from interlock.cli import output
 from interlock.cli.event_lines import EventPrinter, clock_time
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.home import PAGE, HomeOption, JsonFlag, SessionArgument, read_log, slices, tell_damage
+from interlock.cli.painting import Column, plain, table
 from interlock.cli.sessions import find_session
 from interlock.log.port import Committed, LogDamage, SessionSummary
 from interlock.log.readers import WalkAll
@@ -24,6 +25,14 @@ from interlock.vocabulary.evidence import Moment
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.registry import DECLARATIONS
 
+_COLUMNS = (
+    Column("SESSION"),
+    Column("EVENTS", is_number=True),
+    Column("FIRST", 10, wraps=True),
+    Column("LAST", 10, gives=1, wraps=True),
+    Column("HEAD", 6, gives=2),
+    Column(""),
+)
 Limit = Annotated[int, Parameter(help="How many to print.")]
 
 
@@ -67,21 +76,19 @@ def ls(
 def print_sessions(sessions: tuple[SessionSummary, ...]) -> None:
     """A table of sessions, tombstones among them. The head is cut: `verify` and `--json` print it whole."""
     rows = [
-        (
-            one.session_id,
-            str(one.version),
-            _time(one.first_at),
-            _time(one.last_at),
-            one.head[:12],
-            "purged" if one.is_purged else "",
-        )
+        plain((one.session_id, str(one.version), _time(one.first_at), _time(one.last_at), one.head[:12], _fate(one)))
         for one in sessions
     ]
-    output.print_table(("SESSION", "EVENTS", "FIRST", "LAST", "HEAD", ""), rows)
+    output.print_painted(table(_COLUMNS, rows))
+
+
+def _fate(session: SessionSummary) -> str:
+    return "purged" if session.is_purged else ""
 
 
 def _time(at: Moment | None) -> str:
-    return "unknown" if at is None else clock_time(at)
+    """A time as `--before` takes it, to the second."""
+    return "unknown" if at is None else clock_time(at).replace("T", " ").partition(".")[0] + "Z"
 
 
 def show(

@@ -26,6 +26,7 @@ from interlock.cli.home import (
 )
 from interlock.cli.progress import progress
 from interlock.cli.sessions import find_session
+from interlock.cli.standard_input import readable_input
 from interlock.log.memory import MemoryLog
 from interlock.log.ndjson import Exported, Imported, export_file, import_events, import_file
 from interlock.log.ndjson import export as export_stream
@@ -57,6 +58,8 @@ def export(
     if to is None and (sys.stdout is None or sys.stdout.isatty()):
         remedy = "name a file with --output, or read it with `interlock log show --json`"
         raise UsageError("an export is raw, and not for a terminal", remedy=remedy)
+    if to is not None and to.exists() and not to.is_file():
+        raise UsageError(f"{to} is no plain file, and is not replaced by one", remedy="name another file")
     if to is not None and to.exists() and not replace:
         raise UsageError(f"{to} is there already", remedy="name another file, or add --replace")
 
@@ -98,7 +101,8 @@ def import_(
     keep_going
         Leave out the rest of a session after a bad line, and go on with the others: exit code 3.
     """
-    work = partial(_import, file=file, keep_going=keep_going, json=json)
+    is_pipe = file == _STDIN or file.is_fifo()
+    work = partial(_import, file=file, is_pipe=is_pipe, keep_going=keep_going, json=json)
     if not dry_run:
         return write_log(home, work, force=force, create=True)
 
@@ -111,10 +115,11 @@ def import_(
     return use_home(home, rehearsed, create=True)
 
 
-async def _import(log: Log, *, file: Path, keep_going: bool, json: bool) -> int:
+async def _import(log: Log, *, file: Path, is_pipe: bool, keep_going: bool, json: bool) -> int:
     with progress("importing") as report:
-        if file == _STDIN:
-            done = await import_events(log, sys.stdin.buffer, on_progress=report, keep_going=keep_going)
+        if is_pipe:
+            with readable_input(None if file == _STDIN else file) as stream:
+                done = await import_events(log, stream, on_progress=report, keep_going=keep_going)
         else:
             done = await import_file(log, file, on_progress=report, keep_going=keep_going)
     if json:

@@ -99,12 +99,18 @@ def _follow(home: Path, task_id: str, last: int | None, patience: float, *, with
                 printer.add(frame.event, frame.data)
             output.flush()
             is_first = False
-            if printer.is_over:
+            if _is_put_away(frame):
                 output.note("the session was put away: nothing more will come")
                 break
     except KeyboardInterrupt:
         output.print_piece("\n" if not json and printer.is_in_line else "")
     return 0
+
+
+def _is_put_away(frame: Frame) -> bool:
+    """Whether a frame says that the session is over for good."""
+    told = frame.data.get("snapshot", frame.data) if frame.event in ("task:joined", "task:status") else {}
+    return bool(told.get("task_status") == "DELETE")
 
 
 def _join(snapshot: Body, last: int | None, printer: LiveText, older: partial[None]) -> None:

@@ -1,7 +1,8 @@
 """The one way out of every command: answers on stdout, everything else on stderr.
 
-Text that comes from an agent, a log or the command line is untrusted. Whatever could move the cursor, recolour the
-screen or reorder the line is shown as an escape, in tables, in plain text and in JSON alike.
+Text that comes from an agent, a log or the command line is untrusted. Whatever could move the cursor back, recolour the
+screen or reorder the line is shown as an escape, in tables, in plain text and in JSON alike. Tabs and line ends do none
+of this: where text may have several lines they stay what they are, so that a pipe gets code that still runs.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, TextIO
+
+from interlock.cli import looks
 
 # C0, DEL, C1; bidi marks, embeddings, overrides and isolates; line separators; lone surrogates; invisible tags.
 _UNSAFE: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
 )
+_UNSAFE_BUT_TABS: Final = re.compile(rf"(?!\t){_UNSAFE.pattern}")
 _NAMED: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
@@ -24,9 +29,14 @@ def escape(text: str) -> str:
     return _UNSAFE.sub(_visible, text)
 
 
+def escape_words(text: str) -> str:
+    """As `escape`, but a tab stays a tab."""
+    return _UNSAFE_BUT_TABS.sub(_visible, text)
+
+
 def escape_lines(text: str) -> str:
-    """As `escape`, but a line feed stays a line feed."""
-    return "\n".join(escape(line) for line in text.split("\n"))
+    """As `escape_words`, but a line end stays one, however it is spelled."""
+    return "\n".join(escape_words(line.removesuffix("\r")) for line in text.split("\n"))
 
 
 def _visible(match: re.Match[str]) -> str:
@@ -43,16 +53,19 @@ def print_text(text: str) -> None:
 
 
 def print_painted(lines: Sequence[Sequence[tuple[str, str]]], *, is_redrawn: bool = False) -> None:
-    """Print lines of pieces, each a text and the SGR numbers of its colour, which only a terminal gets.
+    """Print lines of pieces, each a text and the SGR numbers of its colour, for whoever wants colours.
 
     `is_redrawn`: a terminal shows them in place of what it shows.
     """
     stream = _stdout()
     colour = wants_colour(stream)
+    is_light = colour and looks.is_light(os.environ)
     shown = "\x1b[H\x1b[2J" if is_redrawn and stream.isatty() else ""
     for line in lines:
         for text, sgr in line:
-            shown += f"\x1b[{sgr}m{escape(text)}\x1b[0m" if colour and sgr else escape(text)
+            tone = looks.on_light(sgr, os.environ) if is_light else sgr
+            safe = escape_words(text)
+            shown += f"\x1b[{tone}m{safe}\x1b[0m" if colour and sgr else safe
         shown += "\n"
     _write(stream, shown)
 
@@ -97,22 +110,10 @@ def _json_escape(match: re.Match[str]) -> str:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows in columns: fitted to the width of a terminal, or one line a row for a pipe or a file."""
-    stream = _stdout()
-    cells = [[escape(cell) for cell in row] for row in (header, *rows)]
-    if stream.isatty():
-        _print_fitted(stream, cells)
-    else:
-        _write(stream, _aligned(cells))
+    """Print rows in columns, as all tables are drawn: see `painting`. A pipe or a file gets one line a row."""
+    from interlock.cli.painting import text_table
 
-
-def _aligned(cells: Sequence[Sequence[str]]) -> str:
-    """Columns by padding alone: what a pipe gets needs no rich, and a row stays one line for grep."""
-    widths = [max(map(columns, column)) for column in zip(*cells, strict=True)]
-    return "".join(
-        "  ".join(cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n"
-        for row in cells
-    )
+    print_painted(text_table(header, rows))
 
 
 def columns(text: str) -> int:
@@ -124,28 +125,11 @@ def columns(text: str) -> int:
     return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)
 
 
-def _print_fitted(stream: TextIO, cells: Sequence[Sequence[str]]) -> None:
-    from rich.box import ASCII2, SIMPLE
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    colour = wants_colour(stream)
-    boxes = (stream.encoding or "").lower().startswith("utf")
-    table = Table(box=SIMPLE if boxes else ASCII2, pad_edge=False, show_edge=False, header_style="bold")
-    for title in cells[0]:
-        table.add_column(Text(title), overflow="fold")
-    for row in cells[1:]:
-        table.add_row(*map(Text, row))
-    # Both are said outright, for rich would let FORCE_COLOR and its own guesses overrule what `wants_colour` found.
-    console = Console(file=stream, force_terminal=colour, color_system="auto" if colour else None, legacy_windows=False)
-    console.print(table)
-
-
 def note(text: str) -> None:
     """Say something that is not the answer (progress, a hint) on stderr."""
     if sys.stderr is not None:
-        _write(sys.stderr, escape_lines(text) + "\n")
+        with suppress(OSError):  # nobody hears it; the exit code still says what is to be said
+            _write(sys.stderr, escape_lines(text) + "\n")
 
 
 def error(text: str) -> None:
@@ -154,8 +138,8 @@ def error(text: str) -> None:
 
 
 def wants_colour(stream: TextIO) -> bool:
-    """Colours only on a terminal, and not where NO_COLOR is set to anything or the terminal is dumb."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    """Whether to colour what goes there: as `[ui]` says, else only a terminal, and never where NO_COLOR is set."""
+    return looks.wants_colour(stream, os.environ)
 
 
 def flush() -> None:
@@ -165,13 +149,15 @@ def flush() -> None:
 
 
 def settle() -> None:
-    """Flush, and if stdout cannot take it, point stdout at nothing: the interpreter's last flush must stay silent."""
-    try:
-        flush()
-    except OSError:
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, 1)
-        os.close(nothing)
+    """Flush, and what cannot take it is pointed at nothing: the interpreter's last flush must stay silent."""
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, number)
+            os.close(nothing)
 
 
 def _stdout() -> TextIO:

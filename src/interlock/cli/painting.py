@@ -1,6 +1,7 @@
-"""Tables that are read at a glance: cut to the width of the terminal, coloured by meaning, without rich.
+"""Tables that are read at a glance: fitted to the width of the terminal, coloured by meaning, without rich. All tables
+of all commands are drawn here.
 
-Law: what a pipe or a file gets is neither cut nor coloured, and one line a row.
+Law: what a pipe or a file gets is not cut, one line a row, and coloured only where `[ui]` says `always`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from interlock.cli import output
 GAP: Final = "  "
 _DEFAULT_COLUMNS: Final = 80
 _NARROWEST: Final = 40
+_ROOMY, _NARROW, _TIGHT = 30, 12, 4
 Line: TypeAlias = Sequence[tuple[str, str]]
 
 
@@ -32,12 +34,16 @@ class Tone(StrEnum):
 
 
 class Column(NamedTuple):
-    """`least` is what is left of it when there is little room; None: never cut. The lowest `gives` gives first."""
+    """`least` is what is left of it when there is little room; None: never cut. The lowest `gives` gives first.
+
+    `wraps`: what has no room goes on in the next line, and nothing is cut.
+    """
 
     title: str
     least: int | None = None
     gives: int = 0
     is_number: bool = False
+    wraps: bool = False
 
 
 class Row(NamedTuple):
@@ -47,6 +53,20 @@ class Row(NamedTuple):
     tones: Sequence[Tone]
 
 
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Line]:
+    """A table of words: no cell is cut, and the columns on the right give room first."""
+    columns = [
+        Column(title, min(_ROOMY, max(output.columns(row[at]) for row in (header, *rows))), wraps=True)
+        for at, title in enumerate(header)
+    ]
+    return table(columns, [plain(row) for row in rows])
+
+
+def plain(cells: Sequence[str]) -> Row:
+    """A row without colours."""
+    return Row(cells, [Tone.PLAIN] * len(cells))
+
+
 def table(columns: Sequence[Column], rows: Sequence[Row]) -> list[Line]:
     """The rows under their titles, as pieces to be painted."""
     head = Row([column.title for column in columns], [Tone.HEAD] * len(columns))
@@ -54,7 +74,7 @@ def table(columns: Sequence[Column], rows: Sequence[Row]) -> list[Line]:
     natural = [max(output.columns(row.cells[at]) for row in everything) for at in range(len(columns))]
     room = terminal_columns()
     widths = natural if room is None else fitted(columns, natural, room)
-    return [_line(columns, row, widths) for row in everything]
+    return [_line(columns, line, widths) for row in everything for line in _folded(columns, row, widths)]
 
 
 def terminal_columns() -> int | None:
@@ -74,13 +94,45 @@ def fitted(columns: Sequence[Column], natural: Sequence[int], room: int) -> list
     """The width of each column so that a line has room, if that is possible at all."""
     widths = list(natural)
     over = sum(widths) + len(GAP) * (len(widths) - 1) - room
-    for at in sorted(range(len(columns)), key=lambda place: (columns[place].gives, -place)):
-        least = columns[at].least
+    order = sorted(range(len(columns)), key=lambda place: (columns[place].gives, -place))
+    # What wraps can be narrower than it likes to be: nothing is lost by it.
+    wishes = [(at, columns[at].least) for at in order]
+    wishes += [(at, least) for least in (_NARROW, _TIGHT) for at in order if columns[at].wraps]
+    for at, least in wishes:
         if over > 0 and least is not None:
             given = min(over, max(0, widths[at] - least))
             widths[at] -= given
             over -= given
     return widths
+
+
+def _folded(columns: Sequence[Column], row: Row, widths: Sequence[int]) -> list[Row]:
+    """A row, and the lines in which its long cells go on."""
+    folds = [
+        fold(cell, width) if column.wraps else [cell]
+        for column, cell, width in zip(columns, row.cells, widths, strict=True)
+    ]
+    height = max(map(len, folds), default=1)
+    return [Row([part[at] if at < len(part) else "" for part in folds], row.tones) for at in range(height)]
+
+
+def fold(text: str, columns: int) -> list[str]:
+    """The text in lines that have room: broken between words, and within one only where it is too long itself."""
+    lines, line = [], ""
+    for word in text.split(" "):
+        joined = f"{line} {word}" if line else word
+        if output.columns(joined) <= columns:
+            line = joined
+            continue
+        lines += [line] if line else []
+        line = word
+        while output.columns(line) > columns:
+            kept = max(1, columns)
+            while kept > 1 and output.columns(line[:kept]) > columns:
+                kept -= 1
+            lines.append(line[:kept])
+            line = line[kept:]
+    return [*lines, line] if line or not lines else lines
 
 
 def _line(columns: Sequence[Column], row: Row, widths: Sequence[int]) -> Line:

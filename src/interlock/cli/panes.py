@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from interlock.agents.identify import Identified, ask_version, identify
 from interlock.agents.profiles import load_profiles
 from interlock.agents.tmux.panes import Adopted, adopt
-from interlock.agents.tmux.server import TmuxServer
+from interlock.agents.tmux.server import NoServer, TmuxServer
 from interlock.screen.selection import GENERIC, ScreenReader, select_reader
 
 PaneArgument: TypeAlias = Annotated[
@@ -38,7 +38,12 @@ class KnownPane:
 async def known_pane(target: str, socket: str | None, cli: str | None) -> AsyncIterator[KnownPane]:
     """Find a pane and what runs in it. The client that was attached for it is closed afterwards; the agent lives on."""
     server = TmuxServer.current() if socket is None else TmuxServer(socket)
-    adopted = await adopt(server, target)
+    try:
+        adopted = await adopt(server, target)
+    except NoServer as missing:
+        if missing.__cause__ is not None:  # tmux itself is missing
+            raise
+        raise NoServer(f"{missing}; is the agent in tmux? --socket names another server") from missing
     try:
         profiles = load_profiles()
         found = identify(profiles, adopted.capture.pid, adopted.capture.snapshot)

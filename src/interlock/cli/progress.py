@@ -24,6 +24,10 @@ def progress(title: str, *, of_bytes: bool = True) -> Iterator[Report]:
     console = Console(file=sys.stderr, color_system="auto" if output.wants_colour(sys.stderr) else None)
     amount = DownloadColumn() if of_bytes else MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    try:
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task(title, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+    finally:
+        # A second Ctrl-C may hit the bar while it takes itself away.
+        console.show_cursor(True)

@@ -3,7 +3,8 @@
 Laws:
 1. Standard output gets the answer and nothing else: of a turn that completed, or what was kept of one that failed,
    which is called partial on standard error. Of any other turn it gets nothing.
-2. The exit code is how the turn ended, by its record.
+2. The exit code is how the turn ended, by its record. A turn that completed without words is completed, and that there
+   are none is said. A reply that was asked for is read from verified words, or the code is that of a failure.
 3. Neither a timeout nor Ctrl-C touches the turn, unless that was asked for; both say how to come back.
 """
 
@@ -26,6 +27,11 @@ from interlock.cli.show import commands
 from interlock.cli.task_lines import PAGE, standing_of, task_path
 from interlock.vocabulary.errors import InterlockError, Unreachable, UsageError
 
+# Proven by the terminal, which is no transcript: what it shows is for people to read.
+_WORDLESS: Final = """\
+completed; no channel gives its words: look at the agent's terminal
+  interlock screen {0}
+  interlock attach {0}"""
 _KEPT: Final = {"completed": ("completed",), "partial_failed": ("partial",)}
 
 
@@ -196,7 +202,7 @@ def _tell(asked: Asked, outcome: Outcome, *, json: bool) -> int:
         output.print_text(answer["text"])
     _explain(asked, outcome, answer)
     if problem:
-        output.error(f"{problem}; see the answer with `interlock logs {asked.task_id} --last 2`")
+        output.error(problem)
     return code
 
 
@@ -229,11 +235,14 @@ def _read_reply(asked: Asked, outcome: Outcome, answer: Body | None) -> tuple[Re
     if asked.contract is None or outcome.state != "completed" or outcome.ending is not Ending.ENDED:
         return None, ""
     if answer is None:
-        return None, "the turn completed, and none of its text reached us: there is no reply to read"
+        return None, "no reply was read: the turn completed, and no channel gives its words"
+    if not answer["is_verified"]:
+        return None, "no reply was read: the words were read off a screen, where they may be cut or not be the agent's"
     try:
         return asked.contract.read(answer["text"]), ""
     except NoReply as wrong:
-        return None, str(wrong)
+        where = f"see the answer with `interlock logs {asked.task_id} --last 2`"
+        return None, f"{wrong}; {where}"
 
 
 def _told(outcome: Outcome, answer: Body | None, reply: Reply | None, problem: str) -> Body:
@@ -270,7 +279,7 @@ def _explain_end(asked: Asked, outcome: Outcome, answer: Body | None) -> None:
     what = ": ".join(one for one in said if one not in ("", outcome.state))
     if outcome.state == "completed":
         if answer is None:
-            output.note(f"completed; its text is in the agent's terminal\n  interlock attach {asked.task_id}")
+            output.note(_WORDLESS.format(asked.task_id))
         elif not answer["is_verified"]:
             output.note("unverified: this text was read off a screen")
         return

@@ -29,7 +29,7 @@ def ps(
     every
         Those that ended, too.
     watch
-        Go on until Ctrl-C, which here is a clean end: exit code 0.
+        Look again each second until Ctrl-C, which here is a clean end: exit code 0.
     """
     folder = home_folder(home)
     if watch:

@@ -9,10 +9,13 @@ from cyclopts import Parameter
 
 from interlock.cli import output
 from interlock.cli.acting import act, read_words
+from interlock.cli.painting import Column, plain, table
 from interlock.cli.server_api import Body, ServerApi, home_folder
 from interlock.cli.server_options import HomeOption, JsonFlag, SessionArgument
 from interlock.cli.task_lines import find_task, task_path
 from interlock.vocabulary.errors import UsageError
+
+_COLUMNS = (Column("#", is_number=True), Column("PROMPT", 16, gives=1), Column("TEXT", 20))
 
 PromptArgument: TypeAlias = Annotated[
     str, Parameter(help="The prompt's id, the beginning of it, or its place in `queue ls`.")
@@ -28,8 +31,8 @@ def ls(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFlag =
         return 0
     waiting = queue.get("waiting", [])
     if waiting:
-        rows = [(str(at), str(one["prompt_id"]), str(one["text"])) for at, one in enumerate(waiting, start=1)]
-        output.print_table(("#", "PROMPT", "TEXT"), rows)
+        rows = [plain((str(at), str(one["prompt_id"]), str(one["text"]))) for at, one in enumerate(waiting, start=1)]
+        output.print_painted(table(_COLUMNS, rows))
     else:
         output.note("nothing waits")
     _tell_gate(queue)

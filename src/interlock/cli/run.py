@@ -71,6 +71,7 @@ def run(
     api = _server(folder, may_start=not no_up)
     task_id = new_id("ses")
     opened = _open_session(api, task_id, body if words is None else {**body, "prompt": words})
+    task_id = str(opened["task_id"])  # as the server says: what it does not say is not there
     if not wait:
         return _tell(folder, task_id, opened, json=json)
     output.note(f"session {task_id}")
@@ -168,7 +169,11 @@ def _server(home: Path, *, may_start: bool) -> ServerApi:
     from interlock.cli.server_process import Presence, look_for_server, start_server
 
     if may_start and look_for_server(home).presence is not Presence.RUNS:
-        start_server(home)
+        try:
+            start_server(home)
+        except KeyboardInterrupt:
+            output.note("no session was begun")
+            raise
     return ServerApi.of_home(home)
 
 

@@ -17,23 +17,28 @@ from __future__ import annotations
 import json
 import os
 import socket
-import stat
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 from urllib.parse import quote, urlsplit
 
+from interlock.log.private_file import read_private_file
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 
 ANSWER_SECONDS: Final = 40.0
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 MAX_LINE_BYTES: Final = 64 * 1024
+MAX_REQUEST_BYTES: Final = 1024 * 1024
 Body: TypeAlias = dict[str, Any]
 
+_ANEW: Final = "see `interlock status`; `interlock down` and `interlock up` start it anew"
+_OTHER: Final = "it may be of another version: `interlock down` and `interlock up` start one of this version"
 _CHUNK: Final = 64 * 1024
 _NOT_KNOWN: Final = frozenset({502, 503, 504})
+_UNAUTHORIZED: Final = 401
 _TOO_MANY: Final = 429
+_SERVER_FAULT: Final = 500
 _REPEATS: Final = 5
 _MAX_PAUSE_SECONDS: Final = 3.0
 
@@ -50,6 +55,17 @@ class ServerRefusal(UsageError):
 
 class ServerUnavailable(Unreachable):
     """The server answered that nothing is known now. To ask the same again is safe."""
+
+
+class ServerFault(PeerFault):
+    """The server answered, and by its own word failed; or what it said is not what a server of this version says."""
+
+
+class Answer(Body):
+    """An object of an answer. What it must have and has not is the server's fault, and named."""
+
+    def __missing__(self, key: str) -> object:
+        raise ServerFault(f"the server's answer has no {key!r}; {_OTHER}")
 
 
 class Frame(NamedTuple):
@@ -72,9 +88,7 @@ class ServerApi:
     """The server of a home. Nothing is opened before the first question."""
 
     def __init__(self, url: str, token: str) -> None:
-        parts = urlsplit(url)
-        self._address = (parts.hostname or "127.0.0.1", parts.port or 80)
-        self._host = parts.netloc
+        self._address, self._host = _address(url)
         self._token = token
         self.url = url
 
@@ -112,7 +126,7 @@ class ServerApi:
         after: str | None = None
         while True:
             page = self.get(path, **query, after=after)
-            yield from page["items"]
+            yield from listed(page)
             after = page["next"]
             if after is None:
                 return
@@ -168,7 +182,7 @@ class ServerApi:
             ) from error
 
     def _head(self, method: str, path: str, body: object, key: str, last_event: str = "") -> bytes:
-        raw = b"" if body is None else json.dumps(body).encode()
+        raw = b"" if body is None else _encode(body)
         lines = [f"{method} {path} HTTP/1.1", f"Host: {self._host}", f"Authorization: Bearer {self._token}"]
         lines += ["Connection: close", f"Content-Length: {len(raw)}"]
         lines += ["Content-Type: application/json"] if raw else []
@@ -198,13 +212,13 @@ class _Wire:
         try:
             self._connection.sendall(raw)
         except OSError as error:
-            raise Unreachable(f"the server at {self._url} went away: {error}") from error
+            raise Unreachable(f"the server at {self._url} went away: {error}; {_ANEW}") from error
 
     def read_head(self) -> tuple[int, int, bool]:
         """The status, the length of the body, and whether it comes in chunks."""
         status = self._line().split(b" ", 2)
         if len(status) < 2 or not status[0].startswith(b"HTTP/1.") or not status[1].isdigit():
-            raise PeerFault(f"what answers at {self._url} is no server of ours")
+            raise ServerFault(f"what answers at {self._url} is no server of ours; {_ANEW}")
         length, is_chunked = 0, False
         while line := self._line():
             name, _, value = line.partition(b":")
@@ -219,7 +233,7 @@ class _Wire:
 
     def read_exactly(self, length: int) -> bytes:
         if length > MAX_ANSWER_BYTES:
-            raise PeerFault(f"an answer of {length} bytes; at most {MAX_ANSWER_BYTES} are read")
+            raise ServerFault(f"the server's answer has {length} bytes; at most {MAX_ANSWER_BYTES} are read")
         while len(self._buffer) < length:
             self._more()
         taken = bytes(self._buffer[:length])
@@ -232,7 +246,7 @@ class _Wire:
             pieces.append(piece)
             length += len(piece)
             if length > MAX_ANSWER_BYTES:
-                raise PeerFault(f"an answer of more than {MAX_ANSWER_BYTES} bytes; no more are read")
+                raise ServerFault(f"the server's answer has more than {MAX_ANSWER_BYTES} bytes; no more are read")
         return b"".join(pieces)
 
     def read_chunks(self) -> Iterator[bytes]:
@@ -263,12 +277,34 @@ class _Wire:
                 self._connection.settimeout(max(0.001, self._deadline - time.monotonic()))
             piece = self._connection.recv(_CHUNK)
         except TimeoutError as error:
-            raise Unreachable(f"the server at {self._url} did not answer in time") from error
+            raise Unreachable(f"the server at {self._url} did not answer in time; {_ANEW}") from error
         except OSError as error:
-            raise Unreachable(f"the server at {self._url} went away: {error}") from error
+            raise Unreachable(f"the server at {self._url} went away: {error}; {_ANEW}") from error
         if not piece:
-            raise Unreachable(f"the server at {self._url} went away in the middle of an answer")
+            raise Unreachable(f"the server at {self._url} went away in the middle of an answer; {_ANEW}")
         self._buffer += piece
+
+
+def _address(url: str) -> tuple[tuple[str, int], str]:
+    """Law 2: what is no address of a server is asked nothing, and told no token."""
+    try:
+        parts = urlsplit(url)
+        if parts.hostname and parts.port:
+            return (parts.hostname, parts.port), parts.netloc
+    except ValueError:
+        pass
+    raise UsageError(f"{url!r} is no address of a server", remedy="`interlock up` starts one, and writes it down")
+
+
+def _encode(body: object) -> bytes:
+    try:
+        raw = json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise UsageError("what is to be sent is not all UTF-8", remedy="give text in UTF-8") from error
+    if len(raw) > MAX_REQUEST_BYTES:
+        # A server that refuses this hangs up in the middle of it, and its words are lost.
+        raise UsageError(f"{len(raw)} bytes are too many: a server takes {MAX_REQUEST_BYTES}", remedy="give less")
+    return raw
 
 
 def _frames(pieces: Iterator[bytes]) -> Iterator[Frame]:
@@ -299,12 +335,18 @@ def _refusal(status: int, raw: bytes) -> Exception:
         problem = json.loads(raw)
     except ValueError:
         problem = None
-    if not isinstance(problem, dict):
+    is_ours = isinstance(problem, dict)
+    if not is_ours:
         problem = {}
     message = str(problem.get("detail") or problem.get("title") or f"the server answered with status {status}")
     remedy = str(problem.get("remedy") or "")
     if status in _NOT_KNOWN:
-        return ServerUnavailable(f"{message}; {remedy}" if remedy else message)
+        return ServerUnavailable(f"{message}; {remedy or _ANEW}")
+    if status >= _SERVER_FAULT:
+        return ServerFault(f"{message}; {remedy or _ANEW}")
+    remedy = remedy if is_ours else _OTHER
+    if status == _UNAUTHORIZED:
+        remedy = "tokens.json of this home is not the server's: `interlock down` and `interlock up` make them one"
     pause = problem.get("retry_after_seconds")
     pause_seconds = float(pause) if isinstance(pause, int | float) else 0.0
     return ServerRefusal(status, str(problem.get("code") or f"http_{status}"), message, remedy, pause_seconds)
@@ -325,31 +367,26 @@ def _is_process(pid: object) -> bool:
 
 def _decode(raw: bytes) -> Body:
     try:
-        decoded = json.loads(raw)
+        decoded = json.loads(raw, object_hook=Answer)
     except ValueError as error:
-        raise PeerFault("the server's answer is no JSON") from error
+        raise ServerFault(f"the server's answer is no JSON; {_OTHER}") from error
     if not isinstance(decoded, dict):
-        raise PeerFault("the server's answer is no object")
+        raise ServerFault(f"the server's answer is no object; {_OTHER}")
     return decoded
 
 
+def listed(page: Body) -> list[Body]:
+    """The items of a page."""
+    items = page["items"]
+    if not isinstance(items, list) or not all(isinstance(one, dict) for one in items):
+        raise ServerFault(f"the server's list is none; {_OTHER}")
+    return items
+
+
 def read_private(path: Path) -> Body:
-    """A file of the home that nobody else can read or write; of anything else the token is no secret."""
+    """What a file of the home says that nobody else can read or write."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", remedy="run as its owner") from error
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-            raise UsageError(
-                f"{path} is not a plain file that only you can use", remedy=f"look at it, then `chmod 600 {path}`"
-            )
-        raw = file.read(MAX_LINE_BYTES)
-    try:
-        decoded = json.loads(raw)
+        decoded = json.loads(read_private_file(path, max_bytes=MAX_LINE_BYTES))
     except ValueError:
         decoded = None
     if not isinstance(decoded, dict):

@@ -7,6 +7,8 @@ from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
 
+from interlock.cli.session_names import offer_sessions
+
 HomeOption: TypeAlias = Annotated[
     Path | None, Parameter(help="Where the server's home is; else INTERLOCK_HOME, or the XDG state folder.")
 ]
@@ -14,7 +16,11 @@ JsonFlag: TypeAlias = Annotated[bool, Parameter(negative="", help="Print JSON fo
 FollowFlag: TypeAlias = Annotated[bool, Parameter(name=("--follow", "-f"), negative="")]
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 SessionArgument: TypeAlias = Annotated[
-    str, Parameter(help="The session's id, the beginning of it, or of a word of its title.")
+    str,
+    Parameter(
+        help="The session's id, the beginning or the end of it, or the beginning of a word of its title.",
+        completer=offer_sessions,
+    ),
 ]
 PatienceOption: TypeAlias = Annotated[
     float, Parameter(help="How long to wait for a server that went away, in seconds.")

@@ -16,8 +16,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -25,44 +23,25 @@ import apsw
 import msgspec
 
 from interlock.cli import output
-from interlock.cli.server_api import Body, ServerApi, read_private
+from interlock.cli.exit_codes import DamagedLog
+from interlock.cli.server_api import read_private
+from interlock.cli.server_presence import SERVER_FILE, Presence, Server, health_of
 from interlock.log.lease import Holder, Life, judge, this_process
 from interlock.log.paths import DATABASE_NAME, check_home
 from interlock.log.port import LogUnavailable
 from interlock.log.schema import connect, disconnect
 from interlock.vocabulary.errors import InterlockError, PeerFault, Unreachable, UsageError
 
-SERVER_FILE: Final = "server.json"
+# These are also had from `server_presence`, which is light; whoever comes here pays for the log anyway.
+__all__ = ["Grip", "Presence", "Server", "health_of", "held_server", "look_for_server", "start_server"]
+
 LOG_FILE: Final = "server.log"
 START_SECONDS: Final = 60.0
-HEALTH_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.05
 _PATIENT_SECONDS: Final = 3.0
 _OTHER_SECONDS: Final = 10.0
 _TOLD_BYTES: Final = 4_000
 _USAGE, _UNREACHABLE = 2, 8
-
-
-class Presence(StrEnum):
-    """What is proven about the server of a home. `held`: another process has the log, and says of no server where it
-    is; it may be one that begins or ends."""
-
-    RUNS = "runs"
-    ABSENT = "absent"
-    STALE = "stale"
-    HELD = "held"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
-    """The server of a home, as it says itself and as its process proves."""
-
-    presence: Presence
-    url: str = ""
-    pid: int = 0
-    started_at: str = ""
-    holder: Holder | None = None
 
 
 def look_for_server(home: Path) -> Server:
@@ -100,8 +79,10 @@ def _holder(home: Path) -> Holder | None:
         return None
     except LogUnavailable as error:
         raise Unreachable(str(error)) from error
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise DamagedLog(f"the log in {home} is damaged ({error}); see `interlock log verify`") from error
     except apsw.Error as error:
-        raise Unreachable(f"the log in {home} cannot be read: {error}") from error
+        raise Unreachable(f"the log in {home} cannot be read: {error}; see `interlock doctor`") from error
     try:
         if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'lease'").fetchall():
             return None  # somebody is making it
@@ -111,14 +92,6 @@ def _holder(home: Path) -> Holder | None:
         raise Unreachable(f"it cannot be read who has the log in {home}: {error}") from error
     finally:
         disconnect(connection)
-
-
-def health_of(url: str) -> Body | None:
-    """What the server says of itself to everybody; None where it does not answer."""
-    try:
-        return ServerApi(url, "").ask("GET", "/health", seconds=HEALTH_SECONDS)
-    except InterlockError:
-        return None
 
 
 # Starting
@@ -134,12 +107,19 @@ def start_server(home: Path, options: Sequence[str] = (), *, within_seconds: flo
     if found.presence is not Presence.RUNS:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         process = _launch(home.absolute(), log, options)
-    return _until_ready(home, log, process, within_seconds)
+    try:
+        if process is not None:
+            output.note(f"starting the server of {home.absolute()}")
+        return _until_ready(home, log, process, within_seconds)
+    except KeyboardInterrupt:
+        _forget(process)
+        if process is not None:
+            output.note("the server goes on starting; `interlock down` ends it")
+        raise
 
 
 def _launch(home: Path, log: Path, options: Sequence[str]) -> subprocess.Popen[bytes]:
     """A process of its own session: neither Ctrl-C here nor the end of this terminal reaches it."""
-    output.note(f"starting the server of {home}")
     command = [sys.executable, "-P", "-m", "interlock.cli", "up", "--foreground", "--home", str(home)]
     descriptor = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:

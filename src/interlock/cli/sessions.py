@@ -1,22 +1,38 @@
-"""Which session is meant: an id, or the beginning of one, as long as it is the only one that begins so."""
+"""Which session of a log is meant: by the same rule as everywhere, see `naming`."""
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from collections.abc import Sequence
 from typing import Final
 
+import apsw
+import msgspec
+
+from interlock.cli.naming import Candidate, choose
 from interlock.log.port import SessionSummary
 from interlock.log.sqlite import SqliteLog
 from interlock.vocabulary.conversation import MAX_COUNT
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.ids import SessionId
 
-_SHOWN: Final = 5
-_SEARCHED: Final = 1000
+_PAGE: Final = 1000
 _LIST: Final = "`interlock log ls` lists them"
-
+# A session is opened by one of its first events, and put away by one of its last.
+_ENDS: Final = 5
 
 # Longer than any sequence number, and short enough to be read as a number at no cost.
 _MAX_DIGITS: Final = len(str(MAX_COUNT)) + 1
+
+
+class _Opened(msgspec.Struct):
+    title: str = ""
+
+
+class _Line(msgspec.Struct):
+    """As much of an event as tells a title. Read straight from the line: what is damaged tells none."""
+
+    type: str
+    data: _Opened
 
 
 def as_number(text: str) -> int | None:
@@ -27,18 +43,9 @@ def as_number(text: str) -> int | None:
 
 async def find_session(log: SqliteLog, named: str, *, with_purged: bool = False) -> SessionSummary:
     """The session that `named` means. Raises `UsageError` if there is none, more than one, or only a tombstone."""
-    if not named:
-        raise UsageError("an empty text names no session", remedy=_LIST)
-    found = (await log.sessions(prefix=named, limit=_SHOWN + 1)).sessions
+    found = (await log.sessions(prefix=named, limit=1)).sessions if named.strip() else ()
     # Ids are in order, so a session with this very id comes before those that only begin with it.
-    if found and found[0].session_id == named:
-        found = found[:1]
-    if not found:
-        raise await _unknown(log, named)
-    if len(found) > 1:
-        listed = ", ".join(one.session_id for one in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
-        raise UsageError(f"several sessions begin with {named!r}: {listed}", remedy="give more of the id")
-    (session,) = found
+    session = found[0] if found and found[0].session_id == named else await _search(log, named)
     if session.is_purged and not with_purged:
         raise UsageError(
             f"session {session.session_id} was purged; of its {session.version} events only the head of the chain "
@@ -48,8 +55,35 @@ async def find_session(log: SqliteLog, named: str, *, with_purged: bool = False)
     return session
 
 
-async def _unknown(log: SqliteLog, named: str) -> UsageError:
-    page = await log.sessions(limit=_SEARCHED)
-    close = get_close_matches(named, [session.session_id for session in page.sessions], n=3)
-    guess = f"did you mean {' or '.join(close)}? " if close else ""
-    return UsageError(f"there is no session {named!r}", remedy=f"{guess}{_LIST}")
+async def _search(log: SqliteLog, named: str) -> SessionSummary:
+    known: dict[str, SessionSummary] = {}
+    after: SessionId | None = None
+    while True:
+        page = await log.sessions(after=after, limit=_PAGE)
+        known |= {one.session_id: one for one in page.sessions}
+        after = page.next_after
+        if after is None:
+            break
+    candidates = await log.query(lambda connection: _candidates(connection, tuple(known.values())))
+    return known[choose(candidates, named, listing=_LIST).session_id]
+
+
+def _candidates(connection: apsw.Connection, sessions: Sequence[SessionSummary]) -> list[Candidate]:
+    found = []
+    for one in sessions:
+        rows = connection.execute(
+            "SELECT line FROM events WHERE session_id = ? AND (seq <= ? OR seq > ?) ORDER BY seq",
+            (one.session_id, _ENDS, one.version - _ENDS),
+        )
+        lines = [_read(bytes(line)) for (line,) in rows]
+        title = next((line.data.title for line in reversed(lines) if line.type == "session_opened"), "")
+        is_put_away = one.is_purged or any(line.type == "session_deleted" for line in lines)
+        found.append(Candidate(one.session_id, title, has_title=not is_put_away))
+    return found
+
+
+def _read(line: bytes) -> _Line:
+    try:
+        return msgspec.json.decode(line, type=_Line)
+    except msgspec.MsgspecError:
+        return _Line("", _Opened())

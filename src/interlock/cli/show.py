@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json as json_module
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from interlock.cli import output
 from interlock.cli.board import tone_of
+from interlock.cli.choices import is_plain, is_yes_or_no
 from interlock.cli.painting import Line, Tone
 from interlock.cli.server_api import Body, ServerApi, home_folder
 from interlock.cli.server_options import HomeOption, JsonFlag, SessionArgument
@@ -33,6 +34,7 @@ from interlock.cli.usage import figure, note_of
 _WIDTH = 10
 _NEWEST = 200
 _MAX_ARGUMENTS = 2_000
+_MAX_LAST_WORDS = 8
 
 
 def show(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFlag = False) -> int:
@@ -131,6 +133,10 @@ def _process(spawn: Body | None, now: datetime) -> Iterator[Line]:
     lived = life_of(spawn, now)
     said = [str(spawn["standing"]), f"pid {spawn['pid']}" if spawn["pid"] else "", f"for {lived}" if lived else ""]
     yield _field("process", (", ".join(one for one in (*said, end_of(spawn)) if one), ""))
+    words = [line for line in str(spawn["stderr_tail"]).splitlines() if line.strip()]
+    if words:
+        yield _field("said last", ("", ""))
+        yield from text_lines("\n".join(words[-_MAX_LAST_WORDS:]))
 
 
 def _used(used: Body) -> Iterator[Line]:
@@ -148,7 +154,8 @@ def _question(approval: Body, number: int, count: int, now: datetime) -> Iterato
     waited = age(approval.get("asked_at"), now)
     deadline = read_moment(approval.get("deadline_at"))
     left = "" if deadline is None else f", {duration((deadline - now).total_seconds())} left"
-    yield [(f"{approval['attention']}{place}", Tone.URGENT), (f"  asked {waited} ago{left}", "")]
+    moot = "" if approval.get("is_answerable", True) else ", nobody runs the session: nobody can take an answer now"
+    yield [(f"{approval['attention']}{place}", Tone.URGENT), (f"  asked {waited} ago{left}{moot}", "")]
     yield from text_lines(str(approval["question"]))
     if approval.get("tool"):
         yield [(f"  tool {approval['tool']} {_arguments(approval)}", "")]
@@ -166,14 +173,23 @@ def _arguments(approval: Body) -> str:
 
 
 def commands(approval: Body, *, is_only: bool) -> list[str]:
-    """The commands that answer a question."""
-    named = [str(approval["session_id"]), *([] if is_only else [str(approval["approval_id"])])]
+    """The commands that answer a question, each of which works. Where nobody can take an answer: what helps first."""
+    task_id = str(approval["session_id"])
+    if not approval.get("is_answerable", True):
+        return [shlex.join(["interlock", "start", task_id])]
+    named = [task_id, *([] if is_only else [str(approval["approval_id"])])]
     options = approval.get("options", ())
-    if any(str(option.get("kind", "")).startswith(("allow", "reject")) for option in options):
-        return [shlex.join(["interlock", word, *named]) for word in ("approve", "deny")]
     if not options:
         return [f"{shlex.join(['interlock', 'answer', *named])} TEXT"]
-    return [shlex.join(["interlock", "answer", *named, "--option", str(option["label"])]) for option in options]
+    if is_yes_or_no(approval) and is_plain(approval):
+        return [shlex.join(["interlock", word, *named]) for word in ("approve", "deny")]
+    return [shlex.join(["interlock", "answer", *named, "--option", _named(options, at)]) for at in range(len(options))]
+
+
+def _named(options: Sequence[Body], at: int) -> str:
+    """An option by its label, or by its number where that is not the only one like it."""
+    labels = [str(option["label"]).casefold() for option in options]
+    return str(options[at]["label"]) if labels.count(labels[at]) == 1 else str(at + 1)
 
 
 def _answer(known: Body) -> Iterator[Line]:

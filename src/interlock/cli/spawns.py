@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from interlock.cli import output
 from interlock.cli.painting import Column, Row, Tone, table
 from interlock.cli.server_api import Body, ServerApi, home_folder
 from interlock.cli.server_options import HomeOption, JsonFlag, SessionArgument
-from interlock.cli.task_lines import PAGE, duration, find_task, read_moment, task_path
+from interlock.cli.task_lines import PAGE, duration, find_task, read_moment, short_ids, task_path
 
 _COLUMNS = (
-    Column("SESSION", 14),
-    Column("AGENT", 6),
+    Column("SESSION"),
+    Column("AGENT", 6, gives=1),
     Column("STANDS"),
     Column("PID", is_number=True),
     Column("BEGAN"),
@@ -33,17 +34,17 @@ def spawns(session: SessionArgument | None = None, /, *, home: HomeOption = None
     if json:
         output.print_json(rows)
     elif rows:
-        now = datetime.now(UTC)
-        output.print_painted(table(_COLUMNS, [_row(row, now) for row in rows]))
+        now, shorts = datetime.now(UTC), short_ids(list({str(row["session_id"]) for row in rows}))
+        output.print_painted(table(_COLUMNS, [_row(row, shorts, now) for row in rows]))
     else:
         output.note("no agent was started yet")
     return 0
 
 
-def _row(spawn: Body, now: datetime) -> Row:
+def _row(spawn: Body, shorts: Mapping[str, str], now: datetime) -> Row:
     began, standing = read_moment(spawn["began"]), str(spawn["standing"])
     cells = (
-        str(spawn["session_id"]),
+        shorts[str(spawn["session_id"])],
         str(spawn["agent"]),
         standing,
         str(spawn["pid"] or ""),

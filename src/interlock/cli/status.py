@@ -10,10 +10,11 @@ from interlock.cli import output
 from interlock.cli.board import ask, tone_of
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.painting import Line, Tone
-from interlock.cli.server_api import Body, ServerApi, home_folder
+from interlock.cli.server_api import Body, ServerApi, home_folder, read_private
 from interlock.cli.server_options import HomeOption, JsonFlag
-from interlock.cli.server_process import Presence, Server, health_of, look_for_server
+from interlock.cli.server_presence import SERVER_FILE, Presence, Server, health_of
 from interlock.cli.task_lines import age, read_moment, since_of, standing_of, why_of
+from interlock.vocabulary.errors import InterlockError
 
 _WIDTH = 10
 _SAYS = {
@@ -28,14 +29,36 @@ _SAYS = {
 def status(*, home: HomeOption = None, json: JsonFlag = False) -> int:
     """Say whether the server of this home runs and is ready, and what needs a person. Exit code 8: no answer."""
     folder = home_folder(home)
-    server = look_for_server(folder)
-    health = health_of(server.url) if server.presence is Presence.RUNS else None
-    tasks = ask(ServerApi.of_home(folder))[0] if health is not None and health.get("ready") else None
+    server, health, tasks = _answering(folder) or _proven(folder)
     if json:
         output.print_json(_told(folder, server, health, tasks))
     else:
         output.print_painted(_lines(folder, server, health, tasks))
     return ExitCode.UNREACHABLE if health is None else ExitCode.COMPLETED
+
+
+def _answering(home: Path) -> tuple[Server, Body, list[Body]] | None:
+    """A server that is ready, and takes our token: that proves it, and the log need not be opened, which costs more."""
+    try:
+        said = read_private(home / SERVER_FILE)
+        health = health_of(str(said.get("url", "")))
+        tasks = ask(ServerApi.of_home(home))[0] if health is not None and health.get("ready") else None
+    except (FileNotFoundError, InterlockError):
+        return None
+    pid, started_at = said.get("pid"), str(said.get("started_at", ""))
+    if health is None or tasks is None or not isinstance(pid, int):
+        return None
+    return Server(presence=Presence.RUNS, url=str(said["url"]), pid=pid, started_at=started_at), health, tasks
+
+
+def _proven(home: Path) -> tuple[Server, Body | None, list[Body] | None]:
+    """What its process and its log prove, where it does not answer as it should."""
+    from interlock.cli.server_process import look_for_server
+
+    server = look_for_server(home)
+    health = health_of(server.url) if server.presence is Presence.RUNS else None
+    is_ready = health is not None and health.get("ready")
+    return server, health, ask(ServerApi.of_home(home))[0] if is_ready else None
 
 
 def _told(home: Path, server: Server, health: Body | None, tasks: list[Body] | None) -> Body:

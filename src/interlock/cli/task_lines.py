@@ -1,29 +1,34 @@
-"""Sessions as lines for a person: which one is meant, what it shows, and in which order. Pure, but for `find_task`.
+"""Sessions as lines for a person: which one is meant, what it shows, and in which order. Pure, but for `find_task`, and
+for the clock of law 4.
 
 Laws:
 1. Who needs a person comes first, then what is stalled or not known, then what works, settles, is quiet, and is over.
    Among equals the one that waits longest.
 2. What is not known is called unknown, and comes before what works: nothing that somebody should look at hides below.
 3. Both axes show: what the agent does, and what it needs.
+4. What was answered, and not asked again, needs nobody, also while the agent's screen still shows it. For how long is
+   bounded: what still shows it then may be something else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
+from interlock.cli.naming import Candidate, choose
 from interlock.cli.server_api import Body, ServerApi, ServerRefusal
-from interlock.vocabulary.errors import UsageError
 
 LIST: Final = "`interlock ps --all` lists them"
 PAGE: Final = 500
 _MIN_ID: Final = 8
-_CANDIDATES: Final = 5
 _NOT_FOUND: Final = 404
 _NEEDS: Final = ("approval", "question", "plan", "auth", "quota", "error")
 _RANKS: Final = ("stalled", "unknown", "starting", "working", "settling", "quiet", "gone", "ended", "deleted")
+# The server's word, see `projections.task_answers`; longer than the runtime waits for a sign that it was taken.
+_ANSWERED: Final = "answer_on_its_way"
+_ANSWER_SECONDS: Final = 20.0
 _ENDINGS: Final = {"FAILED": "failed", "CANCELLED": "interrupted"}
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
@@ -36,10 +41,11 @@ class Standing(NamedTuple):
     words: str
     rank: int
     has_failed: bool = False
+    is_answered: bool = False
 
     @property
     def needs_person(self) -> bool:
-        return self.attention != "none"
+        return self.attention != "none" and not self.is_answered
 
     @property
     def is_over(self) -> bool:
@@ -55,9 +61,17 @@ def standing_of(task: Body) -> Standing:
         attention = "approval"  # what is asked is asked, whatever the agent seems to do
     if attention not in ("none", *_NEEDS):
         attention = "question"  # a word of a newer server: it is still a need
-    rank = _NEEDS.index(attention) if attention != "none" else len(_NEEDS) + _RANKS.index(activity)
-    words = _words(task, activity, attention)
-    return Standing(activity, attention, words, rank, has_failed=task.get("task_status") == "FAILED")
+    is_answered = attention != "none" and any(map(_is_on_its_way, live.get("evidence") or ()))
+    is_needed = attention != "none" and not is_answered
+    rank = _NEEDS.index(attention) if is_needed else len(_NEEDS) + _RANKS.index(activity)
+    words = f"{activity}, {attention} answered" if is_answered else _words(task, activity, attention)
+    has_failed = task.get("task_status") == "FAILED"
+    return Standing(activity, attention, words, rank, has_failed, is_answered)
+
+
+def _is_on_its_way(proof: Body) -> bool:
+    given = read_moment(proof.get("at")) if proof.get("rule") == _ANSWERED else None
+    return given is not None and abs((datetime.now(UTC) - given).total_seconds()) < _ANSWER_SECONDS
 
 
 def _activity(task: Body, live: Body) -> str:
@@ -168,53 +182,29 @@ def task_path(task_id: object) -> str:
 
 
 def find_task(api: ServerApi, text: str) -> Body:
-    """The session that is meant, as its summary: by its id, the beginning of it, or of a word of its title.
+    """The session that is meant, as its summary: see `naming` for what may be typed.
 
     `UsageError` where there is none, or more than one; then the message names them.
     """
-    if not text.strip():
-        raise UsageError("an empty text names no session", remedy=LIST)
     try:
-        summary: Body = api.get(task_path(text))["summary"]
+        summary: Body | None = api.get(task_path(text))["summary"] if text.strip() else None
     except ServerRefusal as refusal:
         if refusal.status != _NOT_FOUND:
             raise
-    else:
+        summary = None
+    if summary is not None:
         return summary
     return choose_task(list(api.pages("/api/tasks", limit=PAGE)), text)
 
 
 def choose_task(tasks: Sequence[Body], text: str) -> Body:
-    """As `find_task`, among sessions that are known. An id counts before a title."""
-    found = (
-        [task for task in tasks if task["task_id"] == text]
-        or [task for task in tasks if _begins_id(task, text)]
-        or [task for task in tasks if _begins_word(task, text)]
-    )
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise UsageError(f"there is no session {text!r}", remedy=LIST)
-    named = [_candidate(task) for task in by_attention(found)[:_CANDIDATES]]
-    more = [f"{len(found) - _CANDIDATES} more"] if len(found) > _CANDIDATES else []
-    raise UsageError(
-        f"{text!r} may mean any of {len(found)} sessions: {', '.join([*named, *more])}", remedy="give more of the id"
-    )
+    """As `find_task`, among sessions that are known. Of several, those that need a person are told first."""
+    ordered = by_attention(tasks)
+    chosen = choose([_candidate(task) for task in ordered], text, listing=LIST)
+    return next(task for task in ordered if task["task_id"] == chosen.session_id)
 
 
-def _begins_id(task: Body, text: str) -> bool:
-    task_id = str(task["task_id"])
-    return task_id.startswith(text) or task_id.partition("_")[2].startswith(text)
-
-
-def _begins_word(task: Body, text: str) -> bool:
-    if standing_of(task).activity == "deleted":
-        return False
-    wanted, title = text.casefold().split(), str(task.get("title", "")).casefold().split()
-    spans = (title[at : at + len(wanted)] for at in range(len(title) - len(wanted) + 1))
-    return any(span[:-1] == wanted[:-1] and span[-1].startswith(wanted[-1]) for span in spans)
-
-
-def _candidate(task: Body) -> str:
-    said = (str(task.get("title", "")), str(task.get("agent", "")), standing_of(task).words)
-    return f"{task['task_id']} ({', '.join(one for one in said if one)})"
+def _candidate(task: Body) -> Candidate:
+    standing = standing_of(task)
+    said = ", ".join(word for word in (str(task.get("agent", "")), standing.words) if word)
+    return Candidate(str(task["task_id"]), str(task.get("title", "")), said, standing.activity != "deleted")

@@ -5,11 +5,28 @@ from __future__ import annotations
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.home import HomeOption, JsonFlag, SessionArgument, may_have_owner, read_log, slices, tell_damage
+from interlock.cli.painting import Column, Row, Tone, table
 from interlock.cli.sessions import find_session
 from interlock.lifecycle.turns import TurnRecord
 from interlock.log.sqlite import SqliteLog
 from interlock.projections.turns import TurnsView
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.states import TurnState
+
+_COLUMNS = (
+    Column("TURN", 14, gives=2, wraps=True),
+    Column("STATE"),
+    Column("BASIS", 10, gives=3, wraps=True),
+    Column("KIND", 8, gives=1, wraps=True),
+    Column("EVIDENCE", 18, wraps=True),
+    Column("EVENTS"),
+)
+_TONES = {
+    TurnState.COMPLETED: Tone.CALM,
+    TurnState.RUNNING: Tone.ACTIVE,
+    TurnState.WAITING: Tone.URGENT,
+    TurnState.INTERRUPTED: Tone.PLAIN,
+}
 
 
 def turns(
@@ -40,7 +57,7 @@ def turns(
         if json:
             output.print_json(records)
         elif records:
-            output.print_table(("TURN", "STATE", "BASIS", "KIND", "EVIDENCE", "EVENTS"), [_row(one) for one in records])
+            output.print_painted(table(_COLUMNS, [_row(one) for one in records]))
         else:
             output.note("the session has no turn yet")
         return ExitCode.DAMAGED_LOG if tell_damage(view.damage) else ExitCode.COMPLETED
@@ -48,9 +65,9 @@ def turns(
     return read_log(home, work)
 
 
-def _row(turn: TurnRecord) -> tuple[str, ...]:
+def _row(turn: TurnRecord) -> Row:
     settles = "" if turn.settles_as is None else f"recovery writes {turn.settles_as.value}"
-    return (
+    cells = (
         turn.turn_id,
         turn.state.value,
         turn.basis.value,
@@ -58,3 +75,4 @@ def _row(turn: TurnRecord) -> tuple[str, ...]:
         ", ".join(f"{proof.where} #{proof.seq}" for proof in turn.evidence) or "none",
         f"{turn.first_seq}..{turn.last_seq}",
     )
+    return Row(cells, (Tone.PLAIN, _TONES.get(turn.state, Tone.DOUBTFUL), *[Tone.PLAIN] * (len(cells) - 2)))

@@ -72,7 +72,8 @@ def _is_met(until: Until, look: Look) -> bool:
     standing = standing_of(look.summary)
     match until.word:
         case "ready":
-            return standing.activity == "quiet" and not standing.needs_person and is_idle(look)
+            # A dialog that was answered and still stands there needs nobody, and takes no prompt either.
+            return standing.activity == "quiet" and standing.attention == "none" and is_idle(look)
         case "done":
             return is_idle(look) and look.turn is not None
         case "idle":

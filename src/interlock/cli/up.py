@@ -52,11 +52,7 @@ def up(
     before = look_for_server(folder)
     options = [] if host is None else ["--host", host]
     options += [] if port is None else ["--port", str(port)]
-    try:
-        server = start_server(folder, [*options, *(["--allow-remote"] if allow_remote else [])])
-    except KeyboardInterrupt:
-        output.note("the server goes on starting; `interlock down` ends it")
-        raise
+    server = start_server(folder, [*options, *(["--allow-remote"] if allow_remote else [])])
     is_new = server.holder != before.holder
     output.note(f"a server {'runs' if is_new else 'ran already'} (process {server.pid})")
     _tell(server, is_new=is_new, json=json)
@@ -101,6 +97,7 @@ def _serve(
 def _setup(home: Path, host: str | None, port: int | None, *, allow_remote: bool) -> Setup:
     """What is configured, but for what the command line says."""
     from interlock.runtime.config import load
+    from interlock.runtime.specs import specs_by
     from interlock.server.serving import Setup
     from interlock.server.settings import ServerSettings
 
@@ -117,4 +114,6 @@ def _setup(home: Path, host: str | None, port: int | None, *, allow_remote: bool
         allow_remote=allow_remote,
         policy=config.run.policy(),
         limits=config.pool.limits(),
+        notify=config.notify,
+        specs=specs_by(config, os.environ),
     )

@@ -5,11 +5,12 @@ Law: what nobody reported is a dash, and never a zero; a sum over some reports s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from interlock.cli import output
+from interlock.cli.board import tell_incomplete
 from interlock.cli.painting import Column, Row, Tone, table
-from interlock.cli.server_api import Body, ServerApi, home_folder
+from interlock.cli.server_api import Body, ServerApi, home_folder, listed
 from interlock.cli.server_options import HomeOption, JsonFlag, SessionArgument
 from interlock.cli.task_lines import PAGE, find_task, short_ids, task_path
 
@@ -19,18 +20,39 @@ _NUMBERS = (
     Column("OUTPUT", is_number=True),
     Column("CACHED", is_number=True),
     Column("USD", is_number=True),
-    Column("NOTE", 12),
+    Column("NOTE", 16, gives=1),
 )
 _MISSING = "-"
 
 
 def usage(session: SessionArgument | None = None, /, *, home: HomeOption = None, json: JsonFlag = False) -> int:
-    """Print tokens and cost: by turn for one session, by session for all. A dash: nobody reported it."""
+    """Print tokens and cost: by turn for one session, by session for all. A dash: nobody reported it.
+
+    Exit code 3: the server has not read all of its log yet, and there may be more.
+    """
     api = ServerApi.of_home(home_folder(home))
     if session is not None:
         return _one(api.get(f"{task_path(find_task(api, session)['task_id'])}/usage"), json=json)
-    tasks = list(api.pages("/api/tasks", limit=PAGE))
-    return _all(tasks, [api.get(f"{task_path(task['task_id'])}/usage") for task in tasks], json=json)
+    used, is_complete = _ask(api)
+    if json:
+        output.print_json(used)
+    elif used:
+        _print_all({str(task["task_id"]): task for task in api.pages("/api/tasks", limit=PAGE)}, used)
+    else:
+        output.note("there is no session yet")
+    return tell_incomplete(is_complete)
+
+
+def _ask(api: ServerApi) -> tuple[list[Body], bool]:
+    """What every session used, and whether these are all."""
+    used: list[Body] = []
+    after: str | None = None
+    while True:
+        page = api.get("/api/usage", limit=PAGE, after=after)
+        used += listed(page)
+        after = page["next"]
+        if after is None:
+            return used, bool(page["is_complete"])
 
 
 def _one(used: Body, *, json: bool) -> int:
@@ -43,21 +65,16 @@ def _one(used: Body, *, json: bool) -> int:
     return 0
 
 
-def _all(tasks: list[Body], used: list[Body], *, json: bool) -> int:
-    if json:
-        output.print_json(used)
-        return 0
-    if not tasks:
-        output.note("there is no session yet")
-        return 0
-    shorts = short_ids([str(task["task_id"]) for task in tasks])
-    rows = [
-        _row((shorts[str(task["task_id"])], str(task.get("agent", "")), str(task.get("title", ""))), one["total"])
-        for task, one in zip(tasks, used, strict=True)
-    ]
+def _print_all(tasks: Mapping[str, Body], used: list[Body]) -> None:
+    shorts = short_ids([str(one["task_id"]) for one in used])
+    rows = [_row(_named(shorts, tasks, str(one["task_id"])), one["total"]) for one in used]
     rows.append(_row(("all", "", ""), add_up(one["total"] for one in used)))
     output.print_painted(table((Column("SESSION"), Column("AGENT", 6), Column("TITLE", 8), *_NUMBERS), rows))
-    return 0
+
+
+def _named(shorts: Mapping[str, str], tasks: Mapping[str, Body], task_id: str) -> tuple[str, str, str]:
+    known = tasks.get(task_id, {})
+    return shorts[task_id], str(known.get("agent", "")), str(known.get("title", ""))
 
 
 def add_up(totals: Iterable[Body]) -> Body:

@@ -17,6 +17,7 @@ from interlock.cli.prompt_watch import Look
 from interlock.cli.send import SERVER_SECONDS, PastFlag, TimeoutOption, check_timeout
 from interlock.cli.server_api import Body, ServerApi, home_folder
 from interlock.cli.server_options import HomeOption, JsonFlag, PatienceOption
+from interlock.cli.session_names import offer_sessions
 from interlock.cli.task_lines import find_task, standing_of, task_path
 from interlock.cli.until import Until, Verdict, judge, parse_until
 from interlock.vocabulary.errors import Unreachable, UsageError
@@ -26,7 +27,13 @@ _GRACE_SECONDS: Final = 5.0
 
 
 def wait(
-    *sessions: Annotated[str, Parameter(help="Session ids, or beginnings of them, or of words of their titles.")],
+    *sessions: Annotated[
+        str,
+        Parameter(
+            help="Session ids, beginnings or ends of them, or beginnings of words of their titles.",
+            completer=offer_sessions,
+        ),
+    ],
     until: Annotated[
         str, Parameter(help="ready, done, blocked, idle, gone, or status:STATUS (also status:stalled and the like).")
     ] = "done",
@@ -81,6 +88,7 @@ class _Waiting:
         self._verdicts: dict[str, Verdict] = {}
         self._lost: dict[str, float] = {}
         self._told: dict[str, str] = {}
+        self._answered: set[str] = set()
 
     @property
     def code(self) -> int:
@@ -104,7 +112,7 @@ class _Waiting:
                     self._look(task_id)
                 if self._is_enough:
                     return
-            if self._lost:
+            if self._lost or self._answered:
                 changes.hurry()
 
     def _look(self, task_id: str) -> None:
@@ -115,8 +123,10 @@ class _Waiting:
         verdict = judge(self._until, look, past_questions=self._past_questions)
         if verdict is not None and verdict.code is ExitCode.UNKNOWN and not self._is_lost(task_id):
             return
+        self._answered -= {task_id}
         if verdict is None:
             self._lost.pop(task_id, None)
+            self._answered |= {task_id} if standing_of(look.summary).is_answered else set()
             self._tell_progress(task_id, look)
         else:
             self._verdicts[task_id] = verdict

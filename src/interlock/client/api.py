@@ -25,6 +25,7 @@ from interlock.vocabulary.errors import PeerFault
 from interlock.vocabulary.frames import Message, QueueView, RuntimeCheck, TaskSummary
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
 from interlock.vocabulary.requests import ApprovalDecide
+from interlock.vocabulary.task_screen import TaskScreen
 
 PAGE: Final = 200
 T = TypeVar("T")
@@ -102,6 +103,11 @@ class Api:
     async def why(self, task_id: SessionId, turn_id: TurnId | None = None) -> Explanation:
         """What is claimed of a turn, with the evidence."""
         return await self._http.get(_task(task_id, "why"), Explanation, query={"turn": turn_id})
+
+    async def screen(self, task_id: SessionId, since: str = "") -> TaskScreen:
+        """What the terminal of its agent shows. Once: whoever looks at a screen looks again soon."""
+        query = {"since": since or None}
+        return await self._http.get(_task(task_id, "screen"), TaskScreen, query=query, attempts=1)
 
     # Doing
 

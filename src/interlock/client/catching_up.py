@@ -112,7 +112,7 @@ def _common(one: str, other: str) -> int:
 
 def _ended(told: LocalStream, now: TaskState) -> ChatDone | ChatError | ChatCancelled:
     head = _head(now, told.turn_id)
-    message = message_of(now.messages, told.stream_id, told.turn_id)
+    message = message_of(now.messages, told.stream_id)
     if message is None:
         return ChatError(
             **head,

@@ -7,7 +7,6 @@ it may be a trap for the token.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ import msgspec
 
 from interlock.client.sockets import base_url
 from interlock.log.paths import default_home
+from interlock.log.private_file import read_private_file
 from interlock.vocabulary.errors import Unreachable, UsageError
 from interlock.vocabulary.requests import AccessRole
 
@@ -99,31 +99,9 @@ def find_server(home: Path | None = None, *, role: AccessRole = AccessRole.OPERA
 
 
 def _read(path: Path, kind: type[FileT]) -> FileT:
-    if path.is_symlink():
-        raise UsageError(f"{path} is a symlink", remedy="put the file itself there")
-    try:
-        # Not blocking: a pipe by this name must not keep us for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", remedy="run as its owner") from error
-    try:
-        _refuse_odd(path, os.fstat(descriptor))
-        spelled = os.read(descriptor, _MAX_FILE_BYTES)
-    finally:
-        os.close(descriptor)
+    spelled = read_private_file(path, max_bytes=_MAX_FILE_BYTES)
     try:
         return msgspec.json.decode(spelled, type=kind)
     except msgspec.MsgspecError:
         # Without the cause: its words may repeat what is in the file.
         raise UsageError(f"{path} cannot be understood", remedy="start the server again: it writes it anew") from None
-
-
-def _refuse_odd(path: Path, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise UsageError(f"{path} is not a plain file", remedy="move it away, and start the server again")
-    if found.st_uid != os.geteuid():
-        raise UsageError(f"{path} belongs to another user", remedy="run as its owner, or name another home")
-    if stat.S_IMODE(found.st_mode) & 0o077:
-        raise UsageError(f"others can read or write {path}", remedy=f"run `chmod 600 {path}`, and change the tokens")

@@ -5,6 +5,7 @@ Laws:
 2. It is asked again, so many times, where nobody answered or the server said to come back. A refusal stands.
 3. One deadline is for all the attempts together. What was not answered by then is not known: `Unreachable`.
 4. The token goes to the server that it is for: no redirect is followed, and no proxy of the environment is used.
+5. Certificates are checked wherever there are any. The bundle to check them by is read for no plain address.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 MAX_CONNECTIONS: Final = 16
 KEY_HEADER: Final = "Idempotency-Key"
+PLAIN: Final = "http"
 _COME_BACK: Final = frozenset({429, 503})
 
 T = TypeVar("T")
@@ -49,14 +51,25 @@ class Http:
         self._patience = patience or Patience()
         self._chance = chance
         self.asked = 0
-        self._client = httpx.AsyncClient(
-            timeout=httpx.Timeout(None, connect=self._patience.open_seconds),
-            limits=httpx.Limits(max_connections=MAX_CONNECTIONS),
-            trust_env=False,
-        )
+        self._is_closed = False
+        self._clients: dict[str, httpx.AsyncClient] = {}
 
     async def close(self) -> None:
-        await self._client.aclose()
+        self._is_closed = True
+        for client in self._clients.values():
+            await client.aclose()
+
+    def _client(self, url: str) -> httpx.AsyncClient:
+        """One for each scheme: a server may come back at another address, and the plain one checks no certificate."""
+        scheme = httpx.URL(url).scheme
+        if scheme not in self._clients:
+            self._clients[scheme] = httpx.AsyncClient(
+                timeout=httpx.Timeout(None, connect=self._patience.open_seconds),
+                limits=httpx.Limits(max_connections=MAX_CONNECTIONS),
+                trust_env=False,
+                verify=scheme != PLAIN,
+            )
+        return self._clients[scheme]
 
     async def get(
         self,
@@ -106,12 +119,13 @@ class Http:
         return delay_before(attempt, self._chance, self._patience)
 
     async def _ask_once(self, asked: _Asked) -> bytes:
-        if self._client.is_closed:
+        if self._is_closed:
             raise UsageError("this client is closed", remedy="make a new one")
         self.asked += 1
         found = self._address.found
+        client = self._client(found.url)
         headers = {"Authorization": f"Bearer {found.token}"} if found.token else {}
-        request = self._client.build_request(
+        request = client.build_request(
             asked.method,
             found.url + asked.path,
             params=asked.params,
@@ -119,7 +133,7 @@ class Http:
             content=asked.content,
         )
         try:
-            response = await self._client.send(request, stream=True)
+            response = await client.send(request, stream=True)
             try:
                 body = await _read(response)
             finally:

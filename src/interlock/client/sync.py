@@ -35,6 +35,7 @@ from interlock.vocabulary.frames import Message, QueueView, TaskFrame, TaskSumma
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.requests import AccessRole
+from interlock.vocabulary.task_screen import TaskScreen
 
 T = TypeVar("T")
 
@@ -178,6 +179,9 @@ class SyncTask:
 
     def why(self, turn_id: TurnId | None = None) -> Explanation:
         return self._thread.call(self._handle.why(turn_id))
+
+    def screen(self, since: str = "") -> TaskScreen:
+        return self._thread.call(self._handle.screen(since))
 
     def changes(self) -> Iterator[TaskState]:
         return self._thread.iterate(self._handle.changes)

@@ -37,7 +37,7 @@ from interlock.client.iterators import Bell, Changes, Frames, refuse_if_lost
 from interlock.client.shapes import AgentStanding, ApprovalStanding, Cancelled, Page, PromptStanding, TaskDetail
 from interlock.client.shell import Shell
 from interlock.client.state import SyncState, TaskState
-from interlock.client.turn_wait import find_turn, is_worth_asking
+from interlock.client.turn_wait import TurnWait
 from interlock.lifecycle.turns import TurnRecord
 from interlock.projections.why import Explanation
 from interlock.vocabulary.approval import Approval, ApprovalState
@@ -55,11 +55,11 @@ from interlock.vocabulary.requests import (
     QueueSetGate,
     Request,
 )
-from interlock.vocabulary.states import TaskStatus, TurnState
+from interlock.vocabulary.states import TaskStatus
+from interlock.vocabulary.task_screen import TaskScreen
 
 T = TypeVar("T")
 
-ASK_AGAIN_SECONDS: Final = 15.0
 _OPEN_TURN: Final = frozenset({TaskStatus.RUNNING, TaskStatus.PENDING_CONFIRMATION, TaskStatus.CANCELLING})
 
 
@@ -101,7 +101,7 @@ class TaskHandle:
     @property
     def approvals(self) -> tuple[Approval, ...]:
         """What somebody can answer now."""
-        return tuple(one for one in self.state.approvals if one.state is ApprovalState.OPEN)
+        return tuple(one for one in self.state.approvals if one.state is ApprovalState.OPEN and one.is_answerable)
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -125,6 +125,11 @@ class TaskHandle:
     async def why(self, turn_id: TurnId | None = None) -> Explanation:
         """What is claimed of a turn (by default the newest), with its evidence."""
         return await self._shell.api.why(self.task_id, turn_id)
+
+    async def screen(self, since: str = "") -> TaskScreen:
+        """What the terminal of the agent shows, and whether that is so now. With the `digest` of a picture that is
+        known already, an unchanged one is not told again (`is_unchanged`). `UsageError` where it has none."""
+        return await self._shell.api.screen(self.task_id, since)
 
     # Following
 
@@ -169,25 +174,25 @@ class TaskHandle:
         until_blocked: bool = False,
     ) -> TurnRecord:
         """Wait until the turn of a prompt is over, and return the server's record of it. With `until_blocked`, also
-        when it waits for somebody: then the record says `waiting`. `UsageError` if the prompt will have no turn."""
+        when it waits for somebody: then the record says `waiting`. `UsageError` if the prompt will have no turn, or
+        nobody runs the task that could end it."""
         return await self._in_time(self._turn_of(prompt_id, until_blocked), timeout, f"the end of prompt {prompt_id}")
 
     async def _turn_of(self, prompt_id: PromptId, until_blocked: bool) -> TurnRecord:
-        turn_id, is_due = None, True
+        wait, is_due = TurnWait(self._shell.api, self.task_id, prompt_id, until_blocked), True
+        clock = asyncio.get_running_loop().time
         with self._listening() as bell:
             while True:
                 state = self._followed()
                 try:
-                    turn_id = turn_id or await find_turn(self._shell.api, state, prompt_id)
-                    if turn_id is not None and (is_due or is_worth_asking(state, turn_id)):
-                        record = await self.turn(turn_id)
-                        if record.state.is_terminal or (until_blocked and _is_blocked(record, state)):
-                            return record
+                    record = await wait.look(state, clock(), is_due=is_due)
+                    if record is not None:
+                        return record
                 except Unreachable:
                     pass  # the wait is for the turn, and not for a server that is started again meanwhile
                 refuse_if_lost(state, None)
                 # In time the record is asked for, whatever was heard: it is the proof, and what is heard is not.
-                is_due = not await _rings(bell, ASK_AGAIN_SECONDS)
+                is_due = not await _rings(bell, wait.patience_seconds)
 
     def _followed(self) -> TaskState:
         state = self._look()
@@ -371,11 +376,6 @@ def describe(state: TaskState) -> str:
     is_sure = "" if state.is_verified else ", which is not known to hold now"
     why = f" ({state.problem})" if state.problem else ""
     return f"last known: {state.status or 'no status'} at version {state.version}{is_sure}; {state.connection}{why}"
-
-
-def _is_blocked(record: TurnRecord, state: TaskState) -> bool:
-    is_asking = state.turn_id == record.turn_id and state.status == TaskStatus.PENDING_CONFIRMATION
-    return record.state is TurnState.WAITING or (is_asking and state.is_verified)
 
 
 def _read(result: Json, kind: type[T]) -> T:

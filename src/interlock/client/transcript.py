@@ -8,8 +8,7 @@ Laws:
    a new beginning, said in order, opens it again, and never once its message is there.
 4. One stream is open at a time: another one takes its place, and the old text is gone.
 5. Live text that ends without a message is kept as `interrupted` until the message comes. It is never called complete.
-6. The message of a stream is the one that names it, or else the answer of its turn: not every server names it, and the
-   same text must not stand there twice.
+6. The message of a stream is the one that names it, and no other, however much the two look alike.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Final
 from interlock.client.growing_text import GrowingText
 from interlock.client.state import LocalStream, TaskState, local_message
 from interlock.lifecycle.task_status import StatusClass, classify
-from interlock.vocabulary.frames import ChatChunk, ChatStart, Message, MessageStatus, Role, StreamPiece
+from interlock.vocabulary.frames import ChatChunk, ChatStart, Message, MessageStatus, StreamPiece
 from interlock.vocabulary.ids import StreamId, TurnId
 
 _MAX_ENDED: Final = 32
@@ -41,25 +40,17 @@ def merge_messages(known: tuple[Message, ...], more: Iterable[Message]) -> tuple
     return tuple(merged)
 
 
-def message_of(messages: Iterable[Message], stream_id: StreamId | None, turn_id: TurnId | None) -> Message | None:
+def message_of(messages: Iterable[Message], stream_id: StreamId) -> Message | None:
     """What came of a stream that is over, if it is here (law 6)."""
-    answer = None
-    for message in messages:
-        if message.stream_id is not None and message.stream_id == stream_id:
-            return message
-        is_answer = message.role is Role.ANSWER and message.stream_id is None
-        if is_answer and turn_id is not None and message.turn_id == turn_id:
-            answer = message
-    return answer
+    return next((message for message in messages if message.stream_id == stream_id), None)
 
 
 def take_messages(state: TaskState, messages: Iterable[Message], *, is_whole: bool = False) -> TaskState:
     """Add messages, or put them in place of all. Live text whose message is here gives way to it."""
     merged = merge_messages(() if is_whole else state.messages, messages)
     state = replace(state, messages=merged)
-    kept = tuple(copy for copy in state.interrupted if message_of(merged, copy.stream_id, copy.turn_id) is None)
-    state = replace(state, interrupted=kept)
-    # The answer of a turn does not end a stream that it does not name: that is for the end of the stream to say.
+    told = {message.stream_id for message in merged}
+    state = replace(state, interrupted=tuple(copy for copy in state.interrupted if copy.stream_id not in told))
     if state.stream is not None and _has_message(state, state.stream.stream_id):
         return _mark_ended(replace(state, stream=None), state.stream.stream_id)
     return state
@@ -98,12 +89,12 @@ def end_stream(state: TaskState, stream_id: StreamId, turn_id: TurnId | None) ->
 
 
 def set_aside(state: TaskState) -> TaskState:
-    """End the open stream, if any. Its text is kept, as interrupted, unless its message is here."""
+    """End the open stream, if any. Its text is kept, as interrupted: its message, were it here, would have ended it."""
     stream = state.stream
     if stream is None:
         return state
     state = _mark_ended(replace(state, stream=None), stream.stream_id)
-    if not stream.cursor or message_of(state.messages, stream.stream_id, stream.turn_id) is not None:
+    if not stream.cursor:
         return state
     others = _without_copy(state.interrupted, stream.stream_id)
     copies = (*others, local_message(stream, MessageStatus.INTERRUPTED))
@@ -165,7 +156,7 @@ def _without_copy(copies: tuple[Message, ...], stream_id: StreamId) -> tuple[Mes
 
 
 def _has_message(state: TaskState, stream_id: StreamId) -> bool:
-    return any(message.stream_id == stream_id for message in state.messages)
+    return message_of(state.messages, stream_id) is not None
 
 
 def _is_past(state: TaskState, turn_id: TurnId | None) -> bool:

@@ -1,22 +1,79 @@
-"""Which turn a prompt led to, and when the server's record of it is worth asking for.
+"""The wait for the turn of a prompt: which turn that is, when its record is worth asking for, and when to give up.
 
-Law: that a prompt will have no turn is said only where the queue and then the whole transcript, read in this order,
-deny it twice. A prompt leaves the queue and becomes a message in one step of the log, which may be read half.
+Laws:
+1. That a prompt will have no turn is said only where the queue and then the whole transcript, read in this order, deny
+   it twice. A prompt leaves the queue and becomes a message in one step of the log, which may be read half.
+2. Nobody waits for what nobody runs. Whoever takes a task up again does so at once: where the server says for longer
+   that nobody runs it, the wait ends.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Final
 
 from interlock.client.api import Api
 from interlock.client.state import SyncState, TaskState
 from interlock.lifecycle.task_status import StatusClass, classify
+from interlock.lifecycle.turns import TurnRecord
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.frames import Message, QueueView
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
+from interlock.vocabulary.states import Activity, TaskStatus, TurnState
 
+UNOWNED_SECONDS: Final = 2.0
+_ASK_AGAIN_SECONDS: Final = 15.0
 _READ_AGAIN_SECONDS: Final = 0.2
+
+
+@dataclass(slots=True)
+class TurnWait:
+    """One wait. Call `look` when something was heard, and after `patience_seconds` of silence with `is_due`."""
+
+    api: Api
+    task_id: SessionId
+    prompt_id: PromptId
+    until_blocked: bool
+    turn_id: TurnId | None = None
+    unowned_since: float | None = None
+
+    @property
+    def patience_seconds(self) -> float:
+        return _ASK_AGAIN_SECONDS if self.unowned_since is None else UNOWNED_SECONDS
+
+    async def look(self, state: TaskState, now: float, *, is_due: bool) -> TurnRecord | None:
+        """The record of the turn, if that ends the wait. `UsageError` if nothing will."""
+        self.turn_id = self.turn_id or await find_turn(self.api, state, self.prompt_id)
+        if self.turn_id is None:
+            if is_due or may_be_unowned(state):
+                is_owned = (await self.api.task(self.task_id)).summary.is_supervised
+                self._judge(is_owned, now, f"prompt {self.prompt_id} waits")
+        elif is_due or is_worth_asking(state, self.turn_id):
+            record = await self.api.turn(self.task_id, self.turn_id)
+            if record.state.is_terminal or (self.until_blocked and is_blocked(record, state)):
+                return record
+            self._judge(record.state is not TurnState.ABANDONED, now, f"turn {self.turn_id} has no end")
+        return None
+
+    def _judge(self, is_owned: bool, now: float, what: str) -> None:
+        if is_owned:
+            self.unowned_since = None
+            return
+        self.unowned_since = now if self.unowned_since is None else self.unowned_since
+        if now - self.unowned_since >= UNOWNED_SECONDS:
+            raise UsageError(f"{what}, and nobody runs it in task {self.task_id}", remedy="start the task again")
+
+
+def may_be_unowned(state: TaskState) -> bool:
+    """Whether nothing that is known here shows that somebody runs the task."""
+    is_seen = state.agent is not None and state.agent.activity is not Activity.UNKNOWN
+    return state.stream is None and not is_seen
+
+
+def is_blocked(record: TurnRecord, state: TaskState) -> bool:
+    is_asking = state.turn_id == record.turn_id and state.status == TaskStatus.PENDING_CONFIRMATION
+    return record.state is TurnState.WAITING or (is_asking and state.is_verified)
 
 
 def is_worth_asking(state: TaskState, turn_id: TurnId) -> bool:

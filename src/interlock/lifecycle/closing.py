@@ -6,6 +6,8 @@ Laws:
 2. What is written is what will be read: the batch is built from the verdict of the same table that classifies it.
 3. A timed-out turn says its budget, the time it took and what to do next.
 4. Text is kept only from the attempt that is alive: a partial holds nothing of a dead, retried one.
+5. The message names the stream whose place it takes: the one that its owner names, or else that of the last checkpoint.
+   One without text takes the place of none.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from interlock.vocabulary.conversation import (
 )
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
-from interlock.vocabulary.ids import RunId
+from interlock.vocabulary.ids import RunId, StreamId
 from interlock.vocabulary.registry import Json, Payload
 from interlock.vocabulary.run import ReasonType, RunStatus, StopCode, TerminationReason
 from interlock.vocabulary.states import TurnState
@@ -41,13 +43,15 @@ _UNWRITTEN: Final = Evidence(source=EvidenceSource.LOG, rule="closing_batch")
 class Ending:
     """How a turn ended, as its owner saw it. `text` is the answer, or as much of it as there is.
 
-    `lost_after_offset` says that text beyond that many code points is known to be lost.
+    `stream_id` is the stream in which the text was shown, if any of it was. `lost_after_offset` says that text beyond
+    that many code points is known to be lost.
     """
 
     run_id: RunId
     reason: TerminationReason
     text: str = ""
     source: MessageSource = MessageSource.STREAM
+    stream_id: StreamId | None = None
     model: str = ""
     error_kind: str = ""
     error_message: str = ""
@@ -73,7 +77,7 @@ def closing_batch(turn: TurnFacts, ending: Ending) -> tuple[Payload, ...]:
         reason=ending.reason,
         cancel_requested=ending.cancel_requested or turn.cancel_requested,
     )
-    return (*begun, *repairs, *_message(ending, foreseen), *failure, done)
+    return (*begun, *repairs, *_message(turn, ending, foreseen), *failure, done)
 
 
 def abandoned_ending(turn: TurnFacts, run_id: RunId, message: str) -> Ending:
@@ -128,11 +132,11 @@ def _repair(key: CallKey) -> ToolResult:
     return ended(key, EndKind.ORPHAN_TOOL_CALL, message, synthetic=True)
 
 
-def _message(ending: Ending, foreseen: TurnFacts) -> tuple[AssistantMessage, ...]:
+def _message(turn: TurnFacts, ending: Ending, foreseen: TurnFacts) -> tuple[AssistantMessage, ...]:
     is_clean = foreseen.state is TurnState.COMPLETED
     if not ending.text.strip() and not (is_clean and ending.source is MessageSource.NONE):
         return ()
-    metadata = MessageMetadata(source=ending.source, model=ending.model)
+    metadata = MessageMetadata(source=ending.source, model=ending.model, stream_id=_stream(turn, ending))
     if not is_clean:
         metadata = structs.replace(
             metadata,
@@ -143,6 +147,12 @@ def _message(ending: Ending, foreseen: TurnFacts) -> tuple[AssistantMessage, ...
             error_message=ending.error_message,
         )
     return (AssistantMessage(text=ending.text, metadata=metadata),)
+
+
+def _stream(turn: TurnFacts, ending: Ending) -> StreamId | None:
+    if not ending.text.strip():
+        return None
+    return ending.stream_id or (None if turn.checkpoint is None else turn.checkpoint.stream_id)
 
 
 def _failure(ending: Ending, foreseen: TurnFacts) -> TurnFailed:

@@ -6,7 +6,8 @@ Laws:
 3. A question is told once it has stood for `quiet_seconds`; what was answered meanwhile is told to nobody. An end is
    told at once.
 4. Older than what is known (a lower version) says nothing. What ended before the ledger began is no news.
-5. A blank question is no other question. One whose words come later is still the same.
+5. A blank question is no other question. One whose words come later is still the same; words that come after those
+   are another.
 6. What nobody wants to hear is noted all the same, so that it is no news on the day that somebody does.
 7. Text of a notice is one line without control characters, and no longer than `MAX_TEXT`.
 """
@@ -152,8 +153,9 @@ def _raise(
     state: AttentionState, notice: Notice, before: frozenset[str], now: datetime
 ) -> tuple[AttentionState, list[Notice]]:
     if _is_known(state, notice, before):
-        # An end that is old news needs no note: the horizon knows it.
-        is_noted = notice.kind not in _END_KINDS
+        # An end that is old news needs no note: the horizon knows it. A blank that tells nothing new must have none, or
+        # the words of the next question would count as its own.
+        is_noted = notice.kind not in _END_KINDS and notice.key != _key(notice, _ASKED)
         return replace(state, ledger=note(state.ledger, notice)) if is_noted else state, []
     if notice.kind in _END_KINDS or not state.policy.quiet_seconds:
         return _tell(state, notice)
@@ -179,7 +181,10 @@ def _is_known(state: AttentionState, notice: Notice, before: frozenset[str]) -> 
     blank = _key(notice, _group(notice.kind))
     if notice.key == blank:  # nothing shows that it is another question than one that was told
         return notice.kind in _ASKS and any(key.startswith(f"{blank}:") for key in keys)
-    return blank in before and blank in keys  # its words have come
+    if blank not in before or blank not in keys:
+        return False
+    # Its words have come, unless they came before these.
+    return not any(f"/{_ASKED}:" in key for key in keys[keys.index(blank) + 1 :])
 
 
 def _needs(given: Sighted, now: datetime) -> tuple[Notice, ...]:

@@ -1,6 +1,7 @@
 """Published events, logged and live, folded to frames. See the laws of `task_view`.
 
-Frames of one event come in this order: messages, the stream, approvals, queue and receipts, status.
+Frames of one event come in this order: messages, the stream, approvals and how they change what is seen of the agent,
+queue and receipts, status.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from interlock.lifecycle.turn import TurnFacts, lose_owner
 from interlock.lifecycle.turns import TurnFold, record_of
 from interlock.projections.approvals import ApprovalFold
 from interlock.projections.dossier import REFUSALS
+from interlock.projections.task_answers import SeenAgent
 from interlock.projections.task_messages import Transcript
 from interlock.projections.task_questions import Questions
 from interlock.projections.task_stream import OVERTAKEN, RESPAWNED, UNSTAMPED, UNSUPERVISED, StreamKeeper
@@ -75,6 +77,7 @@ class TaskFold:
         self._streams = StreamKeeper(task_id)
         self._questions = Questions(task_id, self.approvals)
         self._queue_view = QueueView()
+        self._seen = SeenAgent()
         self._agent: Status | None = None
         self._is_deleted = False
         self._on_its_way: PromptId | None = None
@@ -143,9 +146,9 @@ class TaskFold:
                         offset=offset,
                         text=text,
                     )
-            case Status() as status if self.is_supervised and status != self._agent:
-                self._agent = status
-                yield self._agent_changed(status, event.turn_id)
+            case Status() as status if self.is_supervised:
+                self._seen.see(status)
+                yield from self._show_agent(event.turn_id)
             case _:
                 pass  # plans, pressure and screens have no frame; what belongs into the log and is not in it is no fact
 
@@ -154,6 +157,13 @@ class TaskFold:
         turn = self._turn_of(event)
         is_open = turn is not None and turn is self._newest and not _is_fenced(turn, event)
         return turn if is_open and self._is_live else None
+
+    def _show_agent(self, turn_id: TurnId | None) -> Iterator[TaskFrame]:
+        """Tell what the agent is seen to do, with what the log adds to it, if that is news."""
+        shown = self._seen.told(is_asked=bool(self._questions.open))
+        if shown is not None and shown != self._agent:
+            self._agent = shown
+            yield self._agent_changed(shown, turn_id)
 
     def _agent_changed(self, status: Status, turn_id: TurnId | None) -> AgentStatusChanged:
         return AgentStatusChanged(
@@ -266,6 +276,15 @@ class TaskFold:
                     yield from map(self._told, self._transcript.ask(event, turn.turn_id))
 
     def _fold_questions(self, event: Event, turn: TurnFacts | None) -> Iterator[TaskFrame]:
+        for frame in self._ask(event, turn):
+            self._seen.hear(frame, event.ts)
+            yield frame
+        self._seen.doubt(event)
+        if turn is not None and turn.is_terminal:
+            self._seen.end_turn()
+        yield from self._show_agent(event.turn_id)
+
+    def _ask(self, event: Event, turn: TurnFacts | None) -> Iterator[TaskFrame]:
         of = self._turn_of(event)
         is_question = isinstance(event.data, ToolCallSuspended | DialogOpened)
         if not is_question or of is None or not _is_fenced(of, event):
@@ -332,8 +351,10 @@ class TaskFold:
         if not self.is_supervised:
             yield from self._streams.break_off(UNSUPERVISED, _NOBODY)
             if self._agent is not None:
+                self._seen.forget()
                 self._agent = None
                 yield self._agent_changed(Status(activity=Activity.UNKNOWN), None)
+        yield from self._questions.set_answerable(self.is_supervised)
         yield from self._settle_status(self._log_read_at)
 
     def _settle_status(self, at: Moment | None) -> Iterator[TaskFrame]:

@@ -4,12 +4,16 @@ Laws:
 1. The fold of approvals decides; here its edges are told, once each.
 2. The end of a turn closes its questions, whatever shows that end. So does the end of the session.
 3. Only questions that are not closed are looked at: the cost of an event does not depend on those that are.
+4. While nobody runs the session an open question is told as one that cannot be answered. It is not closed: whoever
+   takes the session up may find it still asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
+
+from msgspec import structs
 
 from interlock.projections.approvals import ApprovalFold
 from interlock.projections.task_stream import UNSTAMPED
@@ -41,11 +45,23 @@ class Questions:
         self._task_id = task_id
         self._fold = fold
         self._asked: dict[str, Approval] = {}
+        self._is_answerable = True
 
     @property
     def open(self) -> tuple[Approval, ...]:
-        """What somebody can answer now."""
-        return tuple(one for one in self._asked.values() if one.state is ApprovalState.OPEN)
+        """What waits for an answer."""
+        return tuple(self.shown(one) for one in self._asked.values() if one.state is ApprovalState.OPEN)
+
+    def shown(self, asked: Approval) -> Approval:
+        """A question as it is told. Law 4."""
+        is_moot = asked.state is ApprovalState.OPEN and not self._is_answerable
+        return structs.replace(asked, is_answerable=False) if is_moot else asked
+
+    def set_answerable(self, is_answerable: bool) -> Iterator[TaskFrame]:
+        """Somebody runs the session, or nobody does: what is open is told again."""
+        if is_answerable is not self._is_answerable:
+            self._is_answerable = is_answerable
+            yield from (self._frame(one) for one in self._asked.values() if one.state is ApprovalState.OPEN)
 
     def is_blocking(self, turn_id: TurnId | None) -> bool:
         """Whether a question is open that is of this turn, or of none."""
@@ -92,7 +108,8 @@ class Questions:
             self._asked[approval_id] = now
         yield self._frame(now)
 
-    def _frame(self, now: Approval) -> TaskFrame:
+    def _frame(self, asked: Approval) -> TaskFrame:
+        now = self.shown(asked)
         match now.state:
             case ApprovalState.OPEN:
                 return ApprovalOpened(

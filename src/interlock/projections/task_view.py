@@ -8,7 +8,7 @@ Laws:
 4. What the classifier refused (late, of another spawn or run) makes no message, ends no stream and closes no question.
 5. Ticks count frames without a gap; the version is the `seq` of the last logged event. An event that was folded before
    changes nothing. Whatever comes, nothing here raises.
-6. Where nobody runs the session, nothing is live, and an open turn has no status.
+6. Where nobody runs the session, nothing is live, an open turn has no status, and no question can be answered.
 7. The next event costs the same, however long the history.
 """
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from interlock.projections.task_fold import TaskFold
 from interlock.projections.task_messages import is_page
+from interlock.vocabulary.approval import Approval
 from interlock.vocabulary.frames import Message, RuntimeCheck, TaskSnapshot, TaskSummary
 from interlock.vocabulary.ids import StreamId
 
@@ -89,6 +90,10 @@ class TaskView(TaskFold):
             opened_at=self._opened_at,
             last_at=self._last_at,
         )
+
+    def questions(self) -> tuple[Approval, ...]:
+        """Every question that there ever was, oldest first, as it stands."""
+        return tuple(self._questions.shown(one) for one in self.approvals.approvals.values())
 
     def page(self, *, before: int | None = None, limit: int = 100) -> tuple[tuple[Message, ...], int | None]:
         """The newest messages older than `before`, in order, and the cursor of the page before them, if any."""

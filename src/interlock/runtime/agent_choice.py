@@ -36,7 +36,7 @@ def choose_agent(
     return AgentSpec(
         agent=name,
         driver=driver,
-        argv=_argv(agent, driver),
+        argv=argv_of(agent, driver),
         cwd=str(PurePath(cwd, agent.cwd)),
         environment=environment_of(agent, environ),
         model=model or agent.model,
@@ -73,7 +73,8 @@ def _driver(agent: AgentSection, name: str, mode: Mode | None) -> str:
             raise UsageError(f"{name} cannot be run by --{mode.value}", remedy=f"leave it out, or set {key}")
 
 
-def _argv(agent: AgentSection, driver: str) -> tuple[str, ...]:
+def argv_of(agent: AgentSection, driver: str) -> tuple[str, ...]:
+    """The program with the arguments that it is given by this driver's way."""
     if driver == "model":
         return ()
     return agent.acp_argv if driver == "acp" and agent.acp_argv else agent.argv

@@ -15,18 +15,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct, structs
 
 from interlock.runtime.config_keys import Key, Table, agent_table, dotted, known_keys, nearest, table_of
 from interlock.runtime.config_keys import Path as KeyPath
+from interlock.runtime.config_place import CONFIG_VARIABLE, MAX_BYTES, config_path
 from interlock.runtime.config_reading import Mistake, Reading, Source, Value, line_of, read
 from interlock.runtime.config_sections import BUILTIN_AGENTS, AgentSection, Config
 from interlock.vocabulary.errors import UsageError
 
-CONFIG_VARIABLE: Final = "INTERLOCK_CONFIG"
-MAX_BYTES: Final = 1 << 20
+__all__ = ["ConfigError", "Loaded", "Setting", "agent_section", "config_path", "describe", "load", "parse"]
+
 SectionT = TypeVar("SectionT", bound=Struct)
 
 
@@ -74,20 +75,6 @@ def _remedy(mistake: Mistake) -> str:
     if mistake.near:
         return ""  # the question says it
     return f"mend or unset {mistake.variable}" if mistake.variable else "mend the file, or leave the key out"
-
-
-def config_path(environ: Mapping[str, str]) -> Path | None:
-    """Where the file is, or would be. None where there is no home to look in."""
-    if environ.get(CONFIG_VARIABLE):
-        return Path(environ[CONFIG_VARIABLE])
-    # By the XDG specification a relative path there is to be ignored.
-    base = Path(environ.get("XDG_CONFIG_HOME", ""))
-    if not base.is_absolute():
-        try:
-            base = (Path(environ["HOME"]) if environ.get("HOME") else Path.home()) / ".config"
-        except RuntimeError:
-            return None
-    return base / "interlock" / "config.toml"
 
 
 def load(environ: Mapping[str, str]) -> Loaded:

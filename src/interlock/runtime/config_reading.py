@@ -14,10 +14,11 @@ import shlex
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, time
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -33,9 +34,14 @@ from interlock.runtime.config_keys import (
     node_of,
     table_of,
     unwrapped,
+    variable_of,
     variables,
 )
 from interlock.runtime.config_sections import BUILTIN_AGENTS, OFF, Config
+
+_AGENTS: Final = variable_of(("agents", ""))
+_PROGRAM: Final = "_ARGV"
+_NEW_AGENT: Final = f" (a new agent is made by {_AGENTS}NAME{_PROGRAM}, or in the file by [agents.NAME])"
 
 
 class Source(StrEnum):
@@ -175,6 +181,7 @@ def _unknown(table: Table, path: Path, line: int | None) -> Mistake:
 
 
 def _read_variables(reading: Reading, environ: Mapping[str, str]) -> None:
+    reading.agents += _new_agents(reading.agents, environ)
     known = variables(reading.agents)
     sections = tuple(f"INTERLOCK_{name.upper()}_" for name in table_of(Config).members)
     for variable, text in sorted(environ.items()):
@@ -183,17 +190,37 @@ def _read_variables(reading: Reading, environ: Mapping[str, str]) -> None:
         key = known.get(variable)
         if key is None:
             near = nearest(variable, known)
-            reading.mistakes.append(
-                Mistake(
-                    key=variable, expected="the variable of a key", found="an unknown one", near=near, variable=variable
-                )
-            )
+            is_agent = variable.startswith(_AGENTS)
+            wanted = f"the variable of a key{_NEW_AGENT if is_agent else ''}"
+            mistake = Mistake(key=variable, expected=wanted, found="an unknown one", near=near, variable=variable)
+            reading.mistakes.append(mistake)
             continue
         try:
             _set(reading, key, text, variable)
         except _Wrong:
             mistake = Mistake(key=dotted(key.path), expected=_wanted(key), found="another text", variable=variable)
             reading.mistakes.append(mistake)
+
+
+def _new_agents(known: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """The agents that variables alone describe: those whose program one of them names. Any other key alone would take a
+    misspelt name for a new agent."""
+    taken, table, found = variables(known), table_of(Config).members["agents"], list[str]()
+    assert isinstance(table, Table), "agents have tables"
+    for variable in sorted(environ):
+        if variable.startswith(_AGENTS) and variable.endswith(_PROGRAM) and variable not in taken:
+            stem = variable.removeprefix(_AGENTS).removesuffix(_PROGRAM).removesuffix("_ACP")
+            name = stem.lower().replace("_", "-")
+            found += [name] if _is_name(name, table) and name not in found else []
+    return found
+
+
+def _is_name(word: str, table: Table) -> bool:
+    try:
+        msgspec.convert(word, table.name_kind)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _set(reading: Reading, key: Key | Table, text: str, variable: str) -> None:

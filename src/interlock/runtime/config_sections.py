@@ -110,7 +110,7 @@ class AgentSection(_Section, frozen=True):
 class NotifySection(_Section, frozen=True):
     """Who is told when an agent needs a person."""
 
-    bell: Annotated[bool, Meta(description="ring the terminal's bell")] = True
+    bell: Annotated[bool, Meta(description="ring the bell of `interlock top`'s terminal")] = True
     desktop: Annotated[bool, Meta(description="show it on the desktop, or by the terminal")] = False
     command: Annotated[tuple[str, ...], Meta(description="a program to run, without a shell; JSON on its stdin")] = ()
     webhook: Annotated[Url, Meta(description="where to POST it as JSON; redirects are not followed")] = ""
@@ -139,7 +139,7 @@ class Theme(StrEnum):
 class UiSection(_Section, frozen=True):
     """How things look."""
 
-    colour: Annotated[Colour, Meta(description="when to use colours")] = Colour.AUTO
+    colour: Annotated[Colour, Meta(description="when to use colours; NO_COLOR wins")] = Colour.AUTO
     theme: Annotated[Theme, Meta(description="the background that colours are chosen for")] = Theme.AUTO
 
 

@@ -23,6 +23,8 @@ from interlock.agents.port import (
     HasTerminal,
     NotDelivered,
     Prompt,
+    ScreenSeen,
+    ShowsScreen,
     StaleResume,
     StopReport,
 )
@@ -121,7 +123,7 @@ class Errands:
         try:
             if self._reading is not None:
                 await asyncio.wait((self._reading,))
-            _refuse_masked(self.spec)
+            _refuse_forgotten(self.spec)
             await self._services.admit(self.session_id, self.spec.agent)
             async with asyncio.timeout(_SPAWN_SECONDS):
                 handle = await self.driver.spawn(replace(self.spec, resume=act.resume), act.spawn_id)
@@ -227,6 +229,22 @@ class Errands:
         handle.hear_hook(heard)
         return True
 
+    @property
+    def has_agent(self) -> bool:
+        """Whether there is an agent that can be told things."""
+        return self._handle is not None
+
+    @property
+    def has_terminal(self) -> bool:
+        """Whether that agent has a terminal that is watched."""
+        return isinstance(self._handle, ShowsScreen)
+
+    @property
+    def screen(self) -> ScreenSeen | None:
+        """The last look at the terminal of the agent; None where it has none, or nothing was seen yet."""
+        handle: object = self._handle
+        return handle.screen if isinstance(handle, ShowsScreen) else None
+
     async def _look_for_people(self) -> None:
         """Where that cannot be told nobody is taken to be there: only a terminal has a place for a person."""
         handle = self._handle
@@ -266,7 +284,13 @@ class Errands:
             return StopReport()
 
 
-def _refuse_masked(spec: AgentSpec) -> None:
+def _refuse_forgotten(spec: AgentSpec) -> None:
+    """The log keeps no secrets. Without them it would be another command, or act as somebody else."""
+    if spec.forgotten:
+        raise UsageError(
+            f"{spec.agent} was opened with values for {', '.join(spec.forgotten)}, which the log does not keep",
+            remedy=f"set them in [agents.{spec.agent}.environment], restart the server, or open another session",
+        )
     if any(MASK in word for word in spec.argv):
         raise UsageError(
             f"the command of {spec.agent} held a secret, which the log does not keep",

@@ -2,7 +2,8 @@
 
 Laws:
 1. What is told was noted in the ledger first: after a crash in between it is lost, and never told twice.
-2. Several watchers of one home tell each edge once: they note it under one lock, and the first one tells it.
+2. Several watchers of one home that share a ledger tell each edge once: they note it under one lock, and the first one
+   tells it. The server has a ledger for its channels, and the boards of all terminals have another for the bell.
 3. A channel that fails is reported once, until it has worked again. It stops neither the others nor the watching.
 4. Every delivery has a deadline, and what waits for a slow channel is bounded: the newest is left out, and reported.
 5. Nothing passes through a shell, and nothing that an agent wrote reaches a terminal or a program's arguments as it is.
@@ -29,6 +30,7 @@ from interlock.projections.attention_ledger import Ledger, Notice, is_told, merg
 from interlock.vocabulary.errors import PeerFault
 
 LEDGER_NAME: Final = "notified.json"
+BELL_LEDGER_NAME: Final = "rung.json"
 DELIVERY_SECONDS: Final = 10.0
 MAX_WAITING: Final = 100
 _CLOSING_SECONDS: Final = 2.0
@@ -52,13 +54,14 @@ class Channel(Protocol):
 
 @dataclass(slots=True)
 class LedgerFile:
-    """The ledger of a home, shared by every process that tells of it. A file that cannot be read begins anew."""
+    """A ledger of a home, shared by every process that tells by it. A file that cannot be read begins anew."""
 
     folder: Path
+    name: str = LEDGER_NAME
 
     @property
     def path(self) -> Path:
-        return self.folder / LEDGER_NAME
+        return self.folder / self.name
 
     def read(self, now: datetime) -> Ledger:
         """What was told so far. Where there is none, ends up to `now` are old news."""
@@ -82,7 +85,7 @@ class LedgerFile:
         return None
 
     def _write(self, ledger: Ledger) -> None:
-        descriptor, name = tempfile.mkstemp(prefix=f".{LEDGER_NAME}.", dir=self.folder)
+        descriptor, name = tempfile.mkstemp(prefix=f".{self.name}.", dir=self.folder)
         made = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as stream:
@@ -142,6 +145,8 @@ class _Worker:
                 self._failed(f"it took longer than {self.seconds:g} s")
             except (PeerFault, OSError, ValueError) as error:
                 self._failed(str(error))
+            except Exception as error:  # whatever else: the next notice is tried all the same
+                self._failed(type(error).__name__)
             finally:
                 self.waiting.task_done()
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
-from typing import Final, TextIO
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -38,7 +38,15 @@ _OSC_9: Final = frozenset({"iTerm.app", "WezTerm", "ghostty"})
 _OSC_777: Final = ("rxvt", "foot")
 
 
-def channels_of(settings: NotifySection, environ: Mapping[str, str], terminal: TextIO | None) -> list[Channel]:
+class Terminal(Protocol):
+    """Where a bell rings."""
+
+    def write(self, text: str, /) -> object: ...
+
+    def flush(self) -> object: ...
+
+
+def channels_of(settings: NotifySection, environ: Mapping[str, str], terminal: Terminal | None) -> list[Channel]:
     """The channels that are asked for and can be had here. `terminal` is one that a person looks at, or None."""
     found: list[Channel] = []
     if settings.bell and terminal is not None:
@@ -53,7 +61,7 @@ def channels_of(settings: NotifySection, environ: Mapping[str, str], terminal: T
     return found
 
 
-def desktop_channel(environ: Mapping[str, str], terminal: TextIO | None) -> Channel | None:
+def desktop_channel(environ: Mapping[str, str], terminal: Terminal | None) -> Channel | None:
     """`notify-send` where it and a desktop are there, else a terminal that shows notices itself. None: neither."""
     has_desktop = any(environ.get(name) for name in ("WAYLAND_DISPLAY", "DISPLAY", "DBUS_SESSION_BUS_ADDRESS"))
     program = shutil.which("notify-send", path=environ.get("PATH", os.defpath))
@@ -87,7 +95,7 @@ def osc_of(environ: Mapping[str, str]) -> Callable[[str, str], str] | None:
 class Bell:
     """The bell of a terminal."""
 
-    terminal: TextIO
+    terminal: Terminal
 
     @property
     def name(self) -> str:
@@ -103,7 +111,7 @@ class Bell:
 class TerminalNotice:
     """A terminal that shows notices on the desktop by itself."""
 
-    terminal: TextIO
+    terminal: Terminal
     spelled: Callable[[str, str], str]
 
     @property

@@ -26,7 +26,7 @@ from interlock.agents.evidence.hooks import HookListener
 from interlock.agents.pool.masking import masked_argv
 from interlock.agents.pool.pool import Pool, PoolLimits
 from interlock.agents.pool.slots import Slots
-from interlock.agents.port import AgentSpec, Driver, StopReport
+from interlock.agents.port import AgentSpec, Driver, ScreenSeen, StopReport
 from interlock.lifecycle.queue import PromptState, QueuedPrompt
 from interlock.lifecycle.turns import TurnRecord, record_of
 from interlock.log.port import Log, LogUnavailable, VersionConflict
@@ -59,7 +59,7 @@ def wall_clock() -> Instant:
 
 
 def spec_from_log(_: SessionId, opened: SessionOpened) -> AgentSpec:
-    """As the log has it, with our own environment."""
+    """As the log has it. Variables that were set for the agent are unknown, whatever our own environment holds."""
     return AgentSpec(
         agent=opened.agent,
         driver=opened.driver,
@@ -67,6 +67,7 @@ def spec_from_log(_: SessionId, opened: SessionOpened) -> AgentSpec:
         cwd=opened.cwd or ".",
         model=opened.model,
         options=opened.options if isinstance(opened.options, dict) else {},
+        forgotten=opened.environment,
     )
 
 
@@ -327,6 +328,10 @@ class Runtime:
     def status(self, session_id: SessionId) -> Status:
         """What a person should see of a session now."""
         return self._of(session_id).status
+
+    def screen(self, session_id: SessionId) -> ScreenSeen | None:
+        """What the terminal of a session's agent showed when it was last seen; None where there is nothing to show."""
+        return self._of(session_id).screen
 
     @asynccontextmanager
     async def watch(self) -> AsyncIterator[Watcher]:

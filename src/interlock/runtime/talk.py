@@ -41,6 +41,11 @@ class Talk:
         return self._text
 
     @property
+    def stream_id(self) -> StreamId | None:
+        """The stream in which the text was shown; None while none was."""
+        return self._stream_id if self._text else None
+
+    @property
     def model(self) -> str:
         return self._model
 

@@ -1,4 +1,8 @@
-"""`python -m interlock.server`: serve a home. When it is ready it prints one line of JSON with its URL and pid."""
+"""`python -m interlock.server`: serve a home. When it is ready it prints one line of JSON with its URL and pid.
+
+It takes `[notify]` from the configuration, and the environment of agents that it finds in its log; all else from its
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +20,8 @@ import msgspec
 
 from interlock.log.paths import default_home
 from interlock.log.port import LogUnavailable
+from interlock.runtime.config import load
+from interlock.runtime.specs import specs_by
 from interlock.server.serving import ServerFile, Setup, serve
 from interlock.server.settings import ServerSettings
 from interlock.vocabulary.errors import InterlockError, Unreachable, UsageError
@@ -29,6 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     setup = parse(argv)
     _log_to_stderr()
     try:
+        config = load(os.environ).config
+        setup = replace(setup, notify=config.notify, specs=specs_by(config, os.environ))
         return asyncio.run(serve(setup, _tell))
     except InterlockError as error:
         sys.stderr.write(f"error: {error}\n")

@@ -24,13 +24,13 @@ from interlock.server.bodies import StrictRequest
 from interlock.server.docs_page import DOCS_POLICY
 from interlock.server.ledger import Ledger
 from interlock.server.problems import PROBLEM_TYPE, problem_of
-from interlock.server.routes import approvals, insight, live, prompts, server, tasks
+from interlock.server.routes import approvals, insight, live, prompts, screens, server, tasks
 from interlock.server.state import ServerState
 from interlock.vocabulary.errors import InterlockError
 from interlock.vocabulary.requests import Problem
 
 _Head: TypeAlias = MutableMapping[str, Any]
-_API: Final = (*tasks.ROUTES, *prompts.ROUTES, *approvals.ROUTES, *insight.ROUTES, *live.ROUTES)
+_API: Final = (*tasks.ROUTES, *prompts.ROUTES, *approvals.ROUTES, *insight.ROUTES, *screens.ROUTES, *live.ROUTES)
 _POLICY: Final = "default-src 'none'; frame-ancestors 'none'"
 _SECRET: Final = frozenset({b"authorization", b"sec-websocket-protocol"})
 _HEADERS: Final = (

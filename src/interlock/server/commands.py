@@ -24,7 +24,7 @@ from interlock.runtime.supervisor import Supervisor
 from interlock.server.fitness import check_id, check_kept, check_open, check_prompt, fit_policy, spec_of
 from interlock.server.hub import Hub
 from interlock.server.past import find_decision, is_same_decision, is_same_task
-from interlock.server.performer import Performer
+from interlock.server.performer import SHOW_SECONDS, Performer
 from interlock.server.problems import KeyReused, NotFound, NotSupervised, Refusal
 from interlock.server.settings import ServerSettings
 from interlock.server.shapes import AgentStanding, ApprovalStanding, Cancelled, OpenTask, PromptStanding, TaskOpened
@@ -106,7 +106,8 @@ class Commands(Performer):
                 )
                 return True
             except UsageError:  # somebody with the same key was faster, and may not be done yet
-                opened = await self._until(lambda: self._opened(task_id))
+                await self._hub.reached(task_id, 1, SHOW_SECONDS)
+                opened = self._opened(task_id)
                 if opened is None:
                     raise
         if not is_same_task(opened, asked):

@@ -8,6 +8,7 @@ Laws:
    it is mended; the other sessions go on.
 4. It says that somebody runs a session only while somebody does. Whoever asks is told how that is when they ask.
 5. However much is published, whoever else has something to do waits for a few events, not for all of them.
+6. Whoever waits for a version is woken by the event that brings it, and by nothing else than that and its deadline.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ class Hub:
         self._outboxes: dict[Outbox, None] = {}
         self._aside: dict[SessionId, list[Event]] = {}
         self._trouble: dict[SessionId, _Trouble] = {}
+        self._awaited: dict[SessionId, dict[asyncio.Future[None], int]] = {}
         self._scans_wanted = 1
         self._scans_done = 0
         self._is_closing = False
@@ -88,6 +90,24 @@ class Hub:
         """What is known of a task; None: it is not known here."""
         self._look(task_id)
         return self.rooms.views.get(task_id)
+
+    async def reached(self, task_id: SessionId, version: int, seconds: float) -> bool:
+        """Wait until a task is shown as of a version or a later one; false: it is not, after so many seconds."""
+        if self._version(task_id) >= version:
+            return True
+        awaited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = self._awaited.setdefault(task_id, {})
+        waiting[awaited] = version
+        try:
+            async with asyncio.timeout(seconds):
+                await awaited
+        except TimeoutError:
+            return False
+        finally:
+            waiting.pop(awaited, None)
+            if not waiting and self._awaited.get(task_id) is waiting:
+                del self._awaited[task_id]
+        return True
 
     @property
     def is_ready(self) -> bool:
@@ -228,7 +248,14 @@ class Hub:
         except Exception as error:
             self._note_failure(task_id, error)
             return False
+        self._wake(task_id)
         return True
+
+    def _wake(self, task_id: SessionId) -> None:
+        shown = self._version(task_id)
+        for awaited, version in self._awaited.get(task_id, {}).items():
+            if version <= shown and not awaited.done():
+                awaited.set_result(None)
 
     def _note_failure(self, task_id: SessionId, error: Exception) -> None:
         self.times_failed += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
 from interlock.runtime.runtime import Runtime
@@ -16,8 +16,7 @@ from interlock.vocabulary.errors import InterlockError
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.states import TaskStatus
 
-_SHOW_SECONDS: Final = 2.0
-_LOOK_SECONDS: Final = 0.002
+SHOW_SECONDS: Final = 2.0
 _logger: Final = logging.getLogger("interlock.server")
 
 T = TypeVar("T")
@@ -64,21 +63,9 @@ class Performer:
         return task.result()
 
     async def _shown(self, task_id: SessionId, supervisor: Supervisor | None = None) -> None:
+        """Wait until the hub shows all that is in the log of a task by now, but not for long."""
         supervisor = supervisor or self._runtime.supervisor(task_id)
-
-        def look() -> bool | None:
-            view = self._hub.view(task_id)
-            return None if view is None or view.version < supervisor.book.version else True
-
-        await self._until(look)
-
-    async def _until(self, look: Callable[[], T | None]) -> T | None:
-        """Look until there is something to see, but not for long."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + _SHOW_SECONDS
-        while (found := look()) is None and loop.time() < end:  # noqa: ASYNC110 - the hub rings no bell
-            await asyncio.sleep(_LOOK_SECONDS)
-        return found
+        await self._hub.reached(task_id, supervisor.book.version, SHOW_SECONDS)
 
     def _alone(self, task_id: SessionId) -> asyncio.Lock:
         """For what must not be done twice at once: two that take up one task would both run it."""

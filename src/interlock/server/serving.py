@@ -3,8 +3,8 @@
 Laws:
 1. Beyond loopback only if it was said so, and never without tokens.
 2. The socket is bound before anything is started, and accepts when everything stands: whoever connects gets an answer.
-3. At the end clients are told first, then nothing is accepted any more, then agents are let go or stopped. All that is
-   bounded; a second signal ends it at once.
+3. At the end clients are told first, then nothing is accepted any more, then notices are finished, then agents are
+   let go or stopped. All that is bounded; a second signal ends it at once.
 4. `server.json` is there while the server is, and names no secret.
 """
 
@@ -32,13 +32,17 @@ from interlock.agents.pool.pool import PoolLimits
 from interlock.agents.port import Driver
 from interlock.log.port import Log
 from interlock.log.sqlite import SqliteLog
+from interlock.runtime.config_sections import NotifySection
+from interlock.runtime.notify import Channel
+from interlock.runtime.notify_channels import channels_of, desktop_channel
 from interlock.runtime.policy import RunPolicy
-from interlock.runtime.runtime import Runtime
+from interlock.runtime.runtime import Runtime, SpecSource, spec_from_log
 from interlock.server.access import Tokens
 from interlock.server.app import create_app
 from interlock.server.commands import Commands
 from interlock.server.http_protocol import http_protocol
 from interlock.server.hub import Hub
+from interlock.server.notices import noticing
 from interlock.server.settings import ServerSettings
 from interlock.server.socket import socket_options
 from interlock.server.state import ServerState
@@ -61,7 +65,7 @@ class ServerFile(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What to serve. `drivers` are the built-in ones, unless others are given."""
+    """What to serve. `drivers` are the built-in ones, unless others are given. Without `notify` nobody is told."""
 
     home: Path
     settings: ServerSettings
@@ -69,6 +73,8 @@ class Setup:
     drivers: Iterable[Driver] | None = None
     policy: RunPolicy | None = None
     limits: PoolLimits | None = None
+    notify: NotifySection | None = None
+    specs: SpecSource = spec_from_log
 
 
 async def serve(
@@ -99,12 +105,32 @@ async def _live(setup: Setup, asked: asyncio.Event, on_ready: Callable[[ServerFi
     with bind(setup.settings) as listening:
         async with (
             await SqliteLog.open(setup.home) as log,
-            Runtime(log, drivers, policy=setup.policy, limits=setup.limits, hooks=hook_socket(setup.home)) as runtime,
+            Runtime(
+                log,
+                drivers,
+                policy=setup.policy,
+                limits=setup.limits,
+                specs=setup.specs,
+                hooks=hook_socket(setup.home),
+            ) as runtime,
+            # Before agents are let go, and after clients were told: an agent that we end ourselves is no news.
+            noticing(setup.home, setup.notify or NotifySection(), _channels(setup)) as notices,
             running(runtime, log, tokens, setup.settings, listening) as server,
         ):
+            if notices is not None:
+                notices.watch(server.state.hub)
             with announced(setup.home, server.url) as told:
                 on_ready(told)
                 await _first_of(server.task, asked)
+
+
+def _channels(setup: Setup) -> list[Channel]:
+    """The channels that a process without a terminal has. One that was asked for and is not here is said to be so."""
+    if setup.notify is None:
+        return []
+    if setup.notify.desktop and desktop_channel(os.environ, None) is None:
+        _logger.warning("notifications by desktop fail: there is no notify-send here, or no desktop")
+    return channels_of(setup.notify, os.environ, None)
 
 
 async def _first_of(task: asyncio.Task[None], asked: asyncio.Event) -> None:

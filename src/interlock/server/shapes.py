@@ -183,6 +183,14 @@ class TaskUsage(Struct, frozen=True, kw_only=True):
     turns: tuple[TurnUsage, ...]
 
 
+class UsagePage(Struct, frozen=True, kw_only=True):
+    """What tasks used, by their ids. `is_complete` is false while the server has not read all of its log."""
+
+    items: tuple[TaskUsage, ...]
+    next: str | None
+    is_complete: bool
+
+
 class AgentDriver(Struct, frozen=True, kw_only=True):
     """A way to run agents, and what it can do."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
-import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
 
+from interlock.log.private_file import read_private_file
 from interlock.vocabulary.errors import UsageError
 
 TOKEN_FILE: Final = "tokens.json"
@@ -43,17 +43,7 @@ def load_or_create_tokens(home: Path) -> TokenFile:
 
 
 def _read(path: Path) -> TokenFile:
-    if path.is_symlink():
-        raise UsageError(
-            f"{path} is a symlink", remedy="put the file itself there, or remove it to have a new one made"
-        )
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        found = os.fstat(descriptor)
-        _refuse_odd(path, found)
-        spelled = os.read(descriptor, _MAX_FILE_BYTES)
-    finally:
-        os.close(descriptor)
+    spelled = read_private_file(path, max_bytes=_MAX_FILE_BYTES)
     try:
         tokens = msgspec.json.decode(spelled, type=TokenFile)
     except msgspec.MsgspecError as error:
@@ -62,16 +52,6 @@ def _read(path: Path) -> TokenFile:
     if tokens.operator == tokens.observer:
         raise UsageError(f"{path} gives both roles one token", remedy="remove it to have new ones made")
     return tokens
-
-
-def _refuse_odd(path: Path, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise UsageError(f"{path} is not a plain file", remedy="remove it to have a new one made")
-    if found.st_uid != os.geteuid():
-        raise UsageError(f"{path} belongs to another user", remedy="run as its owner, or choose another home")
-    if stat.S_IMODE(found.st_mode) & 0o077:
-        remedy = f"run `chmod 600 {path}`, or remove it to have new ones made"
-        raise UsageError(f"others can read or write {path}", remedy=remedy)
 
 
 def _create(path: Path) -> None:

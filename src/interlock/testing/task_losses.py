@@ -529,20 +529,20 @@ def a_check_that_outran_a_join(script: Script) -> None:
 
 @LOSSES.story()
 def an_answer_that_names_no_stream(script: Script) -> None:
-    """The answer of a turn is what came of its live text, named or not: nothing is shown twice."""
+    """An answer that names no stream takes the place of none: what was live stays, as text that broke off."""
     in_room(script, stream=piece("s1", "Hi"))
     frame(script, 1, told(11, 6, said(6, "Hi all")), stream=["s1", "Hi"], interrupted=[])
-    frame(script, 1, done(12, 6, "s1"), stream=None, interrupted=[])
-    frame(script, 1, words.status(13, 6, "COMPLETED"), interrupted=[], deadline=None)
+    frame(script, 1, done(12, 6, "s1"), stream=None, interrupted=[["s1", "Hi"]])
+    frame(script, 1, words.status(13, 6, "COMPLETED"), interrupted=[["s1", "Hi"]], deadline=None)
 
 
 @LOSSES.story()
-def a_late_answer_that_names_no_stream(script: Script) -> None:
-    """Live text that broke off gives way to the answer of its turn, and to no other message."""
+def a_late_message_of_a_stream_that_broke_off(script: Script) -> None:
+    """Live text that broke off gives way to the message that names its stream, and to no other."""
     in_room(script, stream=piece("s1", "Hi"))
     script.do(1, Disconnected())
     script.do(2, Connected(), words.RECONNECT)
     script.answer(2, check("RUNNING", 6), "resume 5", interrupted=[["s1", "Hi"]])
-    others = (said(6, "so", role=Role.COMMENTARY), said(7, "other", turn=B), words.asked(8, "go on"))
+    others = (said(6, "so", role=Role.COMMENTARY), said(7, "Hi", stream="s2"), said(8, "Hi"))
     script.ack(2, snapshot("RUNNING", 8, 3, messages=others, is_whole=False), interrupted=[["s1", "Hi"]])
-    frame(script, 3, told(4, 9, said(9, "Hi", MessageStatus.PARTIAL)), interrupted=[])
+    frame(script, 3, told(4, 9, said(9, "Hi", MessageStatus.PARTIAL, stream="s1")), interrupted=[])

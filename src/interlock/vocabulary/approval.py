@@ -22,7 +22,8 @@ class ApprovalState(StrEnum):
 
 
 class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One question. `outcome` is what became of it: the answer, or why there was none."""
+    """One question. `outcome` is what became of it: the answer, or why there was none. `is_answerable` is false while
+    nobody runs the session: the question stands, and there is nobody to take an answer to it."""
 
     approval_id: str
     session_id: SessionId
@@ -37,3 +38,4 @@ class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
     deadline_at: Moment | None = None
     decided_by: str = ""
     outcome: str = ""
+    is_answerable: bool = True

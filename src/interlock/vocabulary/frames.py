@@ -110,7 +110,7 @@ class TaskSnapshot(Struct, frozen=True, kw_only=True):
     """All that a client needs to stand where the server stands, at one version and one tick.
 
     `is_whole`: forget every message known before. `history_before`: older messages than these are to be had as pages,
-    with this as their cursor. `approvals` are those that somebody can answer now.
+    with this as their cursor. `approvals` are those that are open.
     """
 
     task_id: SessionIdField

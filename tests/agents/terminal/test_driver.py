@@ -410,7 +410,7 @@ def test_a_turn_goes_on_while_nobody_watches_and_is_followed_to_its_end_by_anoth
             first = await driver.spawn(scripted(), new_spawn())
             async with reading(first) as seen:
                 await seen.until(BecameReady)
-                await first.submit(prompt("think 3; say Yes."))
+                await first.submit(prompt("think 2; say Yes."))
                 await first.release()
                 await seen.end()
                 assert seen.of(Exited) == []
@@ -498,7 +498,7 @@ def test_a_pane_of_somebody_else_is_driven_and_left_to_them() -> None:
             async with reading(handle) as seen:
                 await seen.until(BecameReady)
                 assert read_where(handle.where).cli == "scripted"
-                await handle.submit(prompt("say Yes."))
+                await handle.submit(prompt("think 1; say Yes."))
                 assert (await seen.until(TurnEnded)).ending is TurnEnding.NATURAL
                 await handle.stop()
                 assert await pane_count(driver) == 1

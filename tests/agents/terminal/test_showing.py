@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from interlock.agents.observations import BecameReady, ChannelLost
@@ -13,8 +11,9 @@ from interlock.agents.tmux import watcher
 from interlock.agents.tmux.capture import PaneCapture
 from interlock.monitor.observation import Arrival
 from interlock.screen.snapshot import read_snapshot
-from tests.agents.terminal.harness import WAIT_SECONDS, agent, driving, press
+from tests.agents.terminal.harness import agent, driving, press
 from tests.contract.harness import run
+from tests.runtime.conducting import soon
 
 
 def capture(text: str, at: float) -> watcher.PaneSeen:
@@ -51,6 +50,10 @@ def test_before_the_first_capture_there_is_nothing() -> None:
     assert lose(None, "gone") is None
 
 
+def _shows(seen: ScreenSeen | None, text: str) -> bool:
+    return seen is not None and any(text in row.text for row in seen.snapshot.rows)
+
+
 def test_the_handle_of_a_real_terminal_shows_what_it_draws_and_that_tmux_is_gone() -> None:
     async def main() -> None:
         async with driving() as driver, agent(driver) as seen:
@@ -58,15 +61,12 @@ def test_the_handle_of_a_real_terminal_shows_what_it_draws_and_that_tmux_is_gone
             assert isinstance(handle, ShowsScreen)
             await seen.until(BecameReady)
             await press(seen, "a few words")
-            async with asyncio.timeout(WAIT_SECONDS):
-                while handle.screen is None or not any(
-                    "a few words" in row.text for row in handle.screen.snapshot.rows
-                ):
-                    await asyncio.sleep(0.02)
+            await soon(lambda: _shows(handle.screen, "a few words"))
+            assert handle.screen is not None
             assert handle.screen.problem == ""
             await driver.server.kill()
             await seen.until(ChannelLost)
             assert handle.screen.problem
-            assert any("a few words" in row.text for row in handle.screen.snapshot.rows)
+            assert _shows(handle.screen, "a few words")
 
     run(main())

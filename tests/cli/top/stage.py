@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from textual.events import Paste
 from textual.pilot import Pilot
 
 from interlock.agents.observations import ApprovalAsked, ApprovalOption, OptionKind, ToolCalled
@@ -70,14 +71,18 @@ class Seat:
             text = self.text
             if is_right(text):
                 return text
-            await asyncio.sleep(FRAME_SECONDS / 2)
+            await asyncio.sleep(FRAME_SECONDS)
         raise AssertionError(f"{otherwise}:\n{text}")
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
 
     async def types(self, text: str) -> None:
-        await self.pilot.press(*("space" if one == " " else one for one in text))
+        """The first character by its key, and the rest at once: each key costs a redraw."""
+        await self.pilot.press(text[0])
+        if text[1:]:
+            self.app.post_message(Paste(text[1:]))
+            await self.pilot.pause()
 
     async def selects(self, name: str) -> None:
         """Wait until a session of that title is selected, and its room is joined."""
@@ -151,7 +156,7 @@ class House:
 
     async def open(self, title: str, prompt: str | None = None, *, agent: str = "puppet") -> Puppet | None:
         """A session, with its puppet where it was sent a prompt."""
-        body = {"agent": agent, "driver": "puppet", "title": title, "cwd": "/", "prompt": prompt}
+        body = {"agent": agent, "driver": self.driver.name, "title": title, "cwd": "/", "prompt": prompt}
         api = ServerApi(self.url, TOKENS.operator)
         await asyncio.to_thread(api.ask, "POST", "/api/tasks", body, key=f"ses_{title.split()[0]}")
         if prompt is None:

@@ -85,7 +85,7 @@ class Terminal:
         os.close(self._theirs)
 
 
-@pytest.mark.parametrize("how", ["q", "ctrl-c", "SIGTERM"])
+@pytest.mark.parametrize("how", ["SIGTERM", *(pytest.param(how, marks=pytest.mark.deep) for how in ("q", "ctrl-c"))])
 def test_leaving_restores_the_terminal(served: Served, how: str) -> None:
     terminal = Terminal("top", home=served.home)
     try:

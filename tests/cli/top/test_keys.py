@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual.events import MouseScrollDown, MouseScrollUp
 
 from interlock.agents.observations import ApprovalAsked, TextArrived, ToolCalled, TurnEnded, TurnEnding
 from interlock.cli.top.app import TopApp
@@ -13,9 +14,8 @@ from tests.cli.top.stage import COLOURS, SIZES, YES_NO, House
 from tests.client.waiting import until
 from tests.contract.harness import run
 
-at_both_sizes = pytest.mark.parametrize("size", SIZES, ids=["80x24", "120x36"])
-# Where the size is not likely to matter the second one waits for the deep suite: each board costs a second.
-at_both_sizes_in_time = pytest.mark.parametrize(
+# The second size waits for the deep suite: each board costs its time, and the tests of bad weather are of that size.
+at_both_sizes = pytest.mark.parametrize(
     "size", [pytest.param(SIZES[0], id="80x24"), pytest.param(SIZES[1], id="120x36", marks=pytest.mark.deep)]
 )
 
@@ -49,7 +49,7 @@ def test_a_question_is_approved_and_another_one_denied(size: tuple[int, int]) ->
     run(story())
 
 
-@at_both_sizes_in_time
+@at_both_sizes
 def test_an_option_is_chosen_by_its_number_and_words_are_a_reply(size: tuple[int, int]) -> None:
     async def story() -> None:
         house = House()
@@ -76,50 +76,34 @@ def test_an_option_is_chosen_by_its_number_and_words_are_a_reply(size: tuple[int
     run(story())
 
 
-def test_a_key_that_is_no_answer_answers_nothing() -> None:
+def test_what_is_no_answer_answers_nothing() -> None:
     async def story() -> None:
         house = House()
         async with house.serving():
-            asked = await house.asking("first", "May I?", options=YES_NO)
+            yes_no = await house.asking("first", "May I?", options=YES_NO)
             async with house.board() as seat:
                 await seat.sees("a approve")
-                await seat.press("r")
+                await seat.press("r")  # words are none
                 await seat.press("s")  # what comes after it is taken, so that one was not
                 await seat.sees("first: your prompt")
                 await seat.press("escape")
-                assert not asked.decisions
-
-    run(story())
-
-
-def test_a_question_of_colours_is_not_approved_by_a_key() -> None:
-    async def story() -> None:
-        house = House()
-        async with house.serving():
-            asked = await house.asking("first", "Which?", options=COLOURS)
-            async with house.board() as seat:
+                seat.app.grace_seconds = 3600.0  # what appears under a finger is not answered by it
+                await seat.press("a")
+                await seat.sees("this question has only just appeared")
+                assert not yes_no.decisions
+                seat.app.grace_seconds = 0.0
+                await seat.press("a")
+                await until(lambda: yes_no.decisions)
+                yes_no.say(done())
+                colours = await house.asking("second", "Which?", options=COLOURS)
+                await seat.sees("1 needs you", "second")
+                await seat.press("n")
+                await seat.is_asked("Which?")
                 text = await seat.sees("1-3 choose")
                 assert "a approve" not in text
                 await seat.press("a", "d", "s")
-                await seat.sees("first: your prompt")
-                assert not asked.decisions
-
-    run(story())
-
-
-def test_a_question_under_the_finger_is_not_answered_by_it() -> None:
-    async def story() -> None:
-        house = House()
-        async with house.serving():
-            asked = await house.asking("first")
-            async with house.board(grace_seconds=3600.0) as seat:
-                await seat.sees("a approve")
-                await seat.press("a")
-                await seat.sees("this question has only just appeared")
-                assert not asked.decisions
-                seat.app.grace_seconds = 0.0
-                await seat.press("a")
-                await until(lambda: asked.decisions)
+                await seat.sees("second: your prompt")
+                assert not colours.decisions
 
     run(story())
 
@@ -145,7 +129,7 @@ def test_the_answer_goes_to_the_question_that_is_shown() -> None:
     run(story())
 
 
-@at_both_sizes_in_time
+@at_both_sizes
 def test_a_prompt_is_sent_and_one_that_waits_is_counted(size: tuple[int, int]) -> None:
     async def story() -> None:
         house = House()
@@ -174,6 +158,7 @@ def test_a_prompt_is_sent_and_one_that_waits_is_counted(size: tuple[int, int]) -
     run(story())
 
 
+@pytest.mark.deep
 def test_words_that_were_left_are_there_again_for_the_same_session_only() -> None:
     async def story() -> None:
         house = House()
@@ -200,7 +185,7 @@ def test_words_that_were_left_are_there_again_for_the_same_session_only() -> Non
     run(story())
 
 
-@at_both_sizes_in_time
+@at_both_sizes
 def test_a_turn_is_interrupted_and_an_agent_stopped_only_after_a_yes(size: tuple[int, int]) -> None:
     async def story() -> None:
         house = House()
@@ -228,8 +213,8 @@ def test_a_turn_is_interrupted_and_an_agent_stopped_only_after_a_yes(size: tuple
     run(story())
 
 
-@at_both_sizes_in_time
-def test_pages_come_up_and_are_left_with_escape(size: tuple[int, int]) -> None:
+@at_both_sizes
+def test_pages_come_up_and_are_left_with_escape_and_one_that_cannot_be_asked_for_says_so(size: tuple[int, int]) -> None:
     async def story() -> None:
         house = House()
         async with house.serving():
@@ -249,17 +234,6 @@ def test_pages_come_up_and_are_left_with_escape(size: tuple[int, int]) -> None:
                     await seat.sees(*words)
                     await seat.press("escape")
                     await seat.misses("esc closes, arrows scroll")
-
-    run(story())
-
-
-def test_a_page_that_cannot_be_asked_for_says_so() -> None:
-    async def story() -> None:
-        house = House()
-        async with house.serving():
-            await house.open("first")
-            async with house.board() as seat:
-                await seat.selects("first")
                 house.port, port = 1, house.port
                 await seat.press("u")
                 await seat.sees("this could not be asked")
@@ -268,7 +242,7 @@ def test_a_page_that_cannot_be_asked_for_says_so() -> None:
     run(story())
 
 
-@at_both_sizes_in_time
+@at_both_sizes
 def test_moving_through_the_list(size: tuple[int, int]) -> None:
     async def story() -> None:
         house = House()
@@ -302,6 +276,7 @@ def test_moving_through_the_list(size: tuple[int, int]) -> None:
     run(story())
 
 
+@pytest.mark.deep
 def test_the_next_who_needs_somebody() -> None:
     async def story() -> None:
         house = House()
@@ -325,7 +300,7 @@ def test_the_next_who_needs_somebody() -> None:
     run(story())
 
 
-@at_both_sizes_in_time
+@at_both_sizes
 def test_a_filter_shows_what_matches_and_says_what_it_hides(size: tuple[int, int]) -> None:
     async def story() -> None:
         house = House()
@@ -355,6 +330,7 @@ def test_a_filter_shows_what_matches_and_says_what_it_hides(size: tuple[int, int
     run(story())
 
 
+@pytest.mark.deep
 def test_those_that_ended_are_shown_when_asked_for() -> None:
     async def story() -> None:
         house = House()
@@ -376,7 +352,7 @@ def test_those_that_ended_are_shown_when_asked_for() -> None:
 
 
 @at_both_sizes
-def test_the_transcript_has_the_focus_after_tab_and_is_scrolled(size: tuple[int, int]) -> None:
+def test_the_transcript_has_the_focus_after_tab_and_is_scrolled_by_keys_and_wheel(size: tuple[int, int]) -> None:
     async def story() -> None:
         house = House()
         async with house.serving():
@@ -398,57 +374,33 @@ def test_the_transcript_has_the_focus_after_tab_and_is_scrolled(size: tuple[int,
                 await seat.sees("line 200")
                 puppet.say(TextArrived(text="\nline 201"))
                 await seat.sees("line 201")
+                for event in (MouseScrollUp, MouseScrollDown):
+                    await seat.pilot._post_mouse_events([event], "#transcript", button=0)
+                    if event is MouseScrollUp:
+                        await seat.misses("line 201")
+                await seat.sees("line 201")
                 await seat.press("tab", "down")
                 assert seat.app.called == "first"
 
     run(story())
 
 
-def test_the_wheel_scrolls_what_is_under_it() -> None:
+def test_light_and_dark_and_leaving_ends_the_board_and_nothing_else() -> None:
     async def story() -> None:
         house = House()
         async with house.serving():
             puppet = await house.open("first", "go")
             assert puppet is not None
-            puppet.say(TextArrived(text="\n".join(f"line {at:03}" for at in range(200))))
-            async with house.board() as seat:
-                await seat.sees("line 199")
-                from textual.events import MouseScrollDown, MouseScrollUp
-
-                for event in (MouseScrollUp, MouseScrollDown):
-                    await seat.pilot._post_mouse_events([event], "#transcript", button=0)
-                    if event is MouseScrollUp:
-                        await seat.misses("line 199")
-                await seat.sees("line 199")
-
-    run(story())
-
-
-def test_light_and_dark() -> None:
-    async def story() -> None:
-        house = House()
-        async with house.serving(), house.board(is_light=True) as seat:
-            assert seat.app.theme == LIGHT.name
-            await seat.press("t")
-            assert seat.app.theme == DARK.name
-            await seat.press("t")
-            assert seat.app.theme == LIGHT.name
-            await seat.press("R")
-            await seat.sees("looking again")
-
-    run(story())
-
-
-@pytest.mark.parametrize("key", ["q", "ctrl+c"])
-def test_leaving_ends_the_board_and_nothing_else(key: str) -> None:
-    async def story() -> None:
-        house = House()
-        async with house.serving():
-            puppet = await house.open("first", "go")
-            assert puppet is not None
-            async with house.board() as seat:
+            async with house.board(is_light=True) as seat:
                 await seat.selects("first")
-                await seat.press(key)
+                assert seat.app.theme == LIGHT.name
+                await seat.press("t")
+                assert seat.app.theme == DARK.name
+                await seat.press("t")
+                assert seat.app.theme == LIGHT.name
+                await seat.press("R")
+                await seat.sees("looking again")
+                await seat.press("q")
                 await until(lambda: seat.app.return_code is not None)
                 assert seat.app.return_code == 0
             assert (puppet.interrupts, puppet.stops) == (0, 0)
@@ -456,16 +408,16 @@ def test_leaving_ends_the_board_and_nothing_else(key: str) -> None:
     run(story())
 
 
-def test_ctrl_c_leaves_from_a_page_too() -> None:
+@pytest.mark.parametrize("key", ["s", *(pytest.param(key, marks=pytest.mark.deep) for key in ("", "?", "/", "c", "z"))])
+def test_ctrl_c_leaves_the_board_and_every_page_of_it(key: str) -> None:
     async def story() -> None:
         house = House()
         async with house.serving():
             await house.open("first")
-            for key in ("?", "s", "/", "c"):
-                async with house.board() as seat:
-                    await seat.selects("first")
-                    await seat.press(key, "ctrl+c")
-                    await until(lambda seat=seat: seat.app.return_code == 0)  # type: ignore[misc]
+            async with house.board() as seat:
+                await seat.selects("first")
+                await seat.press(*([key] if key else ()), "ctrl+c")
+                await until(lambda: seat.app.return_code == 0)
 
     run(story())
 
@@ -484,6 +436,7 @@ def test_who_may_only_look_is_told_so() -> None:
     run(story())
 
 
+@pytest.mark.deep
 def test_tools_take_a_line_each_and_are_told_apart_from_words() -> None:
     async def story() -> None:
         house = House()

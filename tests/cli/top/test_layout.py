@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,8 @@ from rich.cells import cell_len
 from interlock.cli.painting import Line
 from interlock.cli.server_api import Body
 from interlock.cli.task_lines import standing_of
+from interlock.cli.top import drawing
+from interlock.cli.top.board import Board
 from interlock.cli.top.facts import facts_lines, told
 from interlock.cli.top.pages import spawns_page, usage_page
 from interlock.cli.top.questions import can_approve, can_deny, can_reply, question_lines, whole_question
@@ -283,3 +287,28 @@ def test_a_light_terminal_is_believed() -> None:
     assert is_light_terminal({"COLORFGBG": "0;15"})
     assert not is_light_terminal({"COLORFGBG": "15;0"})
     assert not is_light_terminal({})
+
+
+@pytest.mark.parametrize(
+    ("is_read", "is_connected", "said"),
+    [(True, False, "Nothing was said yet"), (False, True, "Reading"), (False, False, "Not read yet")],
+)
+def test_what_was_not_read_is_not_called_being_read_without_a_server(
+    is_read: bool, is_connected: bool, said: str
+) -> None:
+    assert drawing._unread(is_read=is_read, is_connected=is_connected).startswith(said)
+
+
+def test_the_first_line_says_it_in_less_where_there_is_little_room() -> None:
+    tasks = [task(f"t{at}", live=live(seen)) for at, seen in enumerate(("working", "stalled", "quiet", "gone"))]
+    assert read([sums(tasks, is_brief=True)]) == "? 1   ● 1   ○ 1   · 1"
+    app = SimpleNamespace(
+        sessions=SimpleNamespace(
+            bodies={one["task_id"]: one for one in tasks}, is_connected=False, lost_at=NOW, has_list=True
+        )
+    )
+    for width in (40, 60, 78, 120):
+        line = read([drawing.bar_line(cast("Board", app), width)])
+        assert cell_len(line) == width
+        assert line.endswith("disconnected")
+        assert line.startswith("interlock") == (width == 120)

@@ -12,7 +12,6 @@ import pytest
 from interlock.agents.observations import ApprovalAsked, TextArrived, TurnEnded, TurnEnding
 from interlock.cli.server_api import ServerApi
 from interlock.cli.top import panes, reading, sessions
-from interlock.cli.top.reading import WINDOW
 from interlock.client.client import Client
 from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.ids import PromptId, SessionId
@@ -62,6 +61,7 @@ def _colours(seat: Seat, word: str) -> set[str]:
     return {str(segment.style.color) for segment in row if segment.style and segment.text.strip()}
 
 
+@pytest.mark.deep
 def test_while_nobody_is_heard_time_stands_still() -> None:
     async def story() -> None:
         house = House()
@@ -83,6 +83,7 @@ def test_while_nobody_is_heard_time_stands_still() -> None:
     run(story(), 50)
 
 
+@pytest.mark.deep
 def test_words_that_may_have_been_sent_are_sent_again_as_the_same() -> None:
     async def story() -> None:
         async with FakeServer() as server:
@@ -184,7 +185,7 @@ def test_hostile_words_are_shown_as_they_read() -> None:
                 text = await seat.sees("[red]x[/red]", "[@click=app.quit]q[/]", r"\x1b[31mX", "[b]agent[/b]", "1  Yes")
                 assert not CONTROL.search(text)
                 assert r"\u202e" in text
-                for key in ("w", "v", "o", "r"):
+                for key in ("w", "v"):
                     await seat.press(key)
                     await seat.pilot.pause()
                     assert not CONTROL.search(seat.text)
@@ -195,6 +196,7 @@ def test_hostile_words_are_shown_as_they_read() -> None:
     run(story())
 
 
+@pytest.mark.deep
 def test_a_thousand_sessions_are_laid_out_only_where_they_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     laid = []
     plain = sessions.row_lines
@@ -235,6 +237,7 @@ def test_a_thousand_sessions_are_laid_out_only_where_they_are_seen(monkeypatch: 
     run(story())
 
 
+@pytest.mark.deep
 def test_a_long_transcript_is_laid_out_in_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
     laid = []
     plain = reading.message_lines
@@ -244,38 +247,41 @@ def test_a_long_transcript_is_laid_out_in_a_window(monkeypatch: pytest.MonkeyPat
         return plain(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(reading, "message_lines", counted)
+    monkeypatch.setattr(reading, "WINDOW", window := 60)
+    monkeypatch.setattr(panes, "SLIDE", 20)
 
     async def story() -> None:
         async with FakeServer() as server:
             room = FakeRoom(server)
-            for at in range(1_500):
+            for at in range(400):
                 room.add_message(f"message {at:05}")
-            room.limit = 1_400
+            room.limit = 300
             async with seated(Client(server.url, token=TOKEN, patience=QUICK), _api(server), SIZE) as seat:
                 await _listed(seat, server, room)
-                await seat.sees("message 01499")
-                assert len(laid) <= WINDOW
+                await seat.sees("message 00399")
+                assert len(laid) <= window
                 await seat.press("tab", "pageup")
                 before = seat.text
-                assert "message 01499" not in before
+                assert "message 00399" not in before
                 await seat.press("g")
                 await seat.sees("message 00100")  # the oldest that is here
-                assert len(laid) <= 2 * WINDOW
+                assert len(laid) <= 2 * window
                 await until(lambda: seat.app.selected is not None and not seat.app.selected.has_older)
                 await seat.press("g")
                 await seat.sees("message 00000")
-                assert len(laid) <= 4 * WINDOW
-                for _ in range(30):  # over the edge of the window, without a jump
+                assert len(laid) <= 4 * window
+                for _ in range(8):  # over the edge of the window, without a jump
                     above = seat.text
                     await seat.press("pagedown")
                     last = max(map(int, re.findall(r"message (\d+)", above)))
                     assert f"message {last:05}" in seat.text or f"message {last + 1:05}" in seat.text
                 await seat.press("G")
-                await seat.sees("message 01499")
+                await seat.sees("message 00399")
 
     run(story(), 50)
 
 
+@pytest.mark.deep
 def test_a_flood_of_text_is_drawn_frame_by_frame() -> None:
     async def story() -> None:
         async with FakeServer() as server:
@@ -298,6 +304,7 @@ def test_a_flood_of_text_is_drawn_frame_by_frame() -> None:
     run(story(), 50)
 
 
+@pytest.mark.deep
 def test_a_quiet_board_is_not_drawn_frame_by_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         house = House()
@@ -321,6 +328,7 @@ def test_a_quiet_board_is_not_drawn_frame_by_frame(monkeypatch: pytest.MonkeyPat
     run(story())
 
 
+@pytest.mark.deep
 def test_each_session_shows_its_own_words() -> None:
     async def story() -> None:
         house = House()
@@ -339,6 +347,7 @@ def test_each_session_shows_its_own_words() -> None:
     run(story())
 
 
+@pytest.mark.deep
 def test_a_session_that_is_purged_leaves_the_board() -> None:
     async def story() -> None:
         lines = [TaskSummary(task_id=SessionId(f"ses_{at}"), version=1, title=f"task {at}") for at in range(3)]

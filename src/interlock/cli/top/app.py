@@ -15,7 +15,9 @@ from interlock.cli.top.board import GRACE_SECONDS, Board
 from interlock.cli.top.deeds import Draft, Said
 from interlock.cli.top.keys import help_lines
 from interlock.cli.top.panels import AskWords, Panel, Sure
+from interlock.cli.top.panes import Questions
 from interlock.cli.top.questions import can_approve, can_deny, can_reply, question_lines, whole_question
+from interlock.cli.top.ringing import Ringing
 from interlock.client.client import Client
 from interlock.client.task import TaskHandle
 from interlock.vocabulary.errors import InterlockError
@@ -36,6 +38,7 @@ class TopApp(Board):
         grace_seconds: float = GRACE_SECONDS,
         handles_signals: bool = False,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        ringing: Ringing | None = None,
     ) -> None:
         super().__init__(
             client,
@@ -45,8 +48,14 @@ class TopApp(Board):
             clock=clock,
         )
         self.find_api = find_api
+        self.ringing = ringing
         # Words that were typed and not sent, by session and question.
         self.drafts: dict[tuple[str, str], Draft] = {}
+
+    def on_ready(self) -> None:
+        if self.ringing is not None and self._driver is not None:
+            ringing = self.ringing.ring(self.client, self._driver, lambda why: self.say(Said(why, Tone.DOUBTFUL)))
+            self.run_worker(ringing, group="bell")
 
     def action_approve(self) -> None:
         self._answer(deeds.approve, can_approve)
@@ -59,6 +68,9 @@ class TopApp(Board):
             return await deeds.choose(handle, asked, number)
 
         self._answer(choose, lambda _: True)
+
+    def on_questions_chosen(self, chosen: Questions.Chosen) -> None:
+        self.action_choose(chosen.number)
 
     def _answer(
         self,

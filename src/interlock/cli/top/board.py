@@ -21,6 +21,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.timer import Timer
 from textual.widgets import Footer
+from textual.worker import Worker
 
 from interlock.cli.server_api import Body
 from interlock.cli.task_lines import standing_of
@@ -29,9 +30,11 @@ from interlock.cli.top.deeds import Said
 from interlock.cli.top.following import FRAME_SECONDS, Selected, Sessions
 from interlock.cli.top.keys import KEYS
 from interlock.cli.top.panels import AskFilter
-from interlock.cli.top.panes import SessionList, Sheet, Transcript
+from interlock.cli.top.panes import Questions, SessionList, Sheet, Transcript
 from interlock.cli.top.questions import body_of, can_approve, can_deny, can_reply
+from interlock.cli.top.screening import ScreenFeed
 from interlock.cli.top.sessions import Arranged, arrange, name_of
+from interlock.cli.top.terminal import Terminal
 from interlock.cli.top.themes import DARK, LIGHT
 from interlock.cli.top.wrapping import cut
 from interlock.client.client import Client
@@ -40,6 +43,7 @@ WIDE: Final = 100
 OPEN_SECONDS: Final = 0.08
 GRACE_SECONDS: Final = 0.4
 _NAME: Final = 40
+TERMINAL: Final = "terminal"
 _CAN: Final = {"approve": can_approve, "deny": can_deny, "reply": can_reply}
 
 
@@ -97,6 +101,10 @@ class Board(App[int]):
         self._drawn_at = 0.0
         self._able: tuple[bool, ...] = ()
         self._opening: Timer | None = None
+        self._wants_terminal = False
+        self.is_zoomed = False
+        self._looking: Worker[None] | None = None
+        self.screen_feed: ScreenFeed | None = None
         self.parts: drawing.Parts | None = None
         self.redraws = 0
 
@@ -112,7 +120,8 @@ class Board(App[int]):
             with Container(id="detail"):
                 yield Sheet(id="facts")
                 yield Transcript(id="transcript")
-                yield Sheet(id="questions")
+                yield Terminal(id="terminal")
+                yield Questions(id="questions")
         yield Sheet(id="notice")
         yield Footer(show_command_palette=False, compact=True)
 
@@ -157,10 +166,12 @@ class Board(App[int]):
     def draw(self, now: datetime) -> None:
         """Show what is known, as of a moment."""
         self.redraws += 1
+        self._heed_terminal()
         if self.parts is not None:
             drawing.draw(self, self.parts, now)
         self._heed_question()
-        able = (self.can_answer("approve"), self.can_answer("deny"), self.can_answer("reply"), bool(self.selected_id))
+        answers = tuple(self.can_answer(how) for how in _CAN)
+        able = (*answers, bool(self.selected_id), self.has_terminal)
         if able != self._able:
             self._able = able
             self.refresh_bindings()
@@ -222,8 +233,10 @@ class Board(App[int]):
         if self.selected is not None:
             self.selected.close()
             self.selected = None
+        self._heed_terminal()
         if self.parts is not None:
             self.parts.transcript.begin()
+            self.parts.terminal.begin()
         self._opening = self.set_timer(OPEN_SECONDS, self._open) if task_id else None
         self.mark()
 
@@ -239,6 +252,25 @@ class Board(App[int]):
         self._opening = None
         self.selected = Selected(self.client, self.selected_id, self.mark)
         self.run_worker(self.selected.follow(), group="selected")
+        self._heed_terminal()
+
+    @property
+    def has_terminal(self) -> bool:
+        """Whether the selected session's agent is one that has a terminal."""
+        return self.line is not None and self.line.get("driver") == TERMINAL
+
+    def _heed_terminal(self) -> None:
+        """Ask for the terminal while it is to be shown, and no longer."""
+        is_wanted = self._wants_terminal and self.has_terminal and self.selected is not None
+        if is_wanted == (self.screen_feed is not None):
+            return
+        if self._looking is not None:
+            self._looking.cancel()
+        self._looking, self.screen_feed = None, None
+        if self.selected is not None and is_wanted:
+            self.screen_feed = ScreenFeed(self.selected.handle, self.mark)
+            self._looking = self.run_worker(self.screen_feed.follow(), group="screen")
+        self.mark()
 
     def on_session_list_picked(self, picked: SessionList.Picked) -> None:
         self.select(picked.task_id)
@@ -249,10 +281,15 @@ class Board(App[int]):
 
     # Keys: looking
 
+    @property
+    def read(self) -> Transcript | Terminal | None:
+        """What is read: the transcript or the terminal, if one of them has the focus."""
+        panes = () if self.parts is None else (self.parts.transcript, self.parts.terminal)
+        return next((pane for pane in panes if pane.has_focus), None)
+
     def action_move(self, by: int) -> None:
-        transcript = self.query_one(Transcript)
-        if transcript.has_focus:
-            transcript.move(by)
+        if self.read is not None:
+            self.read.move(by)
             return
         ids = self.arranged.ids
         if ids:
@@ -260,18 +297,35 @@ class Board(App[int]):
             self.select(ids[min(max(0, at + by), len(ids) - 1)])
 
     def action_page(self, direction: int) -> None:
-        transcript = self.query_one(Transcript)
-        if transcript.has_focus:
-            transcript.move(direction * transcript.page)
+        if self.read is not None:
+            self.read.move(direction * self.read.page)
         else:
             self.action_move(direction * self.query_one(SessionList).page)
 
     def action_edge(self, direction: int) -> None:
-        transcript = self.query_one(Transcript)
-        if transcript.has_focus:
-            transcript.edge(direction)
+        if self.read is not None:
+            self.read.edge(direction)
         else:
             self.action_move(direction * len(self.arranged.tasks))
+
+    def action_terminal(self) -> None:
+        """Its terminal in place of the transcript, or the other way round."""
+        self._wants_terminal = not self._wants_terminal
+        _ = self.chosen()
+        self._heed_terminal()
+
+    def action_pan(self, cells: int) -> None:
+        if self.parts is not None and self.screen_feed is not None:
+            self.parts.terminal.pan(cells)
+
+    def action_zoom(self) -> None:
+        """All the room for what is read. The list is what has no room then."""
+        if self.parts is None or not self.selected_id:
+            return
+        self.is_zoomed = not self.is_zoomed
+        if self.is_zoomed:
+            (self.parts.transcript if self.screen_feed is None else self.parts.terminal).focus()
+        self.mark()
 
     def action_next_need(self) -> None:
         """The next session below that needs a person, and then from the first on."""
@@ -285,9 +339,12 @@ class Board(App[int]):
     def action_filter(self) -> None:
         _ = self.push_screen(AskFilter(self.wanted, self.set_filter))
 
-    def set_filter(self, wanted: str) -> None:
+    def set_filter(self, wanted: str) -> str:
+        """Show only what matches, and say how many do."""
         self.wanted = wanted
         self._rearrange()
+        known = len(self.sessions.bodies)
+        return f"{known - self.arranged.unmatched} of {known} match"
 
     def action_ended(self) -> None:
         self.every = not self.every
@@ -295,7 +352,7 @@ class Board(App[int]):
 
     def action_clear(self) -> None:
         self.said = None
-        self.set_filter("")
+        _ = self.set_filter("")
 
     def action_question(self, by: int) -> None:
         count = len(self.questions)
@@ -334,4 +391,6 @@ class Board(App[int]):
             return self.can_answer(action)
         if action in ("send", "why", "next_need"):
             return bool(self.selected_id)
+        if action == "terminal":
+            return self.has_terminal
         return True

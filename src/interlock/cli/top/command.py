@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from interlock.cli.looks import is_light_terminal
 from interlock.cli.server_api import ServerApi, home_folder
 from interlock.cli.server_options import HomeOption
 from interlock.vocabulary.errors import UsageError
+
+if TYPE_CHECKING:
+    from interlock.cli.top.app import TopApp
 
 
 def top(
     *,
     theme: Annotated[
-        Literal["auto", "dark", "light"], Parameter(help="`auto` believes what the terminal says of its background.")
-    ] = "auto",
+        Literal["auto", "dark", "light"] | None,
+        Parameter(help="Else as configured. `auto` believes what the terminal says of its background."),
+    ] = None,
     home: HomeOption = None,
 ) -> int:
     """Watch every session on one board, and answer, send and stop from the keyboard. `?` there lists the keys.
@@ -33,11 +39,29 @@ def top(
         )
     folder = home_folder(home)
     ServerApi.of_home(folder)  # say now that there is none
-    from interlock.cli.top.app import TopApp
-    from interlock.cli.top.themes import is_light_terminal
-    from interlock.client.client import Client
-
-    is_light = theme == "light" or (theme == "auto" and is_light_terminal(os.environ))
-    board = TopApp(Client.of_home(folder), lambda: ServerApi.of_home(folder), is_light=is_light, handles_signals=True)
+    board = _board(folder, theme)
     board.run()
     return board.return_code or 0
+
+
+def _board(home: Path, theme: str | None) -> TopApp:
+    """The board as `[ui]` and `[notify]` say, but for what the command line says."""
+    from interlock.cli.top.app import TopApp
+    from interlock.cli.top.ringing import Ringing
+    from interlock.client.client import Client
+    from interlock.runtime.config import load
+
+    config = load(os.environ).config
+    # A board is asked for no colours by this variable, and by an empty one, too, which elsewhere says nothing.
+    if config.ui.colour == "never":
+        os.environ["NO_COLOR"] = "1"
+    elif not os.environ.get("NO_COLOR"):
+        os.environ.pop("NO_COLOR", None)
+    chosen = theme or config.ui.theme
+    return TopApp(
+        Client.of_home(home),
+        lambda: ServerApi.of_home(home),
+        is_light=is_light_terminal(os.environ) if chosen == "auto" else chosen == "light",
+        handles_signals=True,
+        ringing=Ringing(home, config.notify),
+    )

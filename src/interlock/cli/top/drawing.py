@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from textual.geometry import Size
+from textual.markup import escape as escape_markup
 from textual.screen import Screen
 from textual.widget import Widget
 
+from interlock.cli.output import escape
 from interlock.cli.painting import Line, Tone
 from interlock.cli.task_lines import duration
 from interlock.cli.top.facts import facts_lines
 from interlock.cli.top.pages import empty_lines
-from interlock.cli.top.panes import SessionList, Sheet, Transcript
-from interlock.cli.top.questions import question_lines
+from interlock.cli.top.panes import Questions, SessionList, Sheet, Transcript
+from interlock.cli.top.questions import option_at, question_lines
 from interlock.cli.top.sessions import left_out, sums
-from interlock.cli.top.wrapping import joined, wrapped_lines
+from interlock.cli.top.terminal import Terminal
+from interlock.cli.top.wrapping import cut, joined, wrapped_lines
 
 if TYPE_CHECKING:
     from interlock.cli.top.board import Board
@@ -35,7 +38,8 @@ class Parts:
     detail: Widget
     facts: Sheet
     transcript: Transcript
-    questions: Sheet
+    terminal: Terminal
+    questions: Questions
     notice: Sheet
 
 
@@ -48,7 +52,8 @@ def find_parts(screen: Screen[object]) -> Parts:
         detail=screen.query_one("#detail"),
         facts=screen.query_one("#facts", Sheet),
         transcript=screen.query_one(Transcript),
-        questions=screen.query_one("#questions", Sheet),
+        terminal=screen.query_one(Terminal),
+        questions=screen.query_one(Questions),
         notice=screen.query_one("#notice", Sheet),
     )
 
@@ -59,11 +64,13 @@ def draw(app: Board, parts: Parts, now: datetime) -> None:
     parts.banner.show(banner_lines(app))
     board, is_roomy = parts.board, parts.screen.has_class("-wide")
     board.show(app.arranged, app.selected_id, now, is_stale=not app.sessions.is_connected, is_roomy=is_roomy)
-    if board.display != bool(app.arranged.tasks):
-        board.display = bool(app.arranged.tasks)
-        if board.display:
+    has_list = bool(app.arranged.tasks) and not (app.is_zoomed and app.selected_id)
+    if board.display != has_list:
+        board.display = has_list
+        if has_list:
             board.focus()  # while it was hidden it could not have the focus
     _draw_selected(app, now, parts.facts, parts.transcript)
+    _draw_terminal(app, parts)
     _draw_question(app, now, parts.questions, parts.detail.size)
     said = [] if app.said is None else [joined([(" ".join(app.said.text.split()), app.said.tone)])]
     parts.notice.show(said or _hidden(app))
@@ -79,30 +86,77 @@ def _draw_selected(app: Board, now: datetime, facts: Sheet, transcript: Transcri
     chosen = app.selected if app.selected is not None and app.selected.task_id == app.selected_id else None
     state = None if chosen is None else chosen.state
     is_connected = app.sessions.is_connected
-    facts.show(facts_lines(task, state, app.arranged.shorts, facts.content_size.width, now, is_connected=is_connected))
+    lines = facts_lines(task, state, app.arranged.shorts, facts.content_size.width, now, is_connected=is_connected)
+    facts.show([] if app.is_zoomed else lines)
     messages = () if chosen is None else chosen.messages
     is_read = state is not None and state.is_verified and not state.needs_room
-    empty = "Nothing was said yet. s sends a prompt." if is_read else "Reading what was said."
-    transcript.show(messages, [joined([(empty, Tone.FAINT)])])
+    transcript.show(messages, [joined([(_unread(is_read=is_read, is_connected=is_connected), Tone.FAINT)])])
 
 
-def _draw_question(app: Board, now: datetime, sheet: Sheet, room: Size) -> None:
+def _unread(*, is_read: bool, is_connected: bool) -> str:
+    """What to say where there is no message to show."""
+    if is_read:
+        return "Nothing was said yet. s sends a prompt."
+    return "Reading what was said." if is_connected else "Not read yet: the server is not heard."
+
+
+def _draw_terminal(app: Board, parts: Parts) -> None:
+    """The terminal, in place of the transcript, where somebody wants to see it. What it is stands above it."""
+    feed, terminal, transcript = app.screen_feed, parts.terminal, parts.transcript
+    had_focus = transcript.has_focus or terminal.has_focus
+    if terminal.display != (feed is not None):
+        terminal.display, transcript.display = feed is not None, feed is None
+        if had_focus:
+            (transcript if feed is None else terminal).focus()
+    name = f"{app.called}: " if app.is_zoomed else ""
+    if app.line is None:
+        transcript.border_title = ""
+    elif feed is None:
+        _entitle(transcript, f"{name}transcript", "l terminal" if app.has_terminal else "")
+    if feed is None:
+        return
+    said, tone = feed.said(is_connected=app.sessions.is_connected)
+    terminal.set_class(tone is Tone.DOUBTFUL, "-doubtful")
+    more = "   right shows more" if terminal.has_more else ""
+    _entitle(terminal, f"{name}terminal, {said}", f"l transcript{more}")
+    width = max(1, terminal.scrollable_content_region.width - 1)
+    terminal.show(feed.screen, feed.news, wrapped_lines([joined([(said, Tone.PLAIN)])[0][0]], width, " ", Tone.FAINT))
+
+
+def _entitle(pane: Widget, title: str, key: str) -> None:
+    """Say in the rule above a pane what it is, and the key to what else could be there."""
+    room = max(1, pane.size.width - 6 - len(key))
+    said = f"{cut(escape(title), room)}   {key}" if key else cut(escape(title), room)
+    title = escape_markup(f" {said} ")
+    if pane.border_title != title:
+        pane.border_title = title
+
+
+def _draw_question(app: Board, now: datetime, sheet: Questions, room: Size) -> None:
     """By the size of what it stands in: it has none of its own while nothing is asked."""
     asked = app.questions
     at = min(app.question_at, len(asked) - 1) if asked else 0
     width, height = max(1, room.width - sheet.styles.padding.width), max(5, room.height // 2)
-    sheet.show(question_lines(asked, at, width, height, now, is_live=app.sessions.is_connected))
+    lines = question_lines(asked, at, width, height, now, is_live=app.sessions.is_connected)
+    sheet.option_at = lambda row: option_at(asked[at], width, len(lines), row) if asked else None
+    sheet.show(lines)
 
 
 def bar_line(app: Board, width: int) -> Line:
-    """The first line: how many stand how, and whether the server is heard."""
-    left: list[tuple[str, str]] = [("interlock", Tone.HEAD.value), ("   ", "")]
-    counted = sums(app.sessions.bodies.values()) or [("no session" if app.sessions.has_list else "", Tone.FAINT.value)]
-    left += counted if app.sessions.is_connected else [(text, Tone.FAINT.value) for text, _ in counted]
+    """The first line: how many stand how, and whether the server is heard. With little room it says it in less."""
     word = "connected" if app.sessions.is_connected else "disconnected" if app.sessions.lost_at else "connecting"
     tone = Tone.FAINT if app.sessions.is_connected else Tone.DOUBTFUL
-    room = width - sum(cell_len(text) for text, _ in left) - len(word)
-    return joined([*left, (" " * max(2, room), Tone.PLAIN), (word, tone)])
+    name: Line = [("interlock", Tone.HEAD.value), ("   ", "")]
+    forms = ([*name, *_counted(app)], _counted(app), _counted(app, is_brief=True))
+    widths = [sum(cell_len(text) for text, _ in form) for form in forms]
+    at = next((at for at, one in enumerate(widths) if one + 2 + len(word) <= width), len(forms) - 1)
+    return joined([*forms[at], (" " * max(2, width - widths[at] - len(word)), Tone.PLAIN), (word, tone)])
+
+
+def _counted(app: Board, *, is_brief: bool = False) -> Line:
+    counted = sums(app.sessions.bodies.values(), is_brief=is_brief)
+    counted = counted or [("no session" if app.sessions.has_list else "", Tone.FAINT.value)]
+    return counted if app.sessions.is_connected else [(text, Tone.FAINT.value) for text, _ in counted]
 
 
 def banner_lines(app: Board) -> list[Line]:

@@ -28,6 +28,9 @@ KEYS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             Key("pagedown", "pgdn", "page(1)", "a page down"),
             Key("g,home", "g", "edge(-1)", "to the beginning; older messages are fetched"),
             Key("G,end", "G", "edge(1)", "to the end, and follow it"),
+            Key("left", "left", "pan(-8)", "the terminal: to the left"),
+            Key("right", "right", "pan(8)", "the terminal: to the right"),
+            Key("z", "z", "zoom", "all the room for transcript or terminal; again: the board"),
             Key("n", "n", "next_need", "the next session that needs you", "next"),
             Key("slash", "/", "filter", "show only what matches", "filter"),
             Key("e", "e", "ended", "show those that ended, too"),
@@ -57,6 +60,7 @@ KEYS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
     (
         "Ask",
         (
+            Key("l", "l", "terminal", "its own terminal, live; again: the transcript", "terminal"),
             Key("w", "w", "why", "why it says so: the chain of evidence", "why"),
             Key("p", "p", "spawns", "the lives of its process"),
             Key("u", "u", "usage", "tokens and cost, by turn"),
@@ -74,7 +78,8 @@ KEYS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
     ),
 )
 NOTES: Final = (
-    "tab goes from the list to the transcript and back; the mouse selects and scrolls.",
+    "tab goes from the list to the transcript or terminal and back.",
+    "The mouse selects, scrolls, chooses an answer by a click, and presses the keys in the last line.",
     "A key answers the question that is on the screen, once it has been there for a moment.",
 )
 

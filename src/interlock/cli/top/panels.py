@@ -166,14 +166,14 @@ class AskWords(ModalScreen[str | None]):
 
 
 class AskFilter(ModalScreen[None]):
-    """Asks for a filter, and tells each change of it."""
+    """Asks for a filter, and tells each change of it; what it is told in return stands below."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "clear", show=False),
         Binding("ctrl+c", "app.quit_board", show=False, priority=True),
     ]
 
-    def __init__(self, text: str, on_change: Callable[[str], None]) -> None:
+    def __init__(self, text: str, on_change: Callable[[str], str]) -> None:
         super().__init__()
         self._text = text
         self._on_change = on_change
@@ -182,17 +182,21 @@ class AskFilter(ModalScreen[None]):
         with Vertical(id="ask"):
             yield Static("show only what matches: title, agent, id, state", id="ask-title", markup=False)
             yield Input(self._text, id="filter")
-            yield Static("enter keeps it, esc clears it", id="ask-hint", markup=False)
+            yield Static("", id="ask-hint", markup=False)
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
+        self._heed(self._text)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._on_change(event.value)
+        self._heed(event.value)
+
+    def _heed(self, wanted: str) -> None:
+        self.query_one("#ask-hint", Static).update(f"{self._on_change(wanted)}   enter keeps it, esc clears it")
 
     def on_input_submitted(self) -> None:
         _ = self.dismiss(None)
 
     def action_clear(self) -> None:
-        self._on_change("")
+        _ = self._on_change("")
         _ = self.dismiss(None)

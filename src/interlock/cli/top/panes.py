@@ -5,7 +5,7 @@ Law: text is painted as it reads. It is never parsed, neither as markup nor as a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import ClassVar, Final
 
@@ -68,6 +68,47 @@ class Sheet(Painted):
         return self.strip_of(self.lines[y] if y < len(self.lines) else [], width)
 
 
+class Questions(Sheet):
+    """What is asked. An answer in it is chosen with a click; `option_at` says which one stands in a row."""
+
+    class Chosen(TextualMessage):
+        """Somebody clicked on an answer."""
+
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self.number = number
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self.option_at: Callable[[int], int | None] = lambda _: None
+        self._under: int | None = None
+
+    def render_line(self, y: int) -> Strip:
+        is_under = self._under is not None and self.option_at(y) == self._under
+        line = self.lines[y] if y < len(self.lines) else []
+        return self.strip_of(line, self.content_size.width, is_selected=is_under)
+
+    def _number(self, event: events.MouseEvent) -> int | None:
+        offset = event.get_content_offset(self)
+        return None if offset is None else self.option_at(offset.y)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        self._point_at(self._number(event))
+
+    def on_leave(self) -> None:
+        self._point_at(None)
+
+    def _point_at(self, number: int | None) -> None:
+        if number != self._under:
+            self._under = number
+            self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        number = self._number(event)
+        if number is not None:
+            self.post_message(self.Chosen(number))
+
+
 class SessionList(Painted, ScrollView, can_focus=True, inherit_bindings=False):
     """The sessions. Only what is visible is laid out."""
 
@@ -90,7 +131,10 @@ class SessionList(Painted, ScrollView, can_focus=True, inherit_bindings=False):
     def show(self, arranged: Arranged, selected: str, now: datetime, *, is_stale: bool, is_roomy: bool) -> None:
         """Take in what is known. The selected session stays in sight."""
         is_moved = selected != self.selected or arranged.tasks != self.arranged.tasks or is_roomy != self._is_roomy
-        self.selected, self._now, self._is_stale = selected, now, is_stale
+        moment = now.replace(microsecond=0)  # nothing here is told in parts of a second
+        if not is_moved and (moment, is_stale) == (self._now, self._is_stale):
+            return
+        self.selected, self._now, self._is_stale = selected, moment, is_stale
         if is_moved:
             self.arranged, self._is_roomy = arranged, is_roomy
             self.places = places(arranged, is_roomy=is_roomy)

@@ -60,13 +60,26 @@ def question_lines(
     if not asked:
         return []
     one = asked[at]
-    head, text, options = _head(one, at, len(asked), now, is_live=is_live), _text(one, width), _options(one, width)
+    head, text = _head(one, at, len(asked), now, is_live=is_live), _text(one, width)
+    options = _options(one, width) if is_live else [_faint(line) for line in _options(one, width)]
     keys = _keys(one, len(asked), is_live=is_live)
     room = max(_LEAST_LINES, height - 2 - len(options))
     if len(text) > room:
         hidden = len(text) - room + 1
         text = [*text[: room - 1], [(f"  [{hidden} lines more: v shows all of it]", Tone.DOUBTFUL.value)]]
     return [head, *text, *options, keys]
+
+
+def option_at(asked: Body, width: int, height: int, row: int) -> int | None:
+    """The number of the answer that stands in a row of `question_lines`, of which there are so many; None: none does.
+    An answer that has no key has a number, too."""
+    numbers = [
+        number
+        for number, option in enumerate(asked.get("options", ()), start=1)
+        for _ in range(len(_option_lines(option, width)))
+    ]
+    at = row - (height - 1 - len(numbers))
+    return numbers[at] if 0 <= at < len(numbers) else None
 
 
 def whole_question(asked: Body, width: int) -> list[Line]:
@@ -105,10 +118,18 @@ def _options(asked: Body, width: int) -> list[Line]:
     lines: list[Line] = []
     for number, option in enumerate(asked.get("options", ()), start=1):
         key = str(number) if number <= MAX_OPTIONS else " "
-        first, *rest = wrapped_lines(plain_lines(str(option["label"])) or ["(blank)"], max(1, width - 6))
+        first, *rest = _option_lines(option, width)
         lines.append(joined([(f"  {key}  ", Tone.HEAD), *first]))
         lines += [joined([("     ", Tone.PLAIN), *line]) for line in rest]
     return lines
+
+
+def _faint(line: Line) -> Line:
+    return [(text, Tone.FAINT.value) for text, _ in line]
+
+
+def _option_lines(option: Body, width: int) -> list[Line]:
+    return wrapped_lines(plain_lines(str(option["label"])) or ["(blank)"], max(1, width - 6))
 
 
 def _keys(asked: Body, count: int, *, is_live: bool) -> Line:

@@ -48,7 +48,7 @@ _SUMS: Final[Mapping[str, str]] = {
     _QUIET: "quiet",
     _REST: "not running",
 }
-_AGENT, _SHOWS, _AGE, _QUEUE = 7, 17, 5, 3
+_AGENT, _SHOWS, _AGE, _QUEUE = 7, 18, 5, 4
 
 
 class Arranged(NamedTuple):
@@ -108,8 +108,8 @@ def sign_of(standing: Standing) -> str:
     return _FAILED if standing.has_failed and group in (_QUIET, _REST) else _SIGNS[group]
 
 
-def sums(tasks: Iterable[Body]) -> Line:
-    """How many sessions stand how, for the first line of the screen."""
+def sums(tasks: Iterable[Body], *, is_brief: bool = False) -> Line:
+    """How many sessions stand how, for the first line of the screen. Brief: by the signs alone."""
     counts: dict[str, int] = dict.fromkeys(_SUMS, 0)
     tones = {_NEEDS: Tone.URGENT, _DOUBTS: Tone.DOUBTFUL, _WORKS: Tone.ACTIVE, _QUIET: Tone.CALM, _REST: Tone.FAINT}
     for task in tasks:
@@ -117,7 +117,10 @@ def sums(tasks: Iterable[Body]) -> Line:
         if not standing.is_over:
             counts[group_of(standing)] += 1
     counts = {group: count for group, count in counts.items() if count}
-    said = [(f"{_SIGNS[group]} {count} {_summed(group, count)}", tones[group]) for group, count in counts.items()]
+    said = [
+        (f"{_SIGNS[group]} {count}" + ("" if is_brief else f" {_summed(group, count)}"), tones[group])
+        for group, count in counts.items()
+    ]
     return joined([piece for one in said for piece in (one, ("   ", Tone.PLAIN))][:-1])
 
 
@@ -169,7 +172,7 @@ def row_line(task: Body, shorts: Mapping[str, str], width: int, now: datetime) -
             (fit(str(task.get("agent", "")), _AGENT) + " ", Tone.FAINT),
             (fit(standing.words, _SHOWS), tone),
             (age(since_of(task), now).rjust(_AGE), Tone.PLAIN),
-            (str(task.get("queued") or "").rjust(_QUEUE) + "  ", Tone.FAINT),
+            ((f"+{task['queued']}" if task.get("queued") else "").rjust(_QUEUE) + "  ", Tone.FAINT),
             (cut(brief(task, now), why), Tone.PLAIN if standing.needs_person else Tone.FAINT),
         ]
     )

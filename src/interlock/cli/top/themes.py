@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from textual.theme import Theme
+
+from interlock.cli.looks import is_light_terminal
+
+__all__ = ["DARK", "LIGHT", "is_light_terminal"]
 
 DARK: Final = Theme(
     name="interlock-dark",
@@ -53,9 +56,3 @@ LIGHT: Final = Theme(
         "input-cursor-foreground": "#ffffff",
     },
 )
-
-
-def is_light_terminal(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal says that its background is light. Where it says nothing, it is taken for dark."""
-    background = environ.get("COLORFGBG", "").rpartition(";")[2]
-    return background in ("7", "15")

@@ -30,7 +30,8 @@ _SEPARATOR = "~"
 
 @get("/approvals")
 async def list_open_approvals(server: Server, after: After = None, limit: Limit = DEFAULT_PAGE) -> ApprovalPage:
-    """Everything that somebody is asked now, over all tasks, the oldest question first."""
+    """Everything that somebody is asked now, over all tasks, the oldest question first. `is_answerable` is false for
+    one of a task that nobody runs."""
     hub = server.hub
     if not hub.views and not hub.is_ready:
         raise NotReady("the server has not read its log yet")
@@ -64,16 +65,16 @@ async def list_approvals(
 ) -> ApprovalPage:
     """Every question of a task, oldest first."""
     view = task_of(server, task_id)
-    # Questions that nobody can answer any more are not open, whatever the log last said of them.
-    answerable = {one.approval_id for one in view.snapshot(limit=1).approvals}
+    # A question of a turn that is over is not open, whatever the log last said of it.
+    still_open = {one.approval_id for one in view.snapshot(limit=1).approvals}
     first = 0 if after is None else read_number(after)
     # Numbered among all of them: what is decided meanwhile moves nobody else's place.
     known = [
         (number, one)
-        for number, one in enumerate(view.approvals.approvals.values(), start=1)
+        for number, one in enumerate(view.questions(), start=1)
         if number > first
         and approval_state in (None, one.state)
-        and (approval_state is not ApprovalState.OPEN or one.approval_id in answerable)
+        and (approval_state is not ApprovalState.OPEN or one.approval_id in still_open)
     ]
     shown = known[:limit]
     following = str(shown[-1][0]) if len(known) > limit else None

@@ -18,7 +18,7 @@ from interlock.projections.spawns import SpawnRow
 from interlock.projections.task_view import TaskView
 from interlock.projections.why import Explanation, why
 from interlock.server.ledger import Ledger
-from interlock.server.problems import NotFound
+from interlock.server.problems import NotFound, NotReady
 from interlock.server.routes.common import (
     DEFAULT_PAGE,
     After,
@@ -30,7 +30,7 @@ from interlock.server.routes.common import (
     read_number,
     task_of,
 )
-from interlock.server.shapes import SpawnPage, TaskUsage, TurnUsage
+from interlock.server.shapes import SpawnPage, TaskUsage, TurnUsage, UsagePage
 from interlock.server.state import ServerState
 from interlock.vocabulary.codec import encode_event
 from interlock.vocabulary.conversation import SubagentEvent
@@ -120,7 +120,21 @@ def _living(server: ServerState, task_id: SessionId) -> frozenset[SpawnId] | Non
 @get("/tasks/{task_id:str}/usage")
 async def get_usage(server: Server, ledger: Books, task_id: TaskPath) -> TaskUsage:
     """What a task used, in all and by its newest turns, as far as its agent reported it."""
-    view = task_of(server, task_id)
+    return await _used(ledger, task_of(server, task_id))
+
+
+@get("/usage")
+async def list_usage(server: Server, ledger: Books, after: After = None, limit: Limit = DEFAULT_PAGE) -> UsagePage:
+    """What every task used, by task. One question for all of them."""
+    if not server.hub.views and not server.hub.is_ready:
+        raise NotReady("the server has not read its log yet")
+    following = sorted(one for one in server.hub.views if after is None or one > after)
+    items = [await _used(ledger, server.hub.views[task_id]) for task_id in following[:limit]]
+    last = items[-1].task_id if len(following) > limit else None
+    return UsagePage(items=tuple(items), next=last, is_complete=server.hub.is_ready)
+
+
+async def _used(ledger: Ledger, view: TaskView) -> TaskUsage:
     account = await ledger.account(view.task_id, view.version)
     newest = [turn_id for _, turn_id in view.turns.turns][-_MAX_TURNS:]
     turns = tuple(TurnUsage(turn_id=turn_id, usage=account.usage.of_turn(turn_id)) for turn_id in newest)
@@ -151,4 +165,4 @@ async def _lines(log: Log, task_id: SessionId, after: int) -> AsyncIterator[byte
         after = page.events[-1].seq or 0
 
 
-ROUTES = (explain_turn, diagnose_task, list_spawns, list_all_spawns, get_usage, export_log)
+ROUTES = (explain_turn, diagnose_task, list_spawns, list_all_spawns, get_usage, list_usage, export_log)

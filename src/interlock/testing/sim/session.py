@@ -7,6 +7,7 @@ writes: pieces of text that never reach the server, text that begins again, word
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from random import Random
 from typing import Final, Protocol
 
@@ -331,7 +332,9 @@ class Session:
 
     def _end_with(self, turn: TurnFacts, reason: TerminationReason) -> None:
         run_id = turn.run_id or RunId("run_unknown")
-        self._close(turn, Ending(run_id=run_id, reason=reason, text=self._text, budget_seconds=1, elapsed_seconds=2))
+        stream = self._stream if self._text else None
+        told = Ending(run_id=run_id, reason=reason, text=self._text, budget_seconds=1, elapsed_seconds=2)
+        self._close(turn, replace(told, stream_id=stream))
 
     def _close(self, turn: TurnFacts, ending: Ending) -> None:
         self._old.append((turn.turn_id, self._stream, self._spawn))

@@ -1,0 +1,44 @@
+"""How to run a session of the log again: the log keeps no secrets, so they are looked up where they came from.
+
+Laws:
+1. What the log keeps is taken from the log, also where the configuration says something else by now.
+2. A variable whose value is not known again is named, and its agent is not started without it: with another HOME or
+   another key it would act as somebody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from interlock.agents.pool.masking import MASK, masked_argv
+from interlock.agents.port import AgentSpec
+from interlock.runtime.agent_choice import argv_of, environment_of
+from interlock.runtime.config import agent_section
+from interlock.runtime.config_sections import Config
+from interlock.runtime.runtime import SpecSource, spec_from_log
+from interlock.vocabulary.audit import SessionOpened
+from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.ids import SessionId
+
+
+def specs_by(config: Config, environ: Mapping[str, str]) -> SpecSource:
+    """As the log has it, with the secrets that the configuration has for an agent of that name."""
+
+    def spec_of(session_id: SessionId, opened: SessionOpened) -> AgentSpec:
+        kept = spec_from_log(session_id, opened)
+        try:
+            agent = agent_section(config, opened.agent)
+        except UsageError:
+            return kept
+        values = environment_of(agent, environ)
+        argv = argv_of(agent, opened.driver)
+        is_same_command = any(MASK in word for word in opened.argv) and masked_argv(argv) == opened.argv
+        return replace(
+            kept,
+            argv=argv if is_same_command else kept.argv,
+            environment={name: values[name] for name in opened.environment if name in values},
+            forgotten=tuple(name for name in opened.environment if name not in values),
+        )
+
+    return spec_of

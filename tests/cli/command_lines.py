@@ -1,0 +1,105 @@
+"""One command line for each command, by what it needs: the table that the tests of error paths walk."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SESSION: Final = "ses_01jk5v3z9c0000000000000000"
+
+# Those that ask the server, about no session or about one. `claude` is a program that is there.
+ASKING: Final = (
+    "ps",
+    "ps --all --json",
+    "ps --watch --patience 0.2",
+    "approvals",
+    "spawns",
+    "usage",
+    "run claude --stream --no-up",
+    "run claude --stream --no-up hi",
+)
+OF_A_SESSION: Final = (
+    "show {S}",
+    "logs {S}",
+    "logs {S} -f --patience 0.2",
+    "spawns {S}",
+    "usage {S}",
+    "send {S} hi",
+    "send {S} hi --wait --timeout 5 --patience 0.2",
+    "wait {S} --timeout 5 --patience 0.2",
+    "approve {S}",
+    "deny {S}",
+    "answer {S} yes",
+    "interrupt {S}",
+    "interrupt {S} --wait --timeout 5 --patience 0.2",
+    "stop {S}",
+    "start {S}",
+    "delete {S} --yes",
+    "attach {S} --print",
+    "screen {S}",
+    "queue ls {S}",
+    "queue edit {S} 1 x",
+    "queue rm {S} 1",
+    "queue hold {S}",
+    "queue go {S}",
+)
+# Those that read the log themselves, and those that write to it.
+READING: Final = (
+    "turns {S}",
+    "why {S}",
+    "diagnose {S}",
+    "replay {S}",
+    "fork {S} --dry-run",
+    "compact {S} --dry-run",
+    "log show {S}",
+    "log tail {S}",
+    "log export {S} --output out.ndjson",
+    "log verify {S}",
+)
+READING_ALL: Final = ("log ls", "log tail --all", "log export --all", "log verify", "log repair")
+WRITING: Final = (
+    "fork {S}",
+    "compact {S}",
+    "rm {S} --yes",
+    "log import in.ndjson",
+    "log repair {S} --apply",
+    "log purge --before 2020-01-01 --yes",
+)
+# Those that need neither a server nor a log, and answer anywhere.
+ANSWERING: Final = (
+    "hooks status claude --config-dir cfg",
+    "profiles",
+    "doctor",
+    "config show",
+    "config path",
+    "config check",
+    "machines",
+    "machines run",
+    "demo --log",
+    "completion bash",
+    "version",
+    "--help",
+)
+# Each has tests of its own for what it cannot do; here they are only counted.
+ELSEWHERE: Final = {
+    "up": "in `test_up`, and below where a home cannot be used",
+    "down": "in `test_up`: it would end whoever holds the log",
+    "status": "an answer whatever is wrong: below",
+    "top": "needs a terminal: below",
+    "adopt": "needs tmux: below",
+    "record": "needs tmux: below",
+    "track": "needs a recording: below",
+    "score": "needs recordings: below",
+    "shim": "its codes are those of the command that it runs: `tests/agents/shim`",
+    "notify": "its tests are with the notices",
+}
+
+
+def covered() -> set[str]:
+    """The names of all commands that the table has a line for."""
+    lines = (*ASKING, *OF_A_SESSION, *READING, *READING_ALL, *WRITING, *ANSWERING)
+    return {name for line in lines for name in (line.split()[0], " ".join(line.split()[:2]))}
+
+
+def of(lines: tuple[str, ...], session: str = SESSION) -> list[list[str]]:
+    """The words of each line, with a session put in."""
+    return [[session if word == "{S}" else word for word in line.split()] for line in lines]

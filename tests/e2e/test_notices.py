@@ -1,0 +1,161 @@
+"""A real server tells of real agents: each edge once, by every channel, also across its own death."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.serving import Served, serving, until
+
+HOSTILE = "Delete\x1b]0\\;owned\x07 $(touch owned) `touch owned`\\nall \u202e of it & > owned"
+HARMLESS = "Delete ]0;owned $(touch owned) `touch owned` all of it & > owned"
+KEEP = """
+import json, os, sys
+told = json.load(sys.stdin)
+assert os.environ["INTERLOCK_NOTICE_QUESTION"] == told.get("question", "")
+with open(sys.argv[1], "a") as kept:
+    kept.write(json.dumps(told) + "\\n")
+"""
+
+
+class Receiver(ThreadingHTTPServer):
+    """A webhook that keeps what it is told."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Hook)
+        self.told: list[dict[str, Any]] = []
+
+
+class _Hook(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        self.server.told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on standard error."""
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    with Receiver() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join(20)
+
+
+@contextmanager
+def told_world(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Served, Receiver, Path]]:
+    """A server with a webhook and a command, both of which keep what they are told."""
+    kept, program, config = folder / "kept", folder / "keep.py", folder / "config.toml"
+    program.write_text(KEEP)
+    with receiving() as hook:
+        command = json.dumps([sys.executable, str(program), str(kept)])
+        url = f"http://127.0.0.1:{hook.server_port}/secret-path?token=secret-token"
+        config.write_text(f'[notify]\nwebhook = "{url}"\ncommand = {command}\nquiet_seconds = 0.2\n')
+        monkeypatch.setenv("INTERLOCK_CONFIG", str(config))
+        with serving(folder) as served:
+            yield served, hook, kept
+
+
+def lines_of(kept: Path) -> list[dict[str, Any]]:
+    """Every whole line."""
+    text = kept.read_text() if kept.exists() else ""
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def says(told: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    return [(one["agent"], one["reason"], one.get("question", "")) for one in told]
+
+
+def test_each_edge_is_told_once_also_after_a_crash_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with told_world(tmp_path, monkeypatch) as (served, hook, kept):
+        asks = 'request Bash {"command": "make"} -> ok; say Made.; gate on; ask Which port? | 80 | 8080'
+        task_id = served.open(asks, title="release", face="tui")
+        until(lambda: hook.told and lines_of(kept), "the approval is told")
+        served.kill()
+        served.start()
+        served.shows(task_id, attention="approval")
+        # What was told before is seen again by now. The next edge is a sign that nothing more is to come of it.
+        decided = served.cli("approve", task_id)
+        assert decided.returncode == 0, decided.stderr
+        served.gates.open("on")
+        until(lambda: len(hook.told) > 1 and len(lines_of(kept)) > 1, "the question is told", lambda: str(hook.told))
+        reason = "waits for an approval"
+        assert says(hook.told) == [("scripted", reason, "Allow Bash?"), ("scripted", reason, "Which port?")]
+        assert lines_of(kept) == hook.told
+        assert {one["task_id"] for one in hook.told} == {task_id}
+        log = (tmp_path / "server-stderr").read_text()
+    assert "secret" not in log
+    assert "Traceback" not in log
+
+
+@pytest.mark.deep
+def test_an_edge_that_came_about_while_the_server_was_away_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with told_world(tmp_path, monkeypatch) as (served, hook, kept):
+        task_id = served.open("think 0.1; gate away; ask Which colour? | red | blue", face="tui")
+        served.gates.await_reached("away")
+        served.kill()
+        assert hook.told == []
+        served.gates.open("away")
+        served.start()
+        served.shows(task_id, attention="approval")
+        until(lambda: hook.told and lines_of(kept), "the question is told")
+        served.kill()
+        served.start()
+        other = served.open("fail 500", title="other")
+        until(lambda: len(hook.told) > 1 and len(lines_of(kept)) > 1, "the failure is told")
+        assert [(one["task_id"], one["kind"]) for one in hook.told] == [(task_id, "approval"), (other, "failed")]
+        assert lines_of(kept) == hook.told
+
+
+def test_what_an_agent_writes_arrives_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with told_world(tmp_path, monkeypatch) as (served, hook, kept):
+        task_id = served.open(f"ask {HOSTILE}", title="t\x1b[31m\n$(touch owned)")
+        until(lambda: hook.told and lines_of(kept), "it is told")
+        assert says(hook.told) == [("scripted", "asks a question", HARMLESS)]
+        assert hook.told[0]["title"] == "t [31m $(touch owned)"
+        assert hook.told[0]["task_id"] == task_id
+        assert lines_of(kept) == hook.told
+        assert not list(tmp_path.rglob("owned"))
+
+
+@pytest.mark.deep
+def test_a_channel_that_fails_harms_neither_the_server_nor_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with told_world(tmp_path, monkeypatch) as (served, hook, kept):
+        hook.RequestHandlerClass = _Broken
+        served.done("fail 500", status="FAILED")
+        until(lambda: lines_of(kept), "the command is run")
+        until(lambda: "by webhook fail" in (tmp_path / "server-stderr").read_text(), "the failure is logged")
+        served.done("say fine")
+        assert served.stop() == 0
+        log = (tmp_path / "server-stderr").read_text()
+    assert log.count("notifications by webhook fail") == 1
+    assert "secret" not in log
+
+
+class _Broken(_Hook):
+    def do_POST(self) -> None:
+        self.send_error(500)
