@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.ready
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest
@@ -21,18 +22,24 @@ help: ## list the tasks
 
 setup: $(STAMP) ## make .venv with the pinned versions
 
-$(STAMP): pyproject.toml constraints.txt
+# Enough to run it: what only its developers need takes as long again to install.
+$(RUNS): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else \
 		"Interlock needs Python 3.11 or newer; $(PYTHON) is " + sys.version.split()[0] + \
 		". Name another one: make PYTHON=/path/to/python3.11")'
-	@echo "setting up $(VENV)"
+	@echo "setting up $(VENV); once, about a minute"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@# The build backend first, and no build isolation: then it is pinned as well, and nothing is fetched twice.
 	@$(PIP) hatchling editables
+	@$(PIP) --no-build-isolation --editable '.[acp]'
+	@touch $@
+
+$(STAMP): $(RUNS)
+	@echo "adding the tools of its developers to $(VENV); once, about a minute"
 	@$(PIP) --no-build-isolation --editable '.[dev]'
 	@touch $@
 
-demo: $(STAMP) ## scripted agents in every state, on a live board; nothing is left behind
+demo: $(RUNS) ## scripted agents in every state, on a live board; nothing is left behind
 	@$(BIN)/interlock demo
 
 test: $(STAMP) ## the quick suite: no network, no agent CLI

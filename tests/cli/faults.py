@@ -159,6 +159,36 @@ def hasten() -> None:
         setattr(module, f"{name}_SECONDS", HASTY_SECONDS)
 
 
+def hasten_health() -> None:
+    """In a process of a command: wait less long for a sign of life, and as long as ever for an answer."""
+    from interlock.cli import server_presence
+
+    assert hasattr(server_presence, "HEALTH_SECONDS")
+    setattr(server_presence, "HEALTH_SECONDS", HASTY_SECONDS)  # noqa: B010  # it is final for everybody else
+
+
+def strike_twice() -> None:
+    """In a process of a command: Ctrl-C at once, and once more while the last words are said."""
+    import signal
+
+    import interlock.cli
+    from interlock.cli import output
+
+    say = output.error
+
+    def strike(*_: object) -> int:
+        signal.raise_signal(signal.SIGINT)
+        return 0
+
+    def struck(text: str) -> None:
+        say(text)
+        signal.raise_signal(signal.SIGINT)
+
+    for module, name, call in ((interlock.cli, "_dispatch", strike), (output, "error", struck)):
+        assert hasattr(module, name)
+        setattr(module, name, call)
+
+
 # Servers that are none
 
 

@@ -9,6 +9,7 @@ Laws:
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import signal
@@ -20,8 +21,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from rich.progress import Progress
 
 from interlock.cli.exit_codes import ExitCode
+from interlock.cli.progress import progress
 from interlock.cli.server_process import Presence, held_server, look_for_server
 from interlock.testing.scripted_agent import command, write_program
 from tests.agents.tmux.harness import shows, stage
@@ -35,7 +38,7 @@ from tests.cli.terminals import CTRL_C, Terminal, at_a_terminal
 
 INTERRUPTED, OK = ExitCode.INTERRUPTED, ExitCode.COMPLETED
 STRUCK = f"{faults.__name__}:{faults.strike_in_the_log.__name__}"
-HASTEN = f"{faults.__name__}:{faults.hasten.__name__}"
+HASTEN_HEALTH = f"{faults.__name__}:{faults.hasten_health.__name__}"
 TWICE = pytest.mark.parametrize("keys", [CTRL_C, CTRL_C * 2], ids=["once", "twice"])
 
 
@@ -53,6 +56,37 @@ def left_well(terminal: Terminal, code: int, *says: str) -> None:
 def world(acting_server: Served, tmp_path: Path) -> World:
     """Where the server of several modules is."""
     return make_world(tmp_path, acting_server.home)
+
+
+def test_the_last_words_are_not_interrupted(tmp_path: Path) -> None:
+    met = make_world(tmp_path).meet(["version"], prepare=f"{faults.__name__}:{faults.strike_twice.__name__}")
+    assert (met.code, met.out, met.err) == (INTERRUPTED, "", "interlock: interrupted\n")
+
+
+class Screen(io.StringIO):
+    """A terminal, to who asks."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_bar_that_is_hit_while_it_goes_leaves_a_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
+    bars: list[Progress] = []
+
+    def struck(self: Progress) -> None:
+        bars.append(self)
+        raise KeyboardInterrupt
+
+    screen = Screen()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stderr", screen)
+    stop = Progress.stop
+    monkeypatch.setattr(Progress, "stop", struck)
+    with pytest.raises(KeyboardInterrupt), progress("importing"):
+        pass
+    assert screen.getvalue().endswith("\x1b[?25h")
+    for bar in bars:
+        stop(bar)  # its thread must not outlive the test
 
 
 # What waits
@@ -295,7 +329,7 @@ def test_while_the_server_starts_and_while_it_ends(place: World) -> None:
     server = look_for_server(place.home)
     os.kill(server.pid, signal.SIGSTOP)
     try:
-        with at_a_terminal(["down"], place.env, prepare=HASTEN) as ending:
+        with at_a_terminal(["down"], place.env, prepare=HASTEN_HEALTH) as ending:
             until(lambda: is_pending(server.pid, signal.SIGTERM), "it was told to end")
             ending.type(CTRL_C)
             left_well(ending, INTERRUPTED, "goes on ending", "interlock status")
