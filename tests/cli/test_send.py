@@ -60,6 +60,21 @@ def test_a_prompt_is_queued_under_the_name_that_is_printed(served: Served) -> No
     served.gates.open("receipt")
 
 
+def test_a_full_queue_says_what_to_do_and_keeps_what_waits(served: Served) -> None:
+    program = write_program(served.folder / "agent-full", command(STREAM, gates=served.folder / "gates"))
+    body: Body = {"agent": "scripted", "driver": "claude-stream", "argv": [program], "cwd": str(served.folder)}
+    body |= {"policy": {"max_queued": 1}, "prompt": "gate full"}
+    task_id = str(served.api.ask("POST", "/api/tasks", body)["task_id"])
+    served.gates.await_reached("full")
+    served.send(task_id, "the only one")
+    refused = served.cli("send", task_id, "one too many", "--wait")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "the queue is full: 1 waiting" in refused.stderr
+    assert "take one back" in refused.stderr
+    assert [one["text"] for one in served.task(task_id)["queue"]["waiting"]] == ["the only one"]
+    served.gates.open("full")
+
+
 # The answer
 
 

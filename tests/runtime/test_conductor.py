@@ -123,6 +123,19 @@ def test_prompts_go_one_at_a_time_in_order() -> None:
     assert [turn.state for turn in stage.turns] == [TurnState.COMPLETED, TurnState.RUNNING]
 
 
+def test_a_full_queue_takes_no_more_until_one_has_begun_or_is_taken_back() -> None:
+    stage = Stage(RunPolicy(max_queued=2))
+    stage.working()
+    assert [refused(stage.send("more", name)) for name in ("p2", "p3")] == ["", ""]
+    assert "the queue is full: 2 waiting" in refused(stage.send("too much", "p4"))
+    assert refused(stage.send("more", "p3")) == "", "one that waits already is no more"
+    stage.order(RemovePrompt(prompt_id=PromptId("p2")))
+    assert refused(stage.send("again", "p4")) == ""
+    stage.see(TurnEnded(ending=TurnEnding.NATURAL, text="done"))
+    assert stage.prompts == ["do it", "more"]
+    assert refused(stage.send("and on", "p5")) == ""
+
+
 def test_a_repeated_prompt_is_the_same_prompt_and_other_words_under_its_id_are_refused() -> None:
     stage = Stage()
     stage.working("one", "p1")

@@ -169,7 +169,16 @@ class Conductor(Hearing):
     def _accept(self, send: Send) -> None:
         queued = self.book.queue.accept(send.prompt_id, send.text)
         if queued is not None:
+            self._refuse_full()
             self._append(queued, DeliveryReceipt(prompt_id=send.prompt_id, stage=DeliveryStage.QUEUED))
+
+    def _refuse_full(self) -> None:
+        limit, waiting = self.policy.max_queued, len(self.book.queue.waiting)
+        if limit is not None and waiting >= limit:
+            raise UsageError(
+                f"the queue is full: {waiting} waiting, and no more than {limit} may (run.max_queued)",
+                remedy="send it when one of them has begun, or take one back",
+            )
 
     def _answer(self, given: Answer) -> None:
         decision = self._asking.answer(given, self._now.at)

@@ -61,6 +61,9 @@ class RunSection(_Section, frozen=True):
     settle_seconds: Annotated[Seconds, Meta(description="how long background work may hold back a prompt")] = 600.0
     approval_seconds: Annotated[Seconds | None, Meta(description="how long a question may stay open")] = None
     idle_ttl_seconds: Annotated[Seconds | None, Meta(description="idle time after which an agent is stopped")] = None
+    max_queued: Annotated[
+        Annotated[int, Meta(ge=1, le=1_000_000)] | None, Meta(description="how many prompts may wait")
+    ] = 1000
     max_tokens: Annotated[
         Annotated[int, Meta(ge=1, le=2**53)] | None, Meta(description="tokens after which a session takes no prompt")
     ] = None

@@ -19,7 +19,8 @@ class RunPolicy:
     """`start_seconds`: how long a prompt may be on its way without a sign that the agent began. `settle_seconds`: how
     long background work may hold back the next prompt. `confirm_seconds`: how long a decision may go without a sign
     that the agent moved on. `interrupt_seconds`: how long each request to end a turn may take before the next rung.
-    `max_tokens` and `max_cost_usd` are of a session: reaching one closes the queue's gate, and ends nothing."""
+    `max_queued`: how many prompts may wait; one more is refused. `max_tokens` and `max_cost_usd` are of a session:
+    reaching one closes the queue's gate, and ends nothing."""
 
     turn_budget_seconds: float | None = None
     stall_after_seconds: float | None = 120.0
@@ -32,5 +33,6 @@ class RunPolicy:
     settle_seconds: float = 600.0
     approval_seconds: float | None = None
     idle_ttl_seconds: float | None = None
+    max_queued: int | None = 1000
     max_tokens: int | None = None
     max_cost_usd: float | None = None
