@@ -51,6 +51,24 @@ def test_a_tree_that_listens_is_ended_by_an_interrupt() -> None:
     asyncio.run(run())
 
 
+def test_one_that_is_gone_before_it_can_be_woken_was_ended_by_the_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    signal_group = os.killpg
+
+    def too_late_to_wake(group: int, number: int) -> None:
+        if number == signal.SIGCONT:
+            raise ProcessLookupError
+        signal_group(group, number)
+
+    monkeypatch.setattr(os, "killpg", too_late_to_wake)
+
+    async def run() -> None:
+        async with started("sleep", "600") as child:
+            report = await child.stop()
+            assert ended_pid(report, child.identity.pid).signal == "SIGINT"
+
+    asyncio.run(run())
+
+
 def test_a_child_that_ignores_interrupts_is_told_to_end() -> None:
     report, pid = asyncio.run(stopped_after_first_line("sleep 600 & echo $!; wait"))
     assert ended_pid(report, pid).signal == "SIGTERM"

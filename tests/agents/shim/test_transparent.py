@@ -66,8 +66,9 @@ def test_control_c_is_a_byte_to_a_raw_program() -> None:
 
 
 def test_control_c_interrupts_the_whole_group_of_a_cooked_program() -> None:
-    # The shell waits for `sleep`: only if that is interrupted as well does the trap run now.
-    with Around("sh", "-c", "trap 'echo GOT; exit 5' INT; echo READY; sleep 600; echo late") as around:
+    # The shell waits for its child: only if that is interrupted as well does the trap run now. The child says that it
+    # is there, or the key could come before it, and the shell would wait for it with the key in its pocket.
+    with Around("sh", "-c", "trap 'echo GOT; exit 5' INT; sh -c 'echo READY; exec sleep 600'; echo late") as around:
         around.read_until(b"READY")
         around.type(b"\x03")
         around.read_until(b"GOT")

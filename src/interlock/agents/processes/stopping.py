@@ -17,6 +17,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from signal import SIGCONT, SIGINT, SIGKILL, SIGTERM, Signals
 from typing import Final
@@ -129,9 +130,7 @@ class _Stop:
             self._signal_each(members, signal)
             return
         try:
-            os.killpg(leader.pid, signal)
-            if signal is not SIGKILL:
-                os.killpg(leader.pid, SIGCONT)
+            _send_all(signal, lambda one: os.killpg(leader.pid, one))
         except (ProcessLookupError, PermissionError):
             return
         self._sent.update((one.identity, signal) for one in members)
@@ -187,7 +186,8 @@ def _send(process: ProcessIdentity, signal: Signals) -> bool:
 def _send_all(signal: Signals, send: Callable[[Signals], None]) -> bool:
     send(signal)
     if signal is not SIGKILL:
-        send(SIGCONT)  # a stopped process hears nothing before it goes on
+        with suppress(ProcessLookupError, PermissionError):  # gone by the signal, and reaped: it had it all the same
+            send(SIGCONT)  # a stopped process hears nothing before it goes on
     return True
 
 
