@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,12 @@ settings.register_profile("search", settings.get_profile("thorough"), max_exampl
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 _LOCAL: Final = ("127.", "::1", "localhost")
+
+# A job in the background of a script ignores these, and would hand that on to all that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True, scope="session")
