@@ -100,7 +100,7 @@ SCENES: Final = (
             'call Bash {"command": "pytest -q tests/test_board.py"} -> 1 failed; say One test counts calls of the old'
             " flag. It has to say what it means now.; hang"
         ],
-        lambda task: _activity("working")(task),
+        _activity("working"),
         driver=TERMINAL,
     ),
     Scene(

@@ -17,10 +17,10 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from textual.pilot import Pilot
 
@@ -35,6 +35,7 @@ PICTURES: Final = Path(__file__).parent.parent / "docs" / "pictures"
 SIZES: Final = ((80, 24), (120, 36), (200, 60))
 OF_PICTURE: Final = (120, 36)
 WAIT_SECONDS: Final = 40.0
+Size: TypeAlias = tuple[int, int]
 _FONT: Final = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
@@ -49,8 +50,9 @@ class Shot(NamedTuple):
     leave: Sequence[str] = ()
 
 
+BOARD: Final = Shot("board", APPROVAL, words=("Allow Bash?", "a approve"))
 SHOTS: Final = (
-    Shot("board", APPROVAL, words=("Allow Bash?", "a approve")),
+    BOARD,
     Shot("question", QUESTION, words=("Which version will this be?", "1.8.4")),
     Shot("transcript", LONG, ("tab",), ("Part 8",), ("tab",)),
     Shot("terminal", AT_TERMINAL, ("l",), ("terminal, live", "esc to interrupt"), ("l",)),
@@ -60,6 +62,7 @@ SHOTS: Final = (
     Shot("keys", APPROVAL, ("?",), ("esc closes",), ("escape",)),
     Shot("filter", APPROVAL, ("slash", *"claude"), ("4 of 9 match",), ("escape",)),
     Shot("send", APPROVAL, ("s", *"Then"), ("your prompt",), ("escape",)),
+    Shot("reply", QUESTION, ("r", *"Wait"), ("your answer",), ("escape",)),
     Shot("sure", APPROVAL, ("x",), ("stop the agent",), ("n",)),
 )
 GONE: Final = Shot("gone", APPROVAL, words=("disconnected for", "last known"))
@@ -77,39 +80,30 @@ def main(arguments: Sequence[str]) -> int:
         return _picture_docs()
     folder = Path(arguments[0])
     folder.mkdir(parents=True, exist_ok=True)
-    with place() as inner:
-        with serving(inner) as server:
-            empty = _take_all(server.home, [EMPTY])
-            asyncio.run(open_all(server.home, inner, SCENES))
-            taken = {**empty, **_take_all(server.home, SHOTS)}
-            for width, height in SIZES:
-                taken[f"ps-{width}x{height}"] = run_ps(server.home, width, height)
-            for size in SIZES:
-                taken |= asyncio.run(take(server.home, [], size, is_light=False, last=GONE, end=server.end))
-                server.begin()
-        for name, picture in taken.items():
-            (folder / f"{name}.svg").write_text(picture.svg, encoding="utf-8")
-            (folder / f"{name}.txt").write_text(picture.text, encoding="utf-8")
-            print(folder / name)
+    with place() as inner, serving(inner) as server:
+        _put(folder, _take_all(server.home, [EMPTY]))
+        asyncio.run(open_all(server.home, inner, SCENES))
+        _put(folder, {f"ps-{size[0]}x{size[1]}": run_ps(server.home, *size) for size in SIZES})
+        _put(folder, _take_all(server.home, SHOTS))
+        _put(folder, asyncio.run(take_last(server.home, GONE, SIZES, server.end)))
     return 0
+
+
+def _put(folder: Path, taken: Mapping[str, Picture]) -> None:
+    for name, picture in taken.items():
+        (folder / f"{name}.svg").write_text(picture.svg, encoding="utf-8")
+        (folder / f"{name}.txt").write_text(picture.text, encoding="utf-8")
+        print(folder / name)
 
 
 def _picture_docs() -> int:
     with place() as inner, serving(inner) as server:
         asyncio.run(open_all(server.home, inner, SCENES))
         PICTURES.mkdir(exist_ok=True)
-        shots = [shot for shot in SHOTS if shot.name in ("board", "terminal")]
-        dark = asyncio.run(take(server.home, shots, OF_PICTURE, is_light=False))
-        light = asyncio.run(take(server.home, shots[:1], OF_PICTURE, is_light=True))
-        made = {
-            "top": dark[_name("board", OF_PICTURE, is_light=False)],
-            "top-light": light[_name("board", OF_PICTURE, is_light=True)],
-            "top-terminal": dark[_name("terminal", OF_PICTURE, is_light=False)],
-            "ps": run_ps(server.home, 110, 24),
-        }
-    for name, picture in made.items():
-        (PICTURES / f"{name}.svg").write_text(picture.svg, encoding="utf-8")
-        print(f"docs/pictures/{name}.svg")
+        for name, is_light in (("top", False), ("top-light", True)):
+            (picture,) = asyncio.run(take(server.home, [BOARD], OF_PICTURE, is_light=is_light)).values()
+            (PICTURES / f"{name}.svg").write_text(picture.svg, encoding="utf-8")
+            print(f"docs/pictures/{name}.svg")
     return 0
 
 
@@ -121,7 +115,7 @@ def _take_all(home: Path, shots: Sequence[Shot]) -> dict[str, Picture]:
     return taken
 
 
-def _name(shot: str, size: tuple[int, int], *, is_light: bool) -> str:
+def _name(shot: str, size: Size, *, is_light: bool) -> str:
     return f"top-{shot}-{size[0]}x{size[1]}-{'light' if is_light else 'dark'}"
 
 
@@ -229,26 +223,30 @@ async def _open(client: Client, home: Path, program: Path, scene: Scene) -> None
 # The pictures
 
 
-async def take(
-    home: Path,
-    shots: Sequence[Shot],
-    size: tuple[int, int],
-    *,
-    is_light: bool,
-    last: Shot | None = None,
-    end: Callable[[], None] = lambda: None,
-) -> dict[str, Picture]:
-    """The board in each of these states; `last` is the one after `end`."""
-    app = TopApp(Client.of_home(home), lambda: ServerApi.of_home(home), is_light=is_light, grace_seconds=0.0)
-    taken: dict[str, Picture] = {}
+def _board(home: Path, *, is_light: bool) -> TopApp:
+    return TopApp(Client.of_home(home), lambda: ServerApi.of_home(home), is_light=is_light, grace_seconds=0.0)
+
+
+async def take(home: Path, shots: Sequence[Shot], size: Size, *, is_light: bool) -> dict[str, Picture]:
+    """The board in each of these states."""
+    app = _board(home, is_light=is_light)
     async with app.run_test(size=size) as pilot:
-        for shot in shots:
-            taken[_name(shot.name, size, is_light=is_light)] = await _shoot(app, pilot, shot)
-        if last is not None:
-            await _choose(app, pilot, last)
-            await _see(app, pilot, lambda: bool(app.questions), "a question")
-            await asyncio.to_thread(end)
-            taken[_name(last.name, size, is_light=is_light)] = await _shoot(app, pilot, last)
+        return {_name(shot.name, size, is_light=is_light): await _shoot(app, pilot, shot) for shot in shots}
+
+
+async def take_last(home: Path, shot: Shot, sizes: Sequence[Size], end: Callable[[], None]) -> dict[str, Picture]:
+    """The board after `end`, which ends agents, too: so it is one board, made larger and light as it goes."""
+    app = _board(home, is_light=False)
+    taken: dict[str, Picture] = {}
+    async with app.run_test(size=sizes[0]) as pilot:
+        await _choose(app, pilot, shot)
+        await _see(app, pilot, lambda: bool(app.questions), "a question")
+        await asyncio.to_thread(end)
+        for size in sizes:
+            await pilot.resize_terminal(*size)
+            for is_light in (False, True):
+                taken[_name(shot.name, size, is_light=is_light)] = await _shoot(app, pilot, shot)
+                await pilot.press("t")
     return taken
 
 
@@ -268,6 +266,10 @@ async def _choose(app: TopApp, pilot: Pilot[int], shot: Shot) -> None:
         app.select(next(str(one["task_id"]) for one in app.arranged.tasks if one.get("title") == shot.title))
         is_joined: Callable[[], bool] = lambda: app.selected is not None and app.selected.state is not None  # noqa: E731
         await _see(app, pilot, is_joined, shot.title)
+        is_asked: Callable[[], bool] = lambda: not (app.line or {}).get("open_approvals") or bool(app.questions)  # noqa: E731
+        await _see(app, pilot, is_asked, f"what {shot.title!r} asks")
+        redraws = app.redraws
+        await _see(app, pilot, lambda: app.redraws > redraws, shot.title)  # keys act on what is drawn
 
 
 async def _see(app: TopApp, pilot: Pilot[int], look: Callable[[], bool], what: str) -> None:

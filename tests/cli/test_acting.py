@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from interlock.cli.acting import act, in_our_words, not_known
+from interlock.cli.acting import act, give_until, in_our_words, not_known
 from interlock.cli.server_api import Body, ServerApi, ServerRefusal, ServerUnavailable
 from interlock.vocabulary.errors import Unreachable, UsageError
 
@@ -22,9 +22,11 @@ class Answers(ServerApi):
         super().__init__("http://127.0.0.1:1", "")
         self.answers = list(answers)
         self.keys: list[str] = []
+        self.seconds: list[float] = []
 
     def ask(self, method: str, path: str, body: object = None, *, key: str = "", seconds: float = 1.0) -> Body:
         self.keys.append(key)
+        self.seconds.append(seconds)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -68,11 +70,36 @@ def test_there_is_an_end_to_repeating() -> None:
     assert len(api.keys) == 9
 
 
+@pytest.mark.parametrize("error", [AWAY, HASTE])
+def test_who_waits_only_so_long_is_not_kept_longer(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, pauses: Sequence[float]
+) -> None:
+    api = Answers(error, error, {"is": "done"})
+    clock = iter((0.0, 0.0, 0.0, 0.3, 1.0))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock, 2.0))
+    with pytest.raises(type(error)):
+        act(api, "POST", "/x", key="k", until=0.3)
+    assert len(api.keys) == 2  # the second one at the end of the time, and none after it
+    assert max(pauses) <= 0.3
+    assert api.seconds == [0.5, 0.5]
+
+
+def test_a_command_is_given_also_by_who_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    assert [give_until(seconds) for seconds in (None, 0.0, 60.0)] == [float("inf"), 105.0, 160.0]
+    api = Answers({"is": "done"}, {"is": "done"})
+    act(api, "POST", "/x", until=give_until(0.0))
+    act(api, "POST", "/x", until=give_until(None))
+    assert api.seconds == [5.0, 40.0]
+
+
 @pytest.mark.parametrize(
     ("code", "remedy", "task_id", "says"),
     [
         ("not_supervised", "take it up again: POST /api/tasks/ses_1/start", "ses_1", "`interlock start ses_1`"),
         ("unknown_task", "list the tasks: GET /api/tasks", "", "`interlock ps --all`"),
+        ("not_found", "take it up again: POST /api/tasks/ses_1/start", "ses_1", "`interlock start ses_1`"),
+        ("not_found", "read what it says: GET /api/tasks/ses_1/messages", "ses_1", "`interlock logs ses_1`"),
         ("conflict", "GET /api/tasks/ses_1", "ses_1", "`interlock show ses_1`"),
         ("conflict", "GET /api/tasks", "", "`interlock ps --all`"),
         ("conflict", "send another", "ses_1", "send another"),

@@ -99,7 +99,7 @@ def test_for_a_person_it_names_the_tool_and_the_rule() -> None:
             assert done.returncode == 0
             assert "Scripted agent" in done.stdout
             assert "scripted-1" in done.stdout
-            assert "composer.ready" in done.stdout
+            assert "    0.000  quiet  (composer.ready)" in done.stdout  # since the first look, not since the boot
 
     run(main())
 

@@ -210,7 +210,8 @@ def test_each_agent_is_told_with_version_profile_and_drivers(tmp_path: Path, mon
     make_program(programs, "codex", "codex-cli 0.999.0")
     make_program(programs, "gemini", "hello")
     make_program(programs, "own", "1.0")
-    found = agent_checks(programs, monkeypatch, parse("[agents.mine]\nargv = ['own']\n", {}).config)
+    own = "[agents.mine]\nargv = ['own']\n[agents.named]\nargv = ['own']\noptions.cli = 'codex'\n"
+    found = agent_checks(programs, monkeypatch, parse(own, {}).config)
     assert found["claude"] == Check(
         id="claude",
         group="agents",
@@ -224,6 +225,8 @@ def test_each_agent_is_told_with_version_profile_and_drivers(tmp_path: Path, mon
     assert found["gemini"].found.endswith("by terminal, gemini-stream, acp")
     assert found["mine"].health is Health.WARN
     assert "no profile" in found["mine"].found
+    assert "codex-" in found["named"].found
+    assert "no profile" not in found["named"].found
     assert found["others"].found == "not installed: qwen, opencode, pi"
     assert found["others"].health is Health.OK
 

@@ -104,20 +104,21 @@ def test_each_command_has_help_without_colours(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "said", "where"),
     [
-        (("machnes",), 'Did you mean "machines"?'),
-        (("machines", "--jsn"), "--jsn"),
-        (("machines", "run", "too", "many"), "too"),
-        (("completion", "dos"), "bash"),
-        (("\x1b[31mred",), "\\x1b[31mred"),
+        (("machnes",), 'Did you mean "machines"?', "interlock"),
+        (("machines", "--jsn"), "--jsn", "interlock machines"),
+        (("machines", "run", "too", "many"), "too", "interlock machines"),
+        (("completion", "dos"), "bash", "interlock completion"),
+        (("queue", "ls"), "SESSION", "interlock queue ls"),
+        (("\x1b[31mred",), "\\x1b[31mred", "interlock"),
     ],
 )
-def test_a_wrong_command_line_exits_2_and_says_why_on_stderr(args: tuple[str, ...], said: str) -> None:
+def test_a_wrong_command_line_exits_2_and_says_why_on_stderr(args: tuple[str, ...], said: str, where: str) -> None:
     done = interlock(*args)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
-    assert done.stderr.endswith("Try: interlock --help\n")
+    assert done.stderr.endswith(f"Try: {where} --help\n")
     assert "\x1b" not in done.stderr
 
 

@@ -12,10 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from interlock.agents.processes.identity import identity_of
+from interlock.cli import down
 from interlock.cli.exit_codes import ExitCode, exit_code_for_turn
 from interlock.log.sqlite import SqliteLog
 from interlock.projections.replay import provider_input
-from interlock.vocabulary.states import TurnState
+from interlock.testing.scribe import Scribe
+from interlock.vocabulary.audit import ProcessEvent, ProcessEventKind
+from interlock.vocabulary.states import ExitReason, TurnState
 from tests.cli.harness import COMMAND, interlock, on_a_terminal
 from tests.cli.homes import STATES, begin_turn, damage, make_home, run_many, standing, unpaired, whole_turns
 from tests.cli.test_cold_start import HEAVY, modules_after
@@ -87,6 +91,49 @@ def test_an_open_turn_is_only_abandoned_if_nobody_can_own_it(fresh: Path) -> Non
 
     assert asyncio.run(ask()) == ("waiting", 6)
     assert interlock("why", "ses_open", "--home", str(fresh)).returncode == 7
+
+
+def spawned(session: str, *, where: str | None, start: str = "", is_over: bool = False) -> Scribe:
+    """An open turn; its agent's process is this one, if it has our start time, which is the default."""
+    me = identity_of(os.getpid())
+    assert me is not None
+    scribe = standing(session, "abandoned")
+    kind = ProcessEventKind
+    scribe.write(
+        ProcessEvent(kind=kind.SPAWNED, pid=me.pid, start_time=start or me.start_time, where=where), spawn="s1"
+    )
+    if is_over:
+        scribe.write(ProcessEvent(kind=kind.EXITED, exit_reason=ExitReason.CRASHED), spawn="s1")
+    return scribe
+
+
+def test_an_open_turn_whose_agent_outlived_the_server_is_not_called_lost(fresh: Path) -> None:
+    lives = spawned("ses_lives", where="%1")
+    lives.write(ProcessEvent(kind=ProcessEventKind.EXITED, exit_reason=ExitReason.CRASHED), spawn="s0")  # a late word
+    make_home(
+        fresh,
+        lives,
+        spawned("ses_bound", where=None),  # by a stream: it ends with its server
+        spawned("ses_other", where="%1", start="1"),  # its number is somebody else's now
+        spawned("ses_ended", where="%1", is_over=True),
+    )
+    names = ("lives", "bound", "other", "ended")
+    whys = run_many((f"why ses_{name}" for name in names), fresh)
+    tables = run_many((f"turns ses_{name}" for name in names), fresh)
+    reports = run_many((f"diagnose ses_{name}" for name in names), fresh)
+    for why, table, report, name in zip(whys, tables, reports, names, strict=True):
+        is_lost = name != "lives"
+        assert ("abandoned" in why.out, "abandoned" in table.out) == (is_lost, is_lost), name
+        assert ("recovery will record" in report.out) is is_lost, name
+        told = [f"its agent lives (process {os.getpid()})" in one.err for one in (why, table, report)]
+        assert told == [not is_lost] * 3, name
+    # Nor does `down` say of one without a recorded end that it goes on, unless it does.
+    assert down._left_running(fresh, [f"ses_{name}" for name in names]) == ["ses_lives"]
+    # Where no server is there to stop it, to have been asked to is no success.
+    ended, stopped = run_many(("down", "down --stop-agents --json"), fresh)
+    assert (ended.code, stopped.code) == (0, 3)
+    assert "1 agent goes on without one" in ended.err
+    assert json.loads(stopped.out)["left_running"] == ["ses_lives"]
 
 
 def test_why_exits_with_the_state_of_the_turn(home: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from interlock.cli import board, output, painting
-from interlock.cli.server_api import Body
+from interlock.cli.server_api import Body, ServerApi
 from interlock.cli.task_lines import (
     by_attention,
     choose_task,
@@ -72,7 +72,7 @@ def test_among_equals_the_one_that_waits_longest_is_first() -> None:
         (task(activity="quiet", task_status="CANCELLED"), "quiet, interrupted"),
         (task(activity="quiet", task_status="COMPLETED"), "quiet"),
         (task(activity="working", task_status="FAILED"), "working"),
-        (task(activity="gone", turn_id=None), "not started"),
+        (task(activity="gone", turn_id=None), "not running"),  # also one that crashed and is to be restarted
         (task(activity="levitating"), "unknown"),
         (task(attention="telepathy"), "question"),
         (task(activity=None, task_status="RUNNING"), "unknown"),
@@ -103,7 +103,7 @@ def test_a_need_is_never_hidden_with_what_ended() -> None:
 def test_why() -> None:
     evidence = [{"source": "screen", "rule": "composer.idle", "where": "row 3"}]
     seen = task(live={"activity": "quiet", "evidence": evidence})
-    assert why_of(seen) == "composer.idle"
+    assert why_of(seen) == "seen on screen"
     assert why_of({**seen, "question": "Run\nthis?"}) == "Run this?"
     assert why_of(task(live={"activity": "quiet", "attention": "error", "evidence": evidence})) == "row 3"
     assert why_of(task(activity=None, is_supervised=False)) == "nobody runs it"
@@ -236,7 +236,7 @@ def test_who_needs_a_person_is_first(served: Served, sessions: dict[str, str]) -
         "approval",
         "working",
         "quiet",
-        "quiet, failed",
+        "quiet, partial",
     ]
     assert f"  1  Asks {'x' * 100}  " in rows[0]  # a pipe gets all of it
     assert rows[0].endswith("Allow Bash?")
@@ -363,7 +363,8 @@ def test_a_look_that_shows_nothing_new_is_not_told_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, other = [task("ses_1")], [task("ses_1"), task("ses_2")]
-    monkeypatch.setattr(board, "_looks", lambda *_: iter([(one, True), (one, True), (other, True), (other, True)]))
+    looks = [board.Found(tasks, is_complete=True) for tasks in (one, one, other, other)]
+    monkeypatch.setattr(board, "_looks", lambda *_: iter(looks))
     assert board.watch_sessions(Path(), every=False, json=True) == 0
     assert [len(json.loads(line)) for line in capsys.readouterr().out.splitlines()] == [1, 2]
     assert board.watch_sessions(Path(), every=False, json=False) == 0
@@ -374,6 +375,25 @@ def test_a_list_that_is_not_whole_says_so(capsys: pytest.CaptureFixture[str]) ->
     assert board.tell_incomplete(is_complete=False) == 3
     assert "there may be more sessions" in capsys.readouterr().err
     assert board.tell_incomplete(is_complete=True) == 0
+
+
+def test_a_server_that_cannot_write_its_log_is_not_believed_in_silence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page: Body = {"items": [task("ses_1")], "next": None, "is_complete": True, "log_problem": "the disk is full"}
+    monkeypatch.setattr(ServerApi, "of_home", lambda _: ServerApi("http://127.0.0.1:1", ""))
+    monkeypatch.setattr(ServerApi, "get", lambda *_, **__: page)
+    assert board.list_sessions(Path(), every=False, json=False) == 3
+    said = capsys.readouterr()
+    assert "ses_1" in said.out
+    assert "cannot write its log" in said.err
+    assert "the disk is full" in said.err
+    look = board.ask(ServerApi.of_home(Path()))
+    monkeypatch.setattr(board, "_looks", lambda *_: iter([look, look, look._replace(log_problem="")]))
+    assert board.watch_sessions(Path(), every=False, json=False) == 0
+    said = capsys.readouterr()
+    assert "as last recorded" in said.out
+    assert said.err.count("the disk is full") == 1  # told on its edge, not each second
 
 
 @pytest.mark.parametrize("args", [["--watch"], ["--home", "x"], ["--nonsense"], ["--json=1"]])

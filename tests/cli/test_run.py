@@ -6,16 +6,17 @@ import json
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from interlock.cli.run import run
-from interlock.cli.server_api import ServerApi
+from interlock.cli.server_api import Body, ServerApi
 from interlock.cli.server_process import Presence, held_server, look_for_server
 from interlock.testing.scripted_agent import command, write_program
-from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.errors import Unreachable, UsageError
 from tests.cli.harness import interlock
 from tests.cli.serving import STREAM, WAIT_SECONDS
 
@@ -53,6 +54,38 @@ argv = ["no-such-agent-cli"]
     @property
     def api(self) -> ServerApi:
         return ServerApi.of_home(self.home)
+
+
+def test_a_server_that_opens_no_session_does_not_outlast_the_timeout(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock, asked = [100.0], list[float]()
+
+    class Stuck(ServerApi):
+        def ask(self, method: str, path: str, body: object = None, *, key: str = "", seconds: float = 40.0) -> Body:
+            asked.append(seconds)
+            clock[0] += seconds
+            raise Unreachable("the server did not answer in time")
+
+    monkeypatch.setattr("interlock.cli.run._body", lambda *_: {})
+    monkeypatch.setattr("interlock.cli.run._server", lambda *_, **__: Stuck("http://127.0.0.1:1", ""))
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    assert run("scripted", "hello", wait=True, timeout=7.0, home=Path()) == 5
+    assert "it is not known whether it was done; see `interlock show ses_" in capsys.readouterr().err
+    with pytest.raises(Unreachable):
+        run("scripted", "hello", wait=True, home=Path())
+    assert asked == [7.0, 40.0]
+    # One that opens it late leaves less to wait.
+    left = list[float]()
+
+    def opened(*_: object) -> Body:
+        clock[0] += 2.5
+        return {"task_id": "ses_1", "prompt_id": "prm_1"}
+
+    monkeypatch.setattr("interlock.cli.run._open_session", opened)
+    monkeypatch.setattr("interlock.cli.run.wait_for_prompt", lambda _, limits, **__: left.append(limits.spent_seconds))
+    run("scripted", "hello", wait=True, timeout=7.0, home=Path())
+    assert left == [2.5]
 
 
 @pytest.fixture

@@ -74,8 +74,7 @@ def test_a_session_without_a_terminal_says_what_to_do(served: Served) -> None:
     task_id = served.open(title="idle")
     done = served.cli("screen", task_id)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"no agent runs in task {task_id}" in done.stderr
-    assert "start" in done.stderr
+    assert f"no agent runs in session {task_id}; start it with `interlock start {task_id}`" in done.stderr
 
 
 @pytest.mark.deep

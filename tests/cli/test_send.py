@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from interlock.cli import prompt_wait
-from interlock.cli.server_api import Body
+from interlock.cli.changes import Changes, TimeUp
+from interlock.cli.send import send
+from interlock.cli.server_api import Body, ServerApi
 from interlock.testing.scripted_agent import command, write_program
+from interlock.vocabulary.errors import Unreachable
 from tests.cli.harness import COMMAND, interlock
 from tests.cli.homes import HOSTILE, run_many
 from tests.cli.serving import STREAM, WAIT_SECONDS, Served, serving, until
@@ -38,6 +42,51 @@ def turn_of(served: Served, task_id: str) -> Body:
 
 
 # The receipt
+
+
+def test_what_it_took_to_give_a_prompt_is_part_of_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = prompt_wait.Asked(home=Path(), task_id="ses_1", prompt_id="prm_1")
+    deadlines = list[float | None]()
+
+    def looks(_: object, deadline: float | None) -> list[Body]:
+        deadlines.append(deadline)
+        raise TimeUp
+
+    monkeypatch.setattr(Changes, "looks", looks)
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    for spent in (4.0, 40.0):
+        with pytest.raises(TimeUp):
+            prompt_wait._await(asked, prompt_wait.Patience(timeout_seconds=10.0, spent_seconds=spent))
+    assert deadlines == [106.0, 100.0]
+
+
+def test_a_server_that_takes_no_prompt_does_not_outlast_the_timeout(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock, asked = [100.0], list[float]()
+
+    class Stuck(ServerApi):
+        def get(self, path: str, **query: str | int | None) -> Body:
+            return {"summary": {"task_id": "ses_1"}}
+
+        def ask(self, method: str, path: str, body: object = None, *, key: str = "", seconds: float = 40.0) -> Body:
+            asked.append(seconds)
+            clock[0] += seconds
+            raise Unreachable("the server did not answer in time")
+
+    monkeypatch.setattr(ServerApi, "of_home", lambda _: Stuck("http://127.0.0.1:1", ""))
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    assert send("ses_1", "later", wait=True, timeout=6.0, prompt_id="prm_1", home=Path()) == 5
+    assert "it is not known whether it was done; repeat it with --prompt-id prm_1" in capsys.readouterr().err
+    with pytest.raises(Unreachable):
+        send("ses_1", "later", wait=True, home=Path())
+    assert asked == [6.0, 40.0]
+    # One that takes it late leaves less to wait.
+    left = list[float]()
+    monkeypatch.setattr("interlock.cli.send.wait_for_prompt", lambda _, limits, **__: left.append(limits.spent_seconds))
+    monkeypatch.setattr("interlock.cli.send.submit", lambda *_: clock.__setitem__(0, clock[0] + 2.5))
+    send("ses_1", "later", wait=True, timeout=6.0, home=Path())
+    assert left == [2.5]
 
 
 def test_a_prompt_is_queued_under_the_name_that_is_printed(served: Served) -> None:

@@ -301,7 +301,7 @@ def test_a_symlink_or_garbage_is_not_used(home: Path, name: str) -> None:
 
 def test_missing_tokens_have_a_remedy(home: Path) -> None:
     (home / "tokens.json").unlink()
-    with pytest.raises(UsageError, match="interlock up"):
+    with pytest.raises(UsageError, match="`interlock down` and `interlock up`"):  # `up` alone leaves one that runs
         ServerApi.of_home(home)
 
 

@@ -98,6 +98,8 @@ def test_the_last_answer_is_the_newest_one() -> None:
 SPAWN: Body = {
     "standing": "running",
     "began": "2026-01-31T11:58:00Z",
+    "ended": None,
+    "is_adopted": False,
     "duration_seconds": None,
     "reason": None,
     "signal": None,
@@ -112,6 +114,9 @@ def test_a_life_is_told_only_where_it_is_known() -> None:
     assert life_of(SPAWN, NOW) == "2m"
     assert life_of({**SPAWN, "standing": "unknown"}, NOW) == ""
     assert life_of({**SPAWN, "standing": "exited", "duration_seconds": 3.0}, NOW) == "3s"
+    # Whoever found it again measured the rest of its life: BEGAN and FOR have to fit together.
+    ended = {**SPAWN, "standing": "exited", "ended": "2026-01-31T12:02:00Z", "duration_seconds": 90.0}
+    assert [life_of({**ended, "is_adopted": is_adopted}, NOW) for is_adopted in (True, False)] == ["4m", "1m"]
 
 
 def test_how_a_life_ended() -> None:
@@ -197,7 +202,7 @@ def test_an_answer_and_what_it_cost(served: Served) -> None:
 def test_a_session_that_never_began(served: Served) -> None:
     task_id = served.open(title="Waits")
     said = served.cli("show", task_id).stdout
-    for one in ("shows     not started", "turn      none yet", "process   none was started", "usage     not reported"):
+    for one in ("shows     not running", "turn      none yet", "process   none was started", "usage     not reported"):
         assert one in said
     assert served.cli("spawns", task_id).stderr == "no agent was started yet\n"
     assert served.json("spawns", task_id) == []

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli import server_presence, server_process
+from interlock.cli import server_presence, server_process, status
+from interlock.cli.board import Found
 from interlock.cli.server_api import ServerApi
 from interlock.cli.server_process import Grip, Presence, Server, held_server, look_for_server, start_server
 from interlock.log.lease import Holder, this_process
@@ -209,6 +210,19 @@ def test_in_place_until_ctrl_c(home: Path, tmp_path: Path) -> None:
             process.kill()
     assert not (home / "server.json").exists()
     assert "Traceback" not in (tmp_path / "stderr").read_text()
+
+
+def test_a_server_that_cannot_write_its_log_is_said_to_be_so(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = Server(presence=Presence.RUNS, url="http://127.0.0.1:1", pid=1)
+    for problem in ("", "the disk is full"):
+        answer = server, {"ready": True, "version": "1"}, Found([], is_complete=True, log_problem=problem)
+        monkeypatch.setattr(status, "_answering", lambda _, answer=answer: answer)
+        assert status.status(home=home) == 0
+        assert ("nothing is recorded: the disk is full" in capsys.readouterr().out) is bool(problem)
+        assert status.status(home=home, json=True) == 0
+        assert json.loads(capsys.readouterr().out)["log_problem"] == problem
 
 
 def test_agents_in_tmux_go_on_without_the_server(home: Path, tmp_path: Path) -> None:

@@ -38,8 +38,16 @@ def test_every_python_block_runs(
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_every_link_leads_to_a_file(page: Path) -> None:
-    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text) + re.findall(r'src(?:set)?="(?!https?:)([^"]+)"', text)
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_picture_is_on_some_page() -> None:
+    pages = [README, *(page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md"))]
+    kept = [picture.name for picture in (ROOT / "docs" / "pictures").iterdir()]
+    assert kept
+    assert [name for name in kept if not any(f"pictures/{name}" in page for page in pages)] == []
 
 
 def test_the_readme_counts_right() -> None:
@@ -52,7 +60,8 @@ def test_the_readme_counts_right() -> None:
 def test_the_readme_is_short_and_has_its_picture_before_its_commands() -> None:
     assert len(README.splitlines()) < 200
     order = [
-        README.index(part) for part in ("I cannot trust the status", "](docs/pictures/", "make demo", "Honest limits")
+        README.index(part)
+        for part in ("I cannot trust the status", 'src="docs/pictures/', "make demo", "Honest limits")
     ]
     assert order == sorted(order)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.cli.output import escape
 from interlock.projections.task_screen import harmless, sgr_of, show_screen
 from interlock.screen.snapshot import PLAIN, Row, Snapshot, Span, Style, read_snapshot
 from interlock.vocabulary.ids import SessionId
@@ -57,6 +59,11 @@ def test_nothing_that_does_something_else_than_be_read_comes_through(rows: list[
     assert all(len(text) == len(row) for text, row in zip(told.rows, rows, strict=False))
 
 
+def test_what_is_harmless_here_is_what_the_command_line_prints_as_it_is() -> None:
+    signs = "".join(map(chr, range(sys.maxunicode + 1)))
+    assert [one for one in signs if harmless(one) != one] == [one for one in signs if escape(one) != one]
+
+
 def test_a_character_keeps_its_place_so_that_colours_do_too() -> None:
     row = Row("a\u202eb", (Span(0, 2, PLAIN), Span(2, 9, Style(fg="1"))))
     told = shown(Snapshot((row,), 80))
@@ -68,7 +75,8 @@ def test_a_picture_that_is_known_is_not_told_again() -> None:
     first = shown(screen("one"))
     again = shown(screen("one"), problem="gone", since=first.digest)
     assert (again.is_unchanged, again.rows, again.is_live, again.digest) == (True, (), False, first.digest)
-    for other in (screen("two"), screen("one", cursor=(3, 1)), screen("one", columns=81), screen("\x1b[1mone")):
+    wider, taller = screen("one", columns=81), screen("one", rows=(*screen("one").rows, Row("")))
+    for other in (screen("two"), screen("one", cursor=(3, 1)), wider, taller, screen("\x1b[1mone")):
         told = shown(other, since=first.digest)
         assert not told.is_unchanged
         assert told.rows

@@ -133,6 +133,26 @@ def test_a_prompt_that_waits_is_for_a_turn_without_a_name() -> None:
     assert view_of(story).check().turn_id is None
 
 
+@pytest.mark.parametrize(
+    ("story", "state"),
+    [(clean(), TurnState.COMPLETED), (timed_out(), TurnState.TIMED_OUT), (interrupted(), TurnState.INTERRUPTED)],
+)
+def test_a_line_of_the_board_tells_how_the_turn_ended(story: Story, state: TurnState) -> None:
+    assert view_of(story).summary().turn_state is state
+
+
+def test_a_line_of_the_board_tells_why_what_waits_is_held_back() -> None:
+    story = clean()
+    story.write(QueueGate(is_open=False, reason="the build is red"))
+    assert view_of(story).summary().held == "", "nothing waits"
+    story.write(queued("p2"))
+    assert view_of(story).summary().held == "the build is red"
+    story.write(QueueGate(is_open=False))
+    assert view_of(story).summary().held
+    story.write(QueueGate(is_open=True))
+    assert view_of(story).summary().held == ""
+
+
 def test_a_prompt_on_its_way_is_neither_idle_nor_what_came_before() -> None:
     story = clean()
     story.write(queued("p2"))

@@ -60,6 +60,7 @@ from interlock.vocabulary.audit import (
     ToolCallSuspended,
 )
 from interlock.vocabulary.ids import PromptId, SessionId, SpawnId, TurnId
+from interlock.vocabulary.run import CANCELLED
 from interlock.vocabulary.states import Activity, Attention, DriverKind, ExitReason, TurnState
 from tests.runtime.conducting import Stage, refused
 
@@ -111,6 +112,25 @@ def test_the_late_end_of_another_turn_does_not_end_the_open_one(whose: str) -> N
     stage.see(replace(INTERRUPTED, turn_id=before), BecameReady())
     assert [one.state for one in stage.turns] == [TurnState.TIMED_OUT, TurnState.RUNNING]
     stage.see(replace(done(), turn_id=stage.turn.turn_id))
+    assert stage.state() is TurnState.COMPLETED
+
+
+def test_a_turn_whose_agent_is_stopped_while_it_asks_is_not_completed_by_what_it_says_then() -> None:
+    """An agent takes the end of its input for a no, and finishes its turn in good order."""
+    stage = Stage()
+    stage.working()
+    stage.see(TextArrived(text="First I will look."), ApprovalAsked(request_id="r1", question="may I?", options=YES_NO))
+    stage.order(Stop(is_closing=True))
+    stage.see(ApprovalGone(request_id="r1", is_answered=False), done("First I will look."))
+    assert (stage.state(), stage.turn.reason) == (TurnState.INTERRUPTED, CANCELLED)
+
+
+def test_a_turn_that_was_answered_before_the_stop_may_still_complete() -> None:
+    stage = Stage()
+    stage.working()
+    stage.see(ApprovalAsked(request_id="r1", question="may I?", options=YES_NO), ApprovalGone(request_id="r1"))
+    stage.order(Stop(is_closing=True))
+    stage.see(done())
     assert stage.state() is TurnState.COMPLETED
 
 

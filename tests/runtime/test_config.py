@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from dataclasses import fields
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from interlock.agents.pool.pool import PoolLimits
 from interlock.runtime.agent_choice import Mode, choose_agent, drivers_of
 from interlock.runtime.config import ConfigError, Loaded, agent_section, config_path, describe, load, parse
 from interlock.runtime.config_keys import Key, dotted, expected, nearest, variables
+from interlock.runtime.config_place import MAX_BYTES
 from interlock.runtime.config_reading import Source, line_of
 from interlock.runtime.config_sections import BUILTIN_AGENTS, Config, RunSection, ServerSection
 from interlock.runtime.policy import RunPolicy
@@ -355,6 +357,21 @@ def test_without_a_home_there_is_no_file_and_defaults_hold(monkeypatch: pytest.M
     assert config_path({}) is None
     loaded = load({})
     assert (loaded.path, loaded.has_file, loaded.config) == (None, False, Config())
+
+
+def test_what_is_no_plain_file_is_read_and_bounded_too() -> None:
+    for data, said in ((b"[server]\nport = 1\n", None), (b"#" * (MAX_BYTES + 1), "is larger than")):
+        reader, writer = os.pipe()
+        with os.fdopen(reader), os.fdopen(writer, "wb") as pipe:
+            writing = threading.Thread(target=lambda pipe=pipe, data=data: (pipe.write(data), pipe.close()))
+            writing.start()
+            named = {"INTERLOCK_CONFIG": f"/dev/fd/{reader}"}
+            if said is None:
+                assert load(named).config.server.port == 1
+            else:
+                with pytest.raises(UsageError, match=said):
+                    load(named)
+            writing.join()
 
 
 def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:

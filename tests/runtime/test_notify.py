@@ -12,6 +12,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
@@ -544,6 +545,19 @@ def test_a_webhook_that_never_answers_is_hung_up_on() -> None:
         assert task.cancelled()
 
     asyncio.run(work())
+
+
+def test_certificates_are_not_read_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_by = []
+    plain = notify_channels._connection
+
+    def noted(url: str, seconds: float) -> HTTPConnection:
+        made_by.append(threading.current_thread())
+        return plain(url, seconds)
+
+    monkeypatch.setattr(notify_channels, "_connection", noted)
+    assert len(deliver(Webhook("https://127.0.0.1:1/"))) == 1
+    assert [one is threading.main_thread() for one in made_by] == [False]
 
 
 def test_https_checks_who_it_is() -> None:

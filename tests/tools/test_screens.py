@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tools.screen_scenes import APPROVAL, AT_TERMINAL, SCENES
-from tools.screens import EMPTY, GONE, SHOTS, open_all, own_fonts, place, run_ps, serving, take
+from tools.screens import EMPTY, GONE, SHOTS, open_all, own_fonts, place, run_ps, serving, take, take_last
 
 
 def test_a_picture_has_no_fonts_from_elsewhere() -> None:
@@ -32,11 +32,13 @@ def test_the_board_is_pictured_full_and_empty_and_without_its_server() -> None:
         empty = asyncio.run(take(server.home, [EMPTY], (80, 24), is_light=True))
         asyncio.run(open_all(server.home, inner, chosen))
         shots = [shot for shot in SHOTS if shot.name in ("board", "terminal", "why", "keys")]
-        taken = asyncio.run(take(server.home, shots, (80, 24), is_light=False, last=GONE, end=server.end))
+        taken = asyncio.run(take(server.home, shots, (80, 24), is_light=False))
+        taken |= asyncio.run(take_last(server.home, GONE, [(80, 24), (70, 20)], server.end))
         server.begin()
         printed = run_ps(server.home, 80, 24)
     assert list(empty) == ["top-empty-80x24-light"]
-    assert list(taken) == [f"top-{name}-80x24-dark" for name in ("board", "terminal", "why", "keys", "gone")]
+    gone = [f"top-gone-{size}-{look}" for size in ("80x24", "70x20") for look in ("dark", "light")]
+    assert list(taken) == [*(f"top-{name}-80x24-dark" for name in ("board", "terminal", "why", "keys")), *gone]
     for picture in (*empty.values(), *taken.values(), printed):
         assert not re.search(r"url\((?!#)|https?://(?!www\.w3\.org|www\.textualize)", picture.svg)
         assert all(len(line) <= 80 for line in picture.text.splitlines())

@@ -4,10 +4,12 @@ Laws:
 1. Only what bears an id of its own is given again: then twice is once.
 2. Whoever was not answered is told that nothing is known, and how to repeat it safely.
 3. A remedy names commands of ours, not routes of the server.
+4. Who waits no longer than a moment is answered by then, or told that nothing is known.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -31,6 +33,9 @@ _TOO_MANY: Final = 429
 _REPEATS: Final = 8
 _PAUSE_SECONDS: Final = 0.5
 _MAX_PAUSE_SECONDS: Final = 3.0
+_MIN_SECONDS: Final = 0.5
+# What a command gets where nobody wants to wait for what follows from it: it has to be given all the same.
+_GIVE_SECONDS: Final = 5.0
 
 
 def new_id(prefix: str) -> str:
@@ -47,20 +52,22 @@ def act(
     key: str = "",
     is_once: bool = False,
     task_id: str = "",
+    until: float = math.inf,
 ) -> Body:
     """Give a command. With a `key`, or where it names itself what it is about (`is_once`), it is given again while the
-    server says that nothing is known yet."""
+    server says that nothing is known yet, but not after `until`, by the monotonic clock."""
     repeats = _REPEATS if key or is_once else 0
     while True:
+        left = until - time.monotonic()
         try:
-            return api.ask(method, path, body, key=key, seconds=ANSWER_SECONDS)
+            return api.ask(method, path, body, key=key, seconds=min(ANSWER_SECONDS, max(left, _MIN_SECONDS)))
         except ServerUnavailable:
-            if not repeats:
+            if not repeats or time.monotonic() >= until:
                 raise
             pause = _PAUSE_SECONDS
         except ServerRefusal as refusal:
             # What was refused for haste was not done: this may always be repeated.
-            if refusal.status != _TOO_MANY or not repeats:
+            if refusal.status != _TOO_MANY or not repeats or time.monotonic() >= until:
                 raise in_our_words(refusal, task_id) from refusal
             pause = min(max(refusal.pause_seconds, 0.05), _MAX_PAUSE_SECONDS)
         except KeyboardInterrupt:
@@ -69,17 +76,27 @@ def act(
             )
             raise
         repeats -= 1
-        time.sleep(pause)
+        time.sleep(max(0.0, min(pause, until - time.monotonic())))
+
+
+def give_until(timeout_seconds: float | None) -> float:
+    """Until when to try to give a command whose effect is waited for so long; see `act`."""
+    return math.inf if timeout_seconds is None else time.monotonic() + max(timeout_seconds, _GIVE_SECONDS)
 
 
 def in_our_words(refusal: ServerRefusal, task_id: str) -> UsageError:
     """The same refusal, with a remedy that can be typed."""
     said = str(refusal).removesuffix(f"; {refusal.remedy}") if refusal.remedy else str(refusal)
+    said = said.replace(f"task {task_id}", f"session {task_id}") if task_id else said
     match refusal.code:
         case "not_supervised" if task_id:
             remedy = f"take it up again with `interlock start {task_id}`"
         case "unknown_task":
             remedy = LIST
+        case _ if task_id and f"/api/tasks/{task_id}/start" in refusal.remedy:
+            remedy = f"start it with `interlock start {task_id}`"
+        case _ if task_id and f"/api/tasks/{task_id}/messages" in refusal.remedy:
+            remedy = f"read what it says with `interlock logs {task_id}`"
         case _ if "/api/" in refusal.remedy:
             remedy = f"look at it: `interlock show {task_id}`" if task_id else LIST
         case _:

@@ -65,14 +65,16 @@ async def _adopt(pane: str, socket: str | None, cli: str | None, *, follow: bool
         session = TuiTrackerSession(known.reader, saw_start=False)
         shown: tuple[str, ...] = ()
         last: Verdict | None = None
+        began = 0.0
         async with aclosing(track_pane(known.adopted.pane, session)) as verdicts:
             async for live in verdicts:
                 if last is None:
+                    began = live.verdict.at_seconds
                     _introduce(known, live.verdict, json=json)
                 if json and last is not None:
                     output.print_json(tracked(live.verdict))
                 elif not json:
-                    shown = print_change(live.verdict, shown)
+                    shown = print_change(live.verdict, shown, began)
                 output.flush()
                 last = live.verdict
                 if not follow:

@@ -59,6 +59,6 @@ def run(tokens: list[str]) -> int:
         code: int = app(tokens, exit_on_error=False, print_error=False)
     except CycloptsError as wrong:
         wrong.verbose = False
-        output.error(f"{wrong}\nTry: interlock --help")
+        output.error(f"{wrong}\nTry: {' '.join(('interlock', *(wrong.command_chain or ()), '--help'))}")
         return ExitCode.USAGE
     return code

@@ -1,6 +1,7 @@
 """The work of `interlock ps`: every session, who needs a person first. Loads no parser, no msgspec and no rich.
 
-Law: a server that cannot be asked is an error, and never an empty list; a list that is not whole says so.
+Law: a server that cannot be asked is an error, and never an empty list; a list that is not whole, or that may be old
+because the server cannot write its log, says so.
 
 `--watch` asks again each second and does not follow the board's room: what it draws grows older by itself (FOR, and the
 countdown of an idle agent), so that it is drawn each second anyway, and one small question to this machine costs less
@@ -13,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from interlock.cli import output
 from interlock.cli.painting import Column, Line, Row, Tone, table, terminal_columns
@@ -54,6 +55,14 @@ _TONES: Final = {
 }
 
 
+class Found(NamedTuple):
+    """Every session, who needs a person first; whether these are all; and why they may be old, if they may."""
+
+    tasks: list[Body]
+    is_complete: bool
+    log_problem: str = ""
+
+
 def run_plain(tokens: Sequence[str]) -> int | None:
     """`ps [--all] [--json]` at once. None for any other form: the parser knows it."""
     flags = set(tokens)
@@ -64,17 +73,17 @@ def run_plain(tokens: Sequence[str]) -> int | None:
 
 def list_sessions(home: Path, *, every: bool, json: bool) -> int:
     """Print the sessions once."""
-    tasks, is_complete = ask(ServerApi.of_home(home))
+    found = ask(ServerApi.of_home(home))
     if json:
-        print_summaries(tasks)
+        print_summaries(found.tasks)
     else:
-        output.print_painted(board(tasks, every=every, now=datetime.now(UTC)))
-        tell_hidden(tasks, every=every)
-    return tell_incomplete(is_complete)
+        output.print_painted(board(found.tasks, every=every, now=datetime.now(UTC)))
+        tell_hidden(found.tasks, every=every)
+    return max(tell_incomplete(found.is_complete), tell_unwritten(found.log_problem))
 
 
-def ask(api: ServerApi) -> tuple[list[Body], bool]:
-    """Every session, who needs a person first, and whether these are all."""
+def ask(api: ServerApi) -> Found:
+    """Ask for every session."""
     tasks: list[Body] = []
     after: str | None = None
     while True:
@@ -82,7 +91,7 @@ def ask(api: ServerApi) -> tuple[list[Body], bool]:
         tasks += listed(page)
         after = page["next"]
         if after is None:
-            return by_attention(tasks), bool(page["is_complete"])
+            return Found(by_attention(tasks), bool(page["is_complete"]), str(page.get("log_problem", "")))
 
 
 def tell_incomplete(is_complete: bool) -> int:
@@ -90,6 +99,14 @@ def tell_incomplete(is_complete: bool) -> int:
     if is_complete:
         return _COMPLETE
     output.note("the server has not read all of its log yet: there may be more sessions, ask again")
+    return _PARTIAL
+
+
+def tell_unwritten(log_problem: str) -> int:
+    """Say if what is shown may be old; the exit code."""
+    if not log_problem:
+        return _COMPLETE
+    output.note(f"the server cannot write its log, so that this is what was last recorded: {log_problem}")
     return _PARTIAL
 
 
@@ -147,30 +164,34 @@ def _why_tone(standing: Standing) -> Tone:
 def watch_sessions(home: Path, *, every: bool, json: bool, patience_seconds: float = PATIENCE_SECONDS) -> int:
     """Print the sessions each time that something changed, until Ctrl-C. A terminal is redrawn each second."""
     shown: object = None
+    told_problem = ""
     try:
-        for tasks, is_complete in _looks(home, patience_seconds):
+        for found in _looks(home, patience_seconds):
             if json:
-                if tasks != shown:
-                    print_summaries(tasks)
+                if found.tasks != shown:
+                    print_summaries(found.tasks)
             else:
-                _draw(tasks, shown, is_complete, every=every)
+                _draw(found, shown, every=every)
+            if found.log_problem != told_problem:
+                tell_unwritten(found.log_problem)
             output.flush()
-            shown = tasks
+            shown, told_problem = found.tasks, found.log_problem
     except KeyboardInterrupt:
         pass
     return _COMPLETE
 
 
-def _draw(tasks: Sequence[Body], shown: object, is_complete: bool, *, every: bool) -> None:
+def _draw(found: Found, shown: object, *, every: bool) -> None:
     now, is_terminal = datetime.now(UTC), terminal_columns() is not None
-    if not is_terminal and tasks == shown:
+    if not is_terminal and found.tasks == shown:
         return
-    lines = board(tasks, every=every, now=now) or [[("nothing to show", "")]]
-    head = f"{now.astimezone():%H:%M:%S}  {len(tasks)} sessions{'' if is_complete else ', perhaps more'}"
+    lines = board(found.tasks, every=every, now=now) or [[("nothing to show", "")]]
+    doubts = f"{'' if found.is_complete else ', perhaps more'}{', as last recorded' if found.log_problem else ''}"
+    head = f"{now.astimezone():%H:%M:%S}  {len(found.tasks)} sessions{doubts}"
     output.print_painted([[(head, Tone.FAINT.value)], *lines], is_redrawn=True)
 
 
-def _looks(home: Path, patience_seconds: float) -> Iterator[tuple[list[Body], bool]]:
+def _looks(home: Path, patience_seconds: float) -> Iterator[Found]:
     """One look a second. A server that was there and is not is waited for, not for ever, and said to be away."""
     lost_at: float | None = None
     has_seen = False

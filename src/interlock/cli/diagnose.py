@@ -10,6 +10,7 @@ from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.home import HomeOption, JsonFlag, SessionArgument, may_have_owner, read_log
 from interlock.cli.sessions import find_session
+from interlock.cli.survivors import living_agent, tell_survivor
 from interlock.log.port import Slice
 from interlock.log.sqlite import SqliteLog
 from interlock.projections.checks.case import CheckStatus, Issue
@@ -28,13 +29,17 @@ def diagnose(session: SessionArgument, /, *, home: HomeOption = None, json: Json
 
     async def work(log: SqliteLog) -> int:
         found = await log.read((await find_session(log, session)).session_id)
+        is_owned = await may_have_owner(log)
+        pid = None if is_owned else living_agent(found.events)
         report = checked(
             found.events,
             found.damage,
-            owner_alive=await may_have_owner(log),
+            owner_alive=is_owned or pid is not None,
             now=datetime.now(UTC),
             child_activity=await _child_activity(log, found),
         )
+        if pid is not None and any(not one.state.is_terminal for one in report.turns):
+            tell_survivor(pid)
         if json:
             output.print_json(report)
         else:

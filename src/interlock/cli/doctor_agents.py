@@ -61,7 +61,8 @@ def _program(agent: AgentSection) -> str | None:
 async def _look(name: str, agent: AgentSection, profiles: Sequence[Profile]) -> Sequence[Check]:
     program = _program(agent)
     known = recognise(profiles, agent.argv)
-    cli = name if known is None else known.cli
+    named = agent.options.get("cli") if agent.driver == "terminal" else None  # as that driver reads it
+    cli = named if isinstance(named, str) and named else name if known is None else known.cli
     words = 1 if known is None or known.argv is None else len(known.argv)
     version = None
     if program is not None:

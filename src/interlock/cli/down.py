@@ -1,6 +1,7 @@
 """`interlock down`: end the server of a home, and say what goes on without it.
 
-Law: what was left running is read from the log, after the end: the server wrote it there before it went.
+Law: what was left running is read from the log, after the end: the server wrote it there before it went. What the log
+does not call ended goes on only if its process does, and the next server would find it.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from interlock.cli.exit_codes import ExitCode
 from interlock.cli.server_api import ServerApi, home_folder
 from interlock.cli.server_options import Flag, HomeOption, JsonFlag
 from interlock.cli.server_process import Grip, Presence, Server, health_of, held_server
+from interlock.cli.survivors import living_agent
 from interlock.cli.task_lines import PAGE, task_path
+from interlock.log.paths import DATABASE_NAME
 from interlock.log.port import LogUnavailable
 from interlock.log.sqlite import SqliteLog
-from interlock.projections.spawns import SpawnLog
 from interlock.vocabulary.errors import InterlockError, Unreachable
 from interlock.vocabulary.ids import SessionId
 
@@ -37,7 +39,8 @@ def down(
 ) -> int:
     """End the server of this home: the process that is proven to be it, and no other. Agents in tmux go on without it.
 
-    Exit code 0 also where none runs; 5: it did not end in time; 8: it cannot be told whether one runs.
+    Exit code 0 also where none runs; 3: agents that were to be stopped go on; 5: it did not end in time; 8: it cannot
+    be told whether one runs.
 
     Parameters
     ----------
@@ -49,7 +52,7 @@ def down(
     folder = home_folder(home)
     with held_server(folder) as (server, grip):
         if grip is None:
-            return _absent(folder, server, json=json)
+            return _absent(folder, server, stop_agents=stop_agents, json=json)
         # One that does not answer is not asked for long: to end it is what helps.
         is_deaf = not stop_agents and health_of(server.url) is None
         running = None if is_deaf else _running(folder, must_know=stop_agents)
@@ -62,16 +65,23 @@ def down(
     return ExitCode.PARTIAL if problems else ExitCode.COMPLETED
 
 
-def _absent(home: Path, server: Server, *, json: bool) -> int:
+def _absent(home: Path, server: Server, *, stop_agents: bool, json: bool) -> int:
+    """Nobody is there to be ended, or to stop agents: those that outlived a server are told."""
     if server.presence in (Presence.HELD, Presence.UNKNOWN):
         raise Unreachable(f"{server.holder} has the log in {home}, and is not known to be its server; nothing was done")
+    left = _survivors(home)
     if json:
-        output.print_json({"was_running": False, "pid": None, "left_running": [], "problems": {}})
+        output.print_json({"was_running": False, "pid": None, "left_running": left, "problems": {}})
     elif server.presence is Presence.STALE:
         output.note(f"no server runs in {home}: process {server.pid} ended without a word")
     else:
         output.note(f"no server runs in {home}")
-    return ExitCode.COMPLETED
+    if left:
+        how = "`interlock up`, then `interlock down --stop-agents`"
+        output.note(f"{len(left)} {'agent goes' if len(left) == 1 else 'agents go'} on without one; to end them: {how}")
+        for task_id in left:
+            output.note(f"  {task_id}")
+    return ExitCode.PARTIAL if stop_agents and left != [] else ExitCode.COMPLETED
 
 
 def _running(home: Path, *, must_know: bool) -> list[str] | None:
@@ -135,12 +145,31 @@ def _left_running(home: Path, running: Sequence[str] | None) -> list[str] | None
         return None
 
 
+def _survivors(home: Path) -> list[str] | None:
+    """Every session whose agent outlived its server. None where nobody can tell."""
+    if not (home / DATABASE_NAME).exists():
+        return []
+
+    async def read() -> list[str]:
+        found, after = list[str](), None
+        async with await SqliteLog.open(home, readonly=True) as log:
+            while True:
+                page = await log.sessions(after=after)
+                ids = [one.session_id for one in page.sessions if not one.is_purged]
+                found += [one for one in ids if await _is_left(log, one)]
+                after = page.next_after
+                if after is None:
+                    return found
+
+    try:
+        return asyncio.run(read())
+    except LogUnavailable as error:
+        output.note(f"whether agents go on could not be read: {error}")
+        return None
+
+
 async def _is_left(log: SqliteLog, session_id: SessionId) -> bool:
-    lives = SpawnLog()
-    for event in (await log.read(session_id)).events:
-        lives.add(event)
-    rows = lives.rows()
-    return bool(rows) and not rows[-1].is_over
+    return living_agent((await log.read(session_id)).events) is not None
 
 
 def _tell(

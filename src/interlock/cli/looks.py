@@ -62,7 +62,7 @@ def _chosen(key: str, environ: Mapping[str, str]) -> str:
 def _of_file(path: Path) -> Mapping[str, str]:
     """What the file says of looks; nothing where there is no file."""
     try:
-        data = path.read_bytes() if path.stat().st_size <= MAX_BYTES else b""
+        data = path.read_bytes() if path.is_file() and path.stat().st_size <= MAX_BYTES else b""
     except OSError:
         return {}  # whoever needs the whole configuration says what is wrong with it
     if not any(word.encode() in data for word in _WORDS):

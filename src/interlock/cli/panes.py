@@ -16,7 +16,7 @@ from interlock.agents.tmux.server import NoServer, TmuxServer
 from interlock.screen.selection import GENERIC, ScreenReader, select_reader
 
 PaneArgument: TypeAlias = Annotated[
-    str, Parameter(help="The pane: %%3, session:window.pane, or less where that is enough; none: the only one.")
+    str, Parameter(help="The pane: %3, session:window.pane, or less where that is enough; none: the only one.")
 ]
 SocketOption: TypeAlias = Annotated[
     str | None, Parameter(help="The tmux socket, by name or path; else the one around this terminal, or the default.")

@@ -37,9 +37,10 @@ _KEPT: Final = {"completed": ("completed",), "partial_failed": ("partial",)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """For how long to wait (None: until the end), and what to do then."""
+    """For how long to wait (None: until the end), how much of that is over, and what to do then."""
 
     timeout_seconds: float | None = None
+    spent_seconds: float = 0.0
     server_seconds: float = 60.0
     cancel_on_timeout: bool = False
     past_questions: bool = False
@@ -86,7 +87,8 @@ def _comeback(asked: Asked) -> str:
 
 
 def _await(asked: Asked, patience: Patience) -> Outcome:
-    deadline = None if patience.timeout_seconds is None else time.monotonic() + patience.timeout_seconds
+    timeout = patience.timeout_seconds
+    deadline = None if timeout is None else time.monotonic() + max(0.0, timeout - patience.spent_seconds)
     changes = Changes(asked.home, [asked.task_id], patience_seconds=patience.server_seconds)
     watch = Watch(prompt_id=asked.prompt_id, past_questions=patience.past_questions)
     told, turn_id = "", None

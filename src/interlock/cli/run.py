@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from interlock.cli import output
-from interlock.cli.acting import act, new_id, not_known, read_words
+from interlock.cli.acting import act, give_until, new_id, not_known, read_words
 from interlock.cli.control import start_agent
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.prompt_wait import Asked, Patience, wait_for_prompt
@@ -69,14 +70,21 @@ def run(
     body = _body(agent, _mode(tui=tui, stream=stream, acp=acp), model, cwd, title)
     folder = home_folder(home)
     api = _server(folder, may_start=not no_up)
-    task_id = new_id("ses")
-    opened = _open_session(api, task_id, body if words is None else {**body, "prompt": words})
+    task_id, began, until = new_id("ses"), time.monotonic(), give_until(timeout)
+    try:
+        opened = _open_session(api, task_id, body if words is None else {**body, "prompt": words}, until)
+    except Unreachable as error:
+        if time.monotonic() < until:
+            raise
+        output.error(str(error))
+        return ExitCode.TIMED_OUT
     task_id = str(opened["task_id"])  # as the server says: what it does not say is not there
     if not wait:
         return _tell(folder, task_id, opened, json=json)
     output.note(f"session {task_id}")
     limits = Patience(
         timeout_seconds=timeout,
+        spent_seconds=time.monotonic() - began,
         server_seconds=patience,
         cancel_on_timeout=cancel_on_timeout,
         past_questions=past_questions,
@@ -177,9 +185,9 @@ def _server(home: Path, *, may_start: bool) -> ServerApi:
     return ServerApi.of_home(home)
 
 
-def _open_session(api: ServerApi, task_id: str, body: Body) -> Body:
+def _open_session(api: ServerApi, task_id: str, body: Body, until: float) -> Body:
     try:
-        return act(api, "POST", "/api/tasks", body, key=task_id, task_id=task_id)
+        return act(api, "POST", "/api/tasks", body, key=task_id, task_id=task_id, until=until)
     except Unreachable as error:
         raise not_known(error, f"see `interlock show {task_id}` before you try again") from error
 

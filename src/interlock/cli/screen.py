@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from interlock.cli import output
+from interlock.cli.acting import in_our_words
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.painting import Tone, terminal_columns
 from interlock.cli.screen_lines import cut_line, picture_lines, said_of
@@ -48,7 +49,10 @@ def screen(
     task_id = str(find_task(api, session)["task_id"])
     if follow:
         return _follow(folder, task_id, patience, json=json)
-    shown = api.get(f"{task_path(task_id)}/screen")
+    try:
+        shown = api.get(f"{task_path(task_id)}/screen")
+    except ServerRefusal as refusal:
+        raise in_our_words(refusal, task_id) from refusal
     if json:
         output.print_json(shown)
     else:
@@ -107,8 +111,8 @@ def _pictures(home: Path, task_id: str, patience_seconds: float) -> Iterator[tup
                 output.note(f"{away}\nwhat was shown is not known any more; waiting up to {duration(patience_seconds)}")
         except ServerRefusal as refusal:
             if not known or refusal.status != 404:
-                raise
-            output.note(str(refusal))
+                raise in_our_words(refusal, task_id) from refusal
+            output.note(str(in_our_words(refusal, task_id)))
             return
         else:
             lost_at, is_new = None, not found.get("is_unchanged")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -9,7 +11,8 @@ from typing import Annotated, TypeAlias
 from cyclopts import Parameter
 
 from interlock.cli import output
-from interlock.cli.acting import act, new_id, not_known, read_words
+from interlock.cli.acting import act, give_until, new_id, not_known, read_words
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.prompt_wait import Asked, Patience, wait_for_prompt
 from interlock.cli.prompt_watch import places_ahead
 from interlock.cli.replies import Contract, json_contract, sentinel_contract
@@ -67,16 +70,23 @@ def send(
     contract = read_contract(name, reply_json, reply_word, is_marked=reply_sentinel)
     folder = home_folder(home)
     words = None if prompt is None else read_words(prompt, "the prompt")
-    api = ServerApi.of_home(folder)
+    api, began, until = ServerApi.of_home(folder), time.monotonic(), give_until(timeout)
     task_id = str(find_task(api, session)["task_id"])
     receipt = None
     if words is not None:
-        receipt = submit(api, task_id, words if contract is None else contract.added_to(words), name)
+        try:
+            receipt = submit(api, task_id, words if contract is None else contract.added_to(words), name, until)
+        except Unreachable as error:
+            if time.monotonic() < until:
+                raise
+            output.error(str(error))
+            return ExitCode.TIMED_OUT
     if not wait:
         _tell_receipt(api, task_id, receipt or {}, json=json)
         return 0
     limits = Patience(
         timeout_seconds=timeout,
+        spent_seconds=time.monotonic() - began,
         server_seconds=patience,
         cancel_on_timeout=cancel_on_timeout,
         past_questions=past_questions,
@@ -119,11 +129,11 @@ def _schema_text(path: Path) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def submit(api: ServerApi, task_id: str, text: str, prompt_id: str) -> Body:
+def submit(api: ServerApi, task_id: str, text: str, prompt_id: str, until: float = math.inf) -> Body:
     """Queue a prompt under its name, and return the receipt."""
     body = {"text": text}
     try:
-        return act(api, "POST", f"{task_path(task_id)}/prompts", body, key=prompt_id, task_id=task_id)
+        return act(api, "POST", f"{task_path(task_id)}/prompts", body, key=prompt_id, task_id=task_id, until=until)
     except Unreachable as error:
         raise not_known(error, f"repeat it with --prompt-id {prompt_id}") from error
 

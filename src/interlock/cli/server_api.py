@@ -106,7 +106,9 @@ class ServerApi:
         try:
             tokens = read_private(home / "tokens.json")
         except FileNotFoundError as missing:
-            raise UsageError(f"there are no tokens in {home}", remedy="run `interlock up`: it makes them") from missing
+            raise UsageError(
+                f"there are no tokens in {home}", remedy="`interlock down` and `interlock up` make new ones"
+            ) from missing
         return cls(str(server.get("url", "")), str(tokens.get("operator", "")))
 
     def get(self, path: str, **query: str | int | None) -> Body:

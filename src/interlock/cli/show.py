@@ -61,6 +61,7 @@ def gather(api: ServerApi, task_id: str) -> Body:
         "check": api.get(f"{path}/runtime-check"),
         "answer": last_answer(api.get(f"{path}/messages", limit=_NEWEST)["items"]),
         "spawn": spawns[-1] if spawns else None,
+        "last_words": last_words(spawns),
         "usage": api.get(f"{path}/usage")["total"],
     }
 
@@ -70,12 +71,19 @@ def last_answer(messages: list[Body]) -> Body | None:
     return next((one for one in reversed(messages) if one["role"] == "answer"), None)
 
 
+def last_words(spawns: list[Body]) -> str:
+    """What the agent printed at its end; of one that was started again after a crash, what it printed before."""
+    is_restart = len(spawns) > 1 and spawns[-1]["attempt"] is not None
+    candidates = spawns[-2:] if is_restart else spawns[-1:]
+    return next((str(one["stderr_tail"]) for one in reversed(candidates) if one["stderr_tail"].strip()), "")
+
+
 def _lines(known: Body, now: datetime) -> Iterator[Line]:
     task = known["summary"]
     yield from _head(task, now)
     yield from _turn(known)
     yield from _queue(known["queue"])
-    yield from _process(known["spawn"], now)
+    yield from _process(known["spawn"], known["last_words"], now)
     yield from _used(known["usage"])
     for number, approval in enumerate(known["approvals"], start=1):
         yield []
@@ -126,14 +134,14 @@ def _queue(queue: Body) -> Iterator[Line]:
         yield _field("queued", (f"{place}. {' '.join(str(item['text']).split())}", ""))
 
 
-def _process(spawn: Body | None, now: datetime) -> Iterator[Line]:
+def _process(spawn: Body | None, last_words: str, now: datetime) -> Iterator[Line]:
     if spawn is None:
         yield _field("process", ("none was started", ""))
         return
     lived = life_of(spawn, now)
     said = [str(spawn["standing"]), f"pid {spawn['pid']}" if spawn["pid"] else "", f"for {lived}" if lived else ""]
     yield _field("process", (", ".join(one for one in (*said, end_of(spawn)) if one), ""))
-    words = [line for line in str(spawn["stderr_tail"]).splitlines() if line.strip()]
+    words = [line for line in last_words.splitlines() if line.strip()]
     if words:
         yield _field("said last", ("", ""))
         yield from text_lines("\n".join(words[-_MAX_LAST_WORDS:]))

@@ -57,10 +57,13 @@ def _row(spawn: Body, shorts: Mapping[str, str], now: datetime) -> Row:
 
 
 def life_of(spawn: Body, now: datetime) -> str:
-    """For how long it has run, or ran; nothing where nobody knows."""
+    """For how long it has run, or ran; nothing where nobody knows. Of one that outlived a server, the next one measured
+    its own part only: its life is from the first beginning to the end."""
+    began, ended = read_moment(spawn["began"]), read_moment(spawn["ended"])
+    if spawn["is_adopted"] and began is not None and ended is not None:
+        return duration((ended - began).total_seconds())
     if spawn["duration_seconds"] is not None:
         return duration(spawn["duration_seconds"])
-    began = read_moment(spawn["began"])
     is_running = spawn["standing"] == "running" and began is not None
     return duration((now - began).total_seconds()) if is_running and began is not None else ""
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from interlock.cli import output
-from interlock.cli.board import ask, tone_of
+from interlock.cli.board import Found, ask, tone_of
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.painting import Line, Tone
 from interlock.cli.server_api import Body, ServerApi, home_folder, read_private
@@ -29,39 +29,40 @@ _SAYS = {
 def status(*, home: HomeOption = None, json: JsonFlag = False) -> int:
     """Say whether the server of this home runs and is ready, and what needs a person. Exit code 8: no answer."""
     folder = home_folder(home)
-    server, health, tasks = _answering(folder) or _proven(folder)
+    server, health, found = _answering(folder) or _proven(folder)
     if json:
-        output.print_json(_told(folder, server, health, tasks))
+        output.print_json(_told(folder, server, health, found))
     else:
-        output.print_painted(_lines(folder, server, health, tasks))
+        output.print_painted(_lines(folder, server, health, found))
     return ExitCode.UNREACHABLE if health is None else ExitCode.COMPLETED
 
 
-def _answering(home: Path) -> tuple[Server, Body, list[Body]] | None:
+def _answering(home: Path) -> tuple[Server, Body, Found] | None:
     """A server that is ready, and takes our token: that proves it, and the log need not be opened, which costs more."""
     try:
         said = read_private(home / SERVER_FILE)
         health = health_of(str(said.get("url", "")))
-        tasks = ask(ServerApi.of_home(home))[0] if health is not None and health.get("ready") else None
+        found = ask(ServerApi.of_home(home)) if health is not None and health.get("ready") else None
     except (FileNotFoundError, InterlockError):
         return None
     pid, started_at = said.get("pid"), str(said.get("started_at", ""))
-    if health is None or tasks is None or not isinstance(pid, int):
+    if health is None or found is None or not isinstance(pid, int):
         return None
-    return Server(presence=Presence.RUNS, url=str(said["url"]), pid=pid, started_at=started_at), health, tasks
+    return Server(presence=Presence.RUNS, url=str(said["url"]), pid=pid, started_at=started_at), health, found
 
 
-def _proven(home: Path) -> tuple[Server, Body | None, list[Body] | None]:
+def _proven(home: Path) -> tuple[Server, Body | None, Found | None]:
     """What its process and its log prove, where it does not answer as it should."""
     from interlock.cli.server_process import look_for_server
 
     server = look_for_server(home)
     health = health_of(server.url) if server.presence is Presence.RUNS else None
     is_ready = health is not None and health.get("ready")
-    return server, health, ask(ServerApi.of_home(home))[0] if is_ready else None
+    return server, health, ask(ServerApi.of_home(home)) if is_ready else None
 
 
-def _told(home: Path, server: Server, health: Body | None, tasks: list[Body] | None) -> Body:
+def _told(home: Path, server: Server, health: Body | None, found: Found | None) -> Body:
+    tasks = None if found is None else found.tasks
     return {
         "home": str(home),
         "presence": server.presence.value,
@@ -71,12 +72,13 @@ def _told(home: Path, server: Server, health: Body | None, tasks: list[Body] | N
         "pid": server.pid or None,
         "started_at": server.started_at or None,
         "version": (health or {}).get("version"),
+        "log_problem": None if found is None else found.log_problem,
         "sessions": None if tasks is None else len(tasks),
         "needs_person": None if tasks is None else [one for one in tasks if standing_of(one).needs_person],
     }
 
 
-def _lines(home: Path, server: Server, health: Body | None, tasks: list[Body] | None) -> list[Line]:
+def _lines(home: Path, server: Server, health: Body | None, found: Found | None) -> list[Line]:
     now = datetime.now(UTC)
     lines = [_field("home", str(home))]
     if health is None:
@@ -87,9 +89,11 @@ def _lines(home: Path, server: Server, health: Body | None, tasks: list[Body] | 
     started = read_moment(server.started_at)
     since = "" if started is None else f", since {started.astimezone():%Y-%m-%d %H:%M} ({age(server.started_at, now)})"
     lines.append(_field("process", f"{server.pid}{since}, version {health.get('version', '?')}"))
-    if tasks is not None:
-        lines.append(_field("sessions", _counted(tasks)))
-        lines += [_need(task, now) for task in tasks if standing_of(task).needs_person]
+    if found is not None:
+        if found.log_problem:
+            lines.append(_field("log", f"cannot be written, nothing is recorded: {found.log_problem}", Tone.URGENT))
+        lines.append(_field("sessions", _counted(found.tasks)))
+        lines += [_need(task, now) for task in found.tasks if standing_of(task).needs_person]
     return lines
 
 

@@ -18,18 +18,20 @@ from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from interlock.cli.naming import Candidate, choose
+from interlock.cli.reasons import words_of
 from interlock.cli.server_api import Body, ServerApi, ServerRefusal
 
 LIST: Final = "`interlock ps --all` lists them"
 PAGE: Final = 500
 _MIN_ID: Final = 8
 _NOT_FOUND: Final = 404
-_NEEDS: Final = ("approval", "question", "plan", "auth", "quota", "error")
+_NEEDS: Final = ("approval", "question", "plan", "auth", "quota", "error", "held")
 _RANKS: Final = ("stalled", "unknown", "starting", "working", "settling", "quiet", "gone", "ended", "deleted")
 # The server's word, see `projections.task_answers`; longer than the runtime waits for a sign that it was taken.
 _ANSWERED: Final = "answer_on_its_way"
 _ANSWER_SECONDS: Final = 20.0
 _ENDINGS: Final = {"FAILED": "failed", "CANCELLED": "interrupted"}
+_FAILURES: Final = {"partial_failed": "partial", "timed_out": "timed out"}
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
@@ -59,6 +61,8 @@ def standing_of(task: Body) -> Standing:
     attention = str(live.get("attention", "none"))
     if attention == "none" and task.get("open_approvals"):
         attention = "approval"  # what is asked is asked, whatever the agent seems to do
+    if attention == "none" and task.get("held") and activity in ("quiet", "gone"):
+        attention = "held"  # nothing goes on until somebody lets the queue go on
     if attention not in ("none", *_NEEDS):
         attention = "question"  # a word of a newer server: it is still a need
     is_answered = attention != "none" and any(map(_is_on_its_way, live.get("evidence") or ()))
@@ -96,8 +100,10 @@ def _words(task: Body, activity: str, attention: str) -> str:
     if status == "CANCELLING":
         return f"{activity}, cancelling"
     if activity == "gone" and task.get("turn_id") is None:
-        return "not started"
+        return "not running"  # never started, or it died before its first turn: a summary does not tell which
     ending = _ENDINGS.get(status)
+    if status == "FAILED":
+        ending = _FAILURES.get(str(task.get("turn_state")), ending)
     return f"{activity}, {ending}" if ending and activity in ("quiet", "gone", "ended") else activity
 
 
@@ -112,16 +118,18 @@ def since_of(task: Body) -> str:
 
 
 def why_of(task: Body) -> str:
-    """The question, or the evidence in a word."""
+    """The question, or the evidence in words."""
     question = " ".join(str(task.get("question", "")).split())
     if question:
         return question
+    if standing_of(task).attention == "held":
+        return str(task["held"])
     proofs = (task.get("live") or {}).get("evidence") or ()
     if not proofs:
         return "" if task.get("is_supervised", True) else "nobody runs it"
     proof = proofs[0]
     where = str(proof.get("where", "")) if standing_of(task).attention == "error" else ""
-    return where or str(proof.get("rule", ""))
+    return where or words_of(str(proof.get("source", "")), str(proof.get("rule", "")))
 
 
 def countdown_of(task: Body, now: datetime) -> str:

@@ -96,11 +96,13 @@ def tracked(verdict: Verdict) -> Tracked:
     )
 
 
-def print_change(verdict: Verdict, shown: tuple[str, ...]) -> tuple[str, ...]:
-    """Print a line if something changed since `shown`, which is what the last call returned."""
+def print_change(verdict: Verdict, shown: tuple[str, ...], began_seconds: float = 0.0) -> tuple[str, ...]:
+    """Print a line if something changed since `shown`, which is what the last call returned. Time counts from
+    `began_seconds`: a clock that began with the machine tells nobody anything."""
     now = (verdict.business_state.value, verdict.activity.value, verdict.attention.value)
     if now != shown or verdict.events:
         events = f"  [{', '.join(verdict.events)}]" if verdict.events else ""
         attention = "" if verdict.attention == "none" else f", needs: {verdict.attention}"
-        output.print_text(f"{verdict.at_seconds:9.3f}  {verdict.activity}{attention}  ({verdict.rule}){events}")
+        at_seconds = verdict.at_seconds - began_seconds
+        output.print_text(f"{at_seconds:9.3f}  {verdict.activity}{attention}  ({verdict.rule}){events}")
     return now

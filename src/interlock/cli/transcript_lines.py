@@ -27,7 +27,7 @@ _LABELS: Final = {
     "unknown": "not known to be whole",
 }
 _BAD: Final = frozenset({"failed", "timed_out", "partial", "cancelled", "interrupted", "unknown"})
-_NAMES: Final = {"user": "you", "answer": "agent", "commentary": "agent, on the way", "end": "end of the turn"}
+_NAMES: Final = {"user": "you", "answer": "agent", "commentary": "agent, at work", "end": "end of the turn"}
 
 
 def message_lines(message: Body) -> list[Line]:

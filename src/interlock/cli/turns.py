@@ -7,6 +7,7 @@ from interlock.cli.exit_codes import ExitCode
 from interlock.cli.home import HomeOption, JsonFlag, SessionArgument, may_have_owner, read_log, slices, tell_damage
 from interlock.cli.painting import Column, Row, Tone, table
 from interlock.cli.sessions import find_session
+from interlock.cli.survivors import Survivor, tell_survivor
 from interlock.lifecycle.turns import TurnRecord
 from interlock.log.sqlite import SqliteLog
 from interlock.projections.turns import TurnsView
@@ -39,7 +40,8 @@ def turns(
 ) -> int:
     """Print every turn with its state, in the order in which the turns began. Exit code 0, or 9 for a damaged log.
 
-    A turn that is open is `abandoned` if it is proven that no process holds the log, and `running` or `waiting` else.
+    A turn that is open is `abandoned` if it is proven that no process holds the log, and no agent lives that a server
+    would find again; `running` or `waiting` else.
 
     Parameters
     ----------
@@ -50,10 +52,16 @@ def turns(
         raise UsageError(f"--last {last} is no number of turns", remedy="give 1 or more")
 
     async def work(log: SqliteLog) -> int:
-        view = TurnsView()
+        view, survivor = TurnsView(), Survivor()
         async for found in slices(log, (await find_session(log, session)).session_id):
             view.feed(found)
-        records = view.records(owner_alive=await may_have_owner(log))[-(last or 0) :]
+            for event in found.events:
+                survivor.add(event)
+        is_owned = await may_have_owner(log)
+        pid = None if is_owned else survivor.living_pid()
+        records = view.records(owner_alive=is_owned or pid is not None)[-(last or 0) :]
+        if pid is not None and any(not one.state.is_terminal for one in records):
+            tell_survivor(pid)
         if json:
             output.print_json(records)
         elif records:

@@ -12,6 +12,7 @@ from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode, exit_code_for_turn
 from interlock.cli.home import HomeOption, JsonFlag, SessionArgument, may_have_owner, read_log, tell_damage
 from interlock.cli.sessions import as_number, find_session
+from interlock.cli.survivors import living_agent, tell_survivor
 from interlock.lifecycle.turns import fold_turns
 from interlock.log.port import Slice
 from interlock.log.sqlite import SqliteLog
@@ -45,7 +46,12 @@ def why(
     async def work(log: SqliteLog) -> int:
         found = await log.read((await find_session(log, session)).session_id)
         is_owned = moment is not None or await may_have_owner(log)
-        explanation = explained(found.events, turn_id=_turn_id(found, turn), at=moment, owner_alive=is_owned)
+        pid = None if is_owned else living_agent(found.events)
+        explanation = explained(
+            found.events, turn_id=_turn_id(found, turn), at=moment, owner_alive=is_owned or pid is not None
+        )
+        if pid is not None and explanation.record is not None and not explanation.record.state.is_terminal:
+            tell_survivor(pid)
         if json:
             output.print_json(explanation)
         else:

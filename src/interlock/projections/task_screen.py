@@ -50,7 +50,7 @@ def show_screen(
     paint = _paint(snapshot.rows, rows)
     is_visible = snapshot.cursor_visible is not False
     cursor = snapshot.cursor if is_visible else None
-    digest = _digest(rows, paint, cursor, snapshot.columns)
+    digest = _digest(rows, paint, cursor, (snapshot.columns, len(snapshot.rows)))
     is_known = bool(since) and since == digest
     return TaskScreen(
         task_id=task_id,
@@ -118,6 +118,6 @@ def sgr_of(style: Style) -> str:
     return ";".join(numbers)
 
 
-def _digest(rows: Sequence[str], paint: Sequence[Paint], cursor: tuple[int, int] | None, columns: int) -> str:
-    raw = msgspec.json.encode((rows, paint, cursor, columns))
+def _digest(rows: Sequence[str], paint: Sequence[Paint], cursor: tuple[int, int] | None, size: tuple[int, int]) -> str:
+    raw = msgspec.json.encode((rows, paint, cursor, size))
     return hashlib.sha256(raw).hexdigest()[:32]

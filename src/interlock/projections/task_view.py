@@ -70,12 +70,15 @@ class TaskView(TaskFold):
 
     def summary(self) -> TaskSummary:
         """One line of a board."""
-        opened, asked = self.opened, self._questions.open
+        opened, asked, queue = self.opened, self._questions.open, self._queue_view
+        turn = None if self.turn_id is None else self.turns.turns.get((self.task_id, self.turn_id))
+        is_held = bool(queue.waiting) and not queue.is_open
         return TaskSummary(
             task_id=self.task_id,
             version=self.version,
             task_status=self.status,
             turn_id=self.turn_id,
+            turn_state=None if turn is None else turn.state,
             status_updated_at=self.status_updated_at,
             agent="" if opened is None else opened.agent,
             driver="" if opened is None else opened.driver,
@@ -86,7 +89,8 @@ class TaskView(TaskFold):
             question=asked[0].question if asked else "",
             approval_id=asked[0].approval_id if asked else "",
             open_approvals=len(asked),
-            queued=len(self._queue_view.waiting),
+            queued=len(queue.waiting),
+            held=(queue.gate_reason or "somebody holds the queue back") if is_held else "",
             opened_at=self._opened_at,
             last_at=self._last_at,
         )

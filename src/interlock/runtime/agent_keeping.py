@@ -154,6 +154,8 @@ class AgentKeeping(TurnKeeping):
         if self._agent.stopping is None:
             self._append(ProcessEvent(kind=ProcessEventKind.STOP_REQUESTED, message=reason.value))
         self._agent.stopping = reason
+        if self._open is not None:
+            self._open.was_asking |= self._asking.open_count > 0
         self._push = None
         self._acts.append(StopAgent())
 

@@ -69,6 +69,7 @@ class OpenTurn:
     submits: int = 0
     resubmit_at: float | None = None
     cancel_asked: bool = False
+    was_asking: bool = False  # a question was open when we stopped the agent: nobody answered it
     interrupt_problem: str | None = None  # how the last request to stop went; blank: the agent got it
     open_tools: set[str] = field(default_factory=set)
 

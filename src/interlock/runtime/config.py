@@ -105,14 +105,15 @@ def agent_section(config: Config, name: str) -> AgentSection:
 
 def _text_of(path: Path, *, is_named: bool) -> str | None:
     try:
-        data = path.read_bytes() if path.stat().st_size <= MAX_BYTES else None
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)  # what is no plain file has no size that could be asked for first
     except (FileNotFoundError, NotADirectoryError):
         if not is_named:
             return None
         raise UsageError(f"there is no file {path}", remedy=f"make it, or unset {CONFIG_VARIABLE}") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", remedy="mend its permissions") from error
-    if data is None:
+    if len(data) > MAX_BYTES:
         raise UsageError(f"{path} is larger than {MAX_BYTES} bytes", remedy="see what is in it")
     try:
         return data.decode("utf-8")

@@ -167,7 +167,8 @@ class Webhook:
         return "webhook"
 
     async def deliver(self, notice: Notice) -> None:
-        connection = _connection(self.url, self.seconds)
+        # Not on the loop: for https it reads the certificates of the system.
+        connection = await asyncio.to_thread(_connection, self.url, self.seconds)
         asking = asyncio.create_task(asyncio.to_thread(_post, connection, self.url, msgspec.json.encode(notice)))
         try:
             status = await asyncio.shield(asking)

@@ -175,6 +175,9 @@ class TurnKeeping(Desk):
             self._rest(agent)
             return
         turn = self._open
+        if turn.was_asking and said.ending is seen.TurnEnding.NATURAL:
+            # It takes the end of its input for a no, and finishes: what it then says is no answer to the prompt.
+            said = replace(said, ending=seen.TurnEnding.INTERRUPTED)
         elapsed = self._now.seconds - turn.began_seconds
         self._end_turn(
             ending_by_agent(

@@ -255,7 +255,10 @@ class Commands(Performer):
         if turn_id is not None and not is_open:
             return _past_cancel(supervisor, turn_id)
         if not is_open and not book.queue.waiting:
-            raise Refusal("there is nothing to cancel", remedy="look at the task")
+            raise Refusal(
+                "there is nothing to cancel: no turn is open, and no prompt waits",
+                remedy=f"see how it stands: GET /api/tasks/{task_id}",
+            )
         return await self._in_time(self._cancel(supervisor, decided_by))
 
     async def _cancel(self, supervisor: Supervisor, decided_by: str) -> Cancelled:

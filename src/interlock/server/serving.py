@@ -42,6 +42,7 @@ from interlock.server.app import create_app
 from interlock.server.commands import Commands
 from interlock.server.http_protocol import http_protocol
 from interlock.server.hub import Hub
+from interlock.server.log_watch import WatchedLog
 from interlock.server.notices import noticing
 from interlock.server.settings import ServerSettings
 from interlock.server.socket import socket_options
@@ -104,9 +105,9 @@ async def _live(setup: Setup, asked: asyncio.Event, on_ready: Callable[[ServerFi
     drivers = builtin_drivers(setup.home) if setup.drivers is None else setup.drivers
     with bind(setup.settings) as listening:
         async with (
-            await SqliteLog.open(setup.home) as log,
+            await SqliteLog.open(setup.home) as store,
             Runtime(
-                log,
+                log := WatchedLog(store),
                 drivers,
                 policy=setup.policy,
                 limits=setup.limits,

@@ -124,11 +124,15 @@ class AgentStanding(Struct, frozen=True, kw_only=True):
 
 
 class TaskPage(Struct, frozen=True, kw_only=True):
-    """Tasks in the order of their ids. `is_complete` is false while some of the log could not be read yet."""
+    """Tasks in the order of their ids. `is_complete` is false while some of the log could not be read yet.
+
+    `log_problem` is why the log takes nothing now: what agents do meanwhile is neither recorded nor shown.
+    """
 
     items: tuple[TaskSummary, ...]
     next: str | None
     is_complete: bool
+    log_problem: str = ""
 
 
 class TaskDetail(Struct, frozen=True, kw_only=True):

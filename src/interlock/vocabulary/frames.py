@@ -26,7 +26,7 @@ from interlock.vocabulary.conversation import Count, Ordinal
 from interlock.vocabulary.evidence import Moment
 from interlock.vocabulary.ids import PromptId, SessionIdField, StreamId, TurnId
 from interlock.vocabulary.presenter import Status
-from interlock.vocabulary.states import TaskStatus
+from interlock.vocabulary.states import TaskStatus, TurnState
 
 
 class Role(StrEnum):
@@ -149,7 +149,8 @@ class RuntimeCheck(Struct, frozen=True, kw_only=True):
 
 class TaskSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of a board. `question` is what it asks for, `approval_id` that question's name, `since` when what
-    it shows began.
+    it shows began. `turn_state` is that of the turn, and finer than the status: half an answer is no other failure.
+    `held`: why the prompts that wait are not sent; blank where they are, or none waits.
 
     `is_supervised` is false where nobody runs the session: then its status is what the log can prove, and no more.
     """
@@ -158,6 +159,7 @@ class TaskSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: Count
     task_status: TaskStatus | None = None
     turn_id: TurnId | None = None
+    turn_state: TurnState | None = None
     status_updated_at: Moment | None = None
     agent: str = ""
     driver: str = ""
@@ -169,6 +171,7 @@ class TaskSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
     approval_id: str = ""
     open_approvals: Count = 0
     queued: Count = 0
+    held: str = ""
     opened_at: Moment | None = None
     last_at: Moment | None = None
 

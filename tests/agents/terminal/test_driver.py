@@ -145,6 +145,20 @@ def test_an_approval_is_answered_by_the_text_of_an_option(decision: Decision, en
     run(main())
 
 
+def test_what_is_told_of_a_turn_rests_on_what_is_seen_of_it_now() -> None:
+    async def work() -> None:
+        async with driving() as driver, agent(driver) as seen:
+            await seen.until(BecameReady)
+            await seen.handle.submit(prompt("hang"))
+            begun = await seen.until(StandingSeen, lambda one: one.standing.activity is Activity.WORKING)
+            assert (begun.standing.rung, begun.rows) == (EvidenceSource.OPERATOR, "")
+            later = await seen.until(StandingSeen)
+            assert later.standing.activity is Activity.WORKING
+            assert later.standing.rung is not EvidenceSource.OPERATOR
+
+    run(work())
+
+
 def test_an_end_names_its_turn_and_is_never_told_among_the_signs_of_the_next_prompt() -> None:
     async def work() -> None:
         async with driving() as driver, agent(driver) as seen:

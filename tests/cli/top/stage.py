@@ -108,7 +108,7 @@ async def seated(
     client: Client,
     api: Callable[[], ServerApi],
     size: tuple[int, int],
-    **more: Any,  # noqa: ANN401  # options of the board,  # noqa: ANN401  # options of the board
+    **more: Any,  # noqa: ANN401  # options of the board
 ) -> AsyncIterator[Seat]:
     app = TopApp(client, api, **{"grace_seconds": 0.0, **more})
     async with app.run_test(size=size) as pilot:

@@ -84,9 +84,7 @@ def test_what_is_no_answer_answers_nothing() -> None:
             async with house.board() as seat:
                 await seat.sees("a approve")
                 await seat.press("r")  # words are none
-                await seat.press("s")  # what comes after it is taken, so that one was not
-                await seat.sees("first: your prompt")
-                await seat.press("escape")
+                await seat.sees("that key is no answer to this question")
                 seat.app.grace_seconds = 3600.0  # what appears under a finger is not answered by it
                 await seat.press("a")
                 await seat.sees("this question has only just appeared")
@@ -101,9 +99,18 @@ def test_what_is_no_answer_answers_nothing() -> None:
                 await seat.is_asked("Which?")
                 text = await seat.sees("1-3 choose")
                 assert "a approve" not in text
-                await seat.press("a", "d", "s")
-                await seat.sees("second: your prompt")
+                for key in ("a", "d"):
+                    await seat.press(key)
+                    await seat.sees("that key is no answer to this question")
+                    await seat.press("escape")
+                    await seat.misses("that key is no answer")
                 assert not colours.decisions
+                await seat.press("g" if seat.app.arranged.ids[0] == "ses_first" else "G", "d")
+                await seat.sees("nothing is asked here; n goes to who needs you")
+                await seat.press("escape")
+                await seat.misses("nothing is asked here")
+                await seat.press("v")
+                await seat.sees("nothing is asked here; n goes to who needs you")
 
     run(story())
 

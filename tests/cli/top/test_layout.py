@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import cast
@@ -10,18 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from textual.theme import Theme
+from textual.widget import Widget
 
-from interlock.cli.painting import Line
+from interlock.cli.looks import is_light_terminal
+from interlock.cli.painting import Line, Tone
 from interlock.cli.server_api import Body
 from interlock.cli.task_lines import standing_of
-from interlock.cli.top import drawing
+from interlock.cli.top import deeds, drawing
 from interlock.cli.top.board import Board
 from interlock.cli.top.facts import facts_lines, told
 from interlock.cli.top.pages import spawns_page, usage_page
-from interlock.cli.top.questions import can_approve, can_deny, can_reply, question_lines, whole_question
+from interlock.cli.top.questions import can_approve, can_deny, can_reply, option_at, question_lines, whole_question
 from interlock.cli.top.reading import Reader, Window, message_lines
 from interlock.cli.top.sessions import arrange, group_of, is_match, places, row_line, row_lines, sign_of, sums
-from interlock.cli.top.themes import is_light_terminal
+from interlock.cli.top.themes import DARK, LIGHT
 from interlock.cli.top.wrapping import MAX_CHARACTERS, cut, fit, plain_lines, wrap
 from interlock.client.state import TaskState
 from interlock.vocabulary.frames import Message, MessageStatus, Role
@@ -75,8 +79,8 @@ def test_a_word_is_kept_whole_where_it_can_be() -> None:
     [
         (live("working", "approval"), "!", "needs you"),
         (live("quiet", "error"), "!", "needs you"),
-        (live("stalled"), "?", "look at"),
-        (live("unknown"), "?", "look at"),
+        (live("stalled"), "?", "in doubt"),
+        (live("unknown"), "?", "in doubt"),
         (live("working"), "●", "at work"),
         (live("settling"), "●", "at work"),
         (live("quiet"), "○", "quiet"),
@@ -126,9 +130,26 @@ def test_the_order_is_that_of_ps_and_groups_have_headings() -> None:
     assert [one["title"] for one in arranged.tasks] == ["asks", "stuck", "busy", "calm"]
     assert (arranged.ended, arrange(tasks, every=True).ended) == (1, 0)
     roomy = places(arranged, is_roomy=True)
-    assert [place.heading for place in roomy if place.heading] == ["needs you", "look at", "at work", "quiet"]
+    assert [place.heading for place in roomy if place.heading] == ["needs you", "in doubt", "at work", "quiet"]
     assert len([place for place in roomy if place.task]) == 2 * len(places(arranged, is_roomy=False))
-    assert read([sums(tasks)]) == "! 1 needs you   ? 1 to look at   ● 1 at work   ○ 1 quiet"
+    assert read([sums(tasks)]) == "! 1 needs you   ? 1 in doubt   ● 1 at work   ○ 1 quiet"
+
+
+def test_columns_stand_still_whatever_is_in_them() -> None:
+    """Also where a name takes more room than it has characters."""
+    names = ["one", "日本語" * 20, "evil \x1b[31m\u202e\x07" * 9, "long " * 40]
+    tasks = [task(name, agent="opencode", live=live("working", "approval"), question="May I?") for name in names]
+    for width in (60, 79, 120):
+        lines = [row_line(one, {}, width, NOW) for one in tasks]
+        places_of_words = {cell_len(read([line]).partition("approval")[0]) for line in lines}
+        assert len(places_of_words) == 1
+        assert all(cell_len(read([line])) <= width for line in lines)
+        assert all(("opencode" in read([line])) == (width > 70) for line in lines)
+        assert all("May I?" in read([line]) for line in lines)
+    for one in tasks:
+        first, _ = row_lines(one, {}, 46, NOW)
+        assert read([first]).endswith(" 2m")
+        assert cell_len(read([first])) < 46
 
 
 def test_a_filter_asks_for_every_word() -> None:
@@ -142,9 +163,27 @@ def test_both_axes_show_and_the_evidence() -> None:
     shown = read(
         facts_lines(task(live=live("working", "approval", evidence=[proof])), None, {}, 80, NOW, is_connected=True)
     )
-    assert "working  needs approval  for 2m" in shown
-    assert "because hook: pre_tool, line 3" in shown
+    assert "working  needs you: approval  for 2m" in shown
+    assert "why: told by its hook   hook: pre_tool, line 3" in shown
     assert "needs nobody" in read(facts_lines(task(live=live("quiet")), None, {}, 80, NOW, is_connected=True))
+    asks = task(live=live("working", "approval", evidence=[proof]), open_approvals=1)
+    assert "why: it asks; told by its hook" in read(facts_lines(asks, None, {}, 80, NOW, is_connected=True))
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ("RUNNING", "turn open"),
+        ("PENDING_CONFIRMATION", "turn open"),
+        ("CANCELLING", "turn being cancelled"),
+        ("COMPLETED", "turn completed"),
+        ("DELETE", ""),
+    ],
+)
+def test_what_the_log_proves_of_the_turn_is_said_in_words(status: str, said: str) -> None:
+    shown = read(facts_lines(task(live=live("quiet"), task_status=status), None, {}, 80, NOW, is_connected=True))
+    assert "confirmation" not in shown
+    assert said in shown if said else "turn" not in shown
 
 
 def test_what_is_not_known_to_hold_is_the_last_known() -> None:
@@ -152,6 +191,9 @@ def test_what_is_not_known_to_hold_is_the_last_known() -> None:
     for connected, known in ((False, None), (True, state)):
         shown = read(facts_lines(task(live=live("working")), known, {}, 80, NOW, is_connected=connected))
         assert "disconnected, last known: working, needs nobody" in shown
+        proved = task(live=live("working", evidence=[{"source": "hook", "rule": "pre_tool"}]))
+        because = facts_lines(proved, known, {}, 80, NOW, is_connected=connected)[-1]
+        assert {tone for _, tone in because} == {Tone.FAINT}
     doubtful = TaskState(task_id=SessionId("ses_one"), is_reachable=True, status="RUNNING", version=5)
     shown = read(facts_lines(task(live=live("working")), doubtful, {}, 80, NOW, is_connected=True))
     assert "being checked" in shown
@@ -264,6 +306,46 @@ def test_a_question_that_does_not_fit_says_how_much_is_hidden() -> None:
     assert "z" * 40 in read(whole_question(huge, 80))
 
 
+def test_what_is_to_be_allowed_is_read_as_it_will_run() -> None:
+    one = asked(tool="Bash", arguments={"command": "rm -rf build\ntimeout: 5", "timeout": 60, "why": ""})
+    lines = question_lines([one], 0, 80, 20, NOW)
+    assert read(lines).splitlines()[1:-1] == [
+        "  May I?",
+        "  Bash  command: rm -rf build",
+        "    timeout: 5",  # words of the command: deeper than any name
+        "  timeout: 60",
+        "  why: ",
+    ]
+    assert {tone for line in lines[1:-1] for _, tone in line} == {Tone.PLAIN}
+    assert '"timeout": 60' in read(whole_question(one, 80))
+    assert "  Ls\n" in read(question_lines([asked(tool="Ls", arguments={})], 0, 80, 20, NOW))
+    assert '  Ls ["a", "b"]' in read(question_lines([asked(tool="Ls", arguments=["a", "b"])], 0, 80, 20, NOW))
+
+
+@given(
+    st.dictionaries(st.text(max_size=20), st.text(max_size=80), max_size=3), st.text(max_size=20), st.integers(20, 60)
+)
+def test_arguments_fit_and_hold_no_control_character(arguments: Body, tool: str, width: int) -> None:
+    lines = question_lines([asked(tool=tool, arguments=arguments)], 0, width, 400, NOW)[1:-1]
+    assert all(cell_len(read([line])) <= width for line in lines)
+    assert not any(ord(one) < 32 or 127 <= ord(one) < 160 for line in lines for text, _ in line for one in text)
+
+
+def test_a_question_of_another_time_is_faint() -> None:
+    one = asked(tool="Bash", arguments={"command": "ls"}, options=YES_NO)
+    lines = question_lines([one], 0, 80, 20, NOW, is_live=False)
+    assert {tone for line in lines for _, tone in line} == {Tone.FAINT}
+
+
+@pytest.mark.parametrize("height", [8, 14])
+def test_answers_stand_apart_where_there_is_room_and_a_click_finds_them(height: int) -> None:
+    one = asked(options=YES_NO)
+    lines = question_lines([one], 0, 80, height, NOW)
+    assert ([] in lines) == (height > 10)
+    rows = [row for row in range(len(lines)) if option_at(one, 80, len(lines), row) is not None]
+    assert [read([lines[row]]).split() for row in rows] == [["1", "Yes"], ["2", "No"]]
+
+
 def test_a_question_says_how_long_it_will_stand() -> None:
     one = asked(deadline_at=(NOW + timedelta(minutes=5)).isoformat())
     assert "asked 0s ago, 5m left" in read(question_lines([one], 0, 80, 10, NOW))
@@ -272,7 +354,8 @@ def test_a_question_says_how_long_it_will_stand() -> None:
 
 def test_pages_of_lives_and_usage() -> None:
     spawn = {
-        "standing": "exited", "pid": 7, "began": NOW.isoformat(), "duration_seconds": 3.0, "reason": "crashed",
+        "standing": "exited", "pid": 7, "began": NOW.isoformat(), "ended": None, "duration_seconds": 3.0,
+        "reason": "crashed", "is_adopted": False,
         "signal": 9, "exit_code": None, "attempt": None, "is_released": False, "message": "",
     }  # fmt: skip
     assert "crashed, signal 9" in read(list(spawns_page([spawn], NOW)(80)))
@@ -281,6 +364,23 @@ def test_pages_of_lives_and_usage() -> None:
     shown = read(list(usage_page(used)(80)))
     assert "1,200" in shown
     assert shown.splitlines()[-1].split() == ["trn_1", "-", "-", "-", "-"]
+
+
+def _light(colour: str) -> float:
+    shares = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (one / 12.92 if one <= 0.03928 else ((one + 0.055) / 1.055) ** 2.4 for one in shares)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
+def test_every_colour_can_be_read_on_every_ground(theme: Theme) -> None:
+    """By WCAG AA: 4.5 to 1 for text."""
+    words = [theme.foreground, theme.error, theme.warning, theme.success, theme.accent, theme.variables["faint"]]
+    grounds = [theme.background, theme.surface, theme.variables["row"]]
+    pairs = [*itertools.product(words, grounds), (theme.variables["alarm-text"], theme.variables["alarm"])]
+    for pair in pairs:
+        low, high = sorted(_light(str(colour)) for colour in pair)
+        assert (high + 0.05) / (low + 0.05) >= 4.5, pair
 
 
 def test_a_light_terminal_is_believed() -> None:
@@ -297,6 +397,33 @@ def test_what_was_not_read_is_not_called_being_read_without_a_server(
     is_read: bool, is_connected: bool, said: str
 ) -> None:
     assert drawing._unread(is_read=is_read, is_connected=is_connected).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("width", "said"),
+    [
+        (80, "terminal, live   l transcript   z zoom   → more"),
+        (52, "terminal, live   l transcript   z zoom"),
+        (30, "terminal, live"),
+        (16, "terminal,…"),
+    ],
+)
+def test_keys_in_a_title_leave_what_it_says_whole(width: int, said: str) -> None:
+    pane = SimpleNamespace(size=SimpleNamespace(width=width), border_title="")
+    drawing._entitle(cast("Widget", pane), "terminal, live", ["l transcript", "z zoom", "→ more"])
+    assert pane.border_title == f" {said} "
+
+
+def test_what_is_said_has_more_than_one_line_if_need_be() -> None:
+    said = deeds.Said(f"not done: {'because ' * 12}; the remedy \x1b[2J", Tone.DOUBTFUL)
+    app = SimpleNamespace(said=said, size=SimpleNamespace(width=80))
+    lines = drawing._said(cast("Board", app))
+    assert len(lines) == 2
+    assert read(lines).endswith(r"; the remedy \x1b[2J")
+    assert all(cell_len(read([line])) <= 78 for line in lines)
+    assert drawing._said(cast("Board", SimpleNamespace(said=None, size=app.size))) == []
+    endless = SimpleNamespace(said=deeds.Said("word " * 500), size=app.size)
+    assert len(drawing._said(cast("Board", endless))) == 3
 
 
 def test_the_first_line_says_it_in_less_where_there_is_little_room() -> None:

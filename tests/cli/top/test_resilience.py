@@ -8,16 +8,21 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from rich.cells import cell_len
 
 from interlock.agents.observations import ApprovalAsked, TextArrived, TurnEnded, TurnEnding
+from interlock.cli import task_lines
 from interlock.cli.server_api import ServerApi
 from interlock.cli.top import panes, reading, sessions
 from interlock.client.client import Client
+from interlock.projections.task_answers import ANSWER_ON_ITS_WAY
+from interlock.vocabulary.evidence import Evidence, EvidenceSource
 from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.ids import PromptId, SessionId
+from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.requests import BoardJoin, BoardJoined, Request
-from interlock.vocabulary.states import TaskStatus
-from tests.cli.top.stage import YES_NO, House, Seat, seated
+from interlock.vocabulary.states import Activity, Attention, TaskStatus
+from tests.cli.top.stage import COLOURS, YES_NO, House, Seat, seated
 from tests.client.fake_room import FakeRoom
 from tests.client.fake_server import TOKEN, Answering, FakeServer, FakeSocket, HttpAnswer, HttpCall, Silence
 from tests.client.waiting import QUICK, until
@@ -37,20 +42,51 @@ def test_a_server_that_goes_and_comes_back() -> None:
         async with seated(client, api, SIZE) as seat:
             async with house.serving():
                 await seat.sees("first", "May I go on?", "connected", "a approve")
-            text = await seat.sees("disconnected for", "last known", "last known: working, needs approval")
+            text = await seat.sees("disconnected for", "last known", "last known: working, needs you: approval")
             assert "there is no session" not in text.lower()
             assert "a approve" not in text
             await seat.sees("it can be answered when the server is back")
             stale = _colours(seat, "May I go on?")
             async with house.serving():
                 await seat.misses("disconnected")
-                await seat.sees("a approve", "needs approval")
+                await seat.sees("a approve", "needs you: approval")
                 fresh = _colours(seat, "May I go on?")
                 assert len(stale) == 1 < len(fresh)  # greyed while nobody is heard
                 house.driver.latest.say(TurnEnded(ending=TurnEnding.NATURAL, text="it went on without us"))
                 await seat.sees("it went on without us")
 
     run(story(), 50)
+
+
+def test_an_answer_that_is_on_its_way_for_too_long_is_asked_for_again_though_nothing_more_is_heard() -> None:
+    given = Evidence(source=EvidenceSource.LOG, rule=ANSWER_ON_ITS_WAY, at=datetime.now(UTC))
+    shows = Status(activity=Activity.WORKING, attention=Attention.APPROVAL, evidence=(given,))
+    lines = (TaskSummary(task_id=SessionId("ses_1"), version=1, title="first", live=shows),)
+
+    def on_request(socket: FakeSocket, request: Request) -> None:
+        if isinstance(request, BoardJoin):
+            socket.send(BoardJoined(id=request.id, tick=0, tasks=lines))
+
+    async def story() -> None:
+        async with FakeServer() as server:
+            server.on_request = on_request
+            server.on_http = lambda call: (
+                HttpAnswer(body={"items": lines, "next": None}) if call.path == "/api/tasks" else Silence
+            )
+            async with seated(Client(server.url, token=TOKEN, patience=QUICK), _api(server), SIZE) as seat:
+                known = seat.app.sessions
+                await until(lambda: known.has_list)
+                await seat.is_drawn()
+                await seat.sees("AT WORK", "approval answered")
+                assert "NEEDS YOU" not in seat.text
+                heard = known.changes
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(task_lines, "_ANSWER_SECONDS", 0.0)
+                    await seat.sees("NEEDS YOU", "! first")
+                    assert "AT WORK" not in seat.text
+                assert known.changes == heard
+
+    run(story())
 
 
 def _colours(seat: Seat, word: str) -> set[str]:
@@ -192,6 +228,43 @@ def test_hostile_words_are_shown_as_they_read() -> None:
                     await seat.press("escape")
                 await seat.press("c")
                 await seat.sees("interrupt the turn?", "[red]x[/red]")
+
+    run(story())
+
+
+@pytest.mark.deep
+def test_hostile_words_on_the_way_to_a_terminal_and_above_an_answer() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            await house.asking(f"evil {HOSTILE}", HOSTILE, options=COLOURS, name=HOSTILE, args={HOSTILE: HOSTILE})
+            async with house.board(SIZE) as seat:
+                await seat.sees("[red]x[/red]", "r reply")
+                for key, word in (("o", ": its terminal"), ("r", ": your answer"), ("s", ": your prompt")):
+                    await seat.press(key)
+                    text = await seat.sees(word)
+                    (title,) = [line for line in text.splitlines() if word in line]
+                    assert r"evil [red]x[/red] \x1b[31mX" in title
+                    assert not CONTROL.search(text), key
+                    await seat.press("escape")
+                    await seat.misses(word)
+
+    run(story())
+
+
+@pytest.mark.deep
+def test_a_screen_that_is_made_wider_or_narrower_loses_no_line() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            await house.asking("first", "May I?", name="Bash", args={"command": "ls"})
+            async with house.board((80, 24)) as seat:
+                for size in ((80, 24), (160, 50), (80, 24), (60, 14), (100, 30)):
+                    await seat.pilot.resize_terminal(*size)
+                    text = await seat.sees("first", "May I?", "command: ls", "1  Yes", "3  No", "1-3 choose")
+                    assert max(map(cell_len, text.splitlines())) <= size[0]
+                    if size[1] > 14:
+                        await seat.sees("needs you: approval", "why: it asks")
 
     run(story())
 

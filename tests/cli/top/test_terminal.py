@@ -15,6 +15,7 @@ from textual.pilot import Pilot
 
 from interlock.agents.port import ScreenSeen
 from interlock.cli.painting import Tone
+from interlock.cli.top import drawing
 from interlock.cli.top.questions import option_at, question_lines
 from interlock.cli.top.screening import ScreenFeed
 from interlock.cli.top.terminal import style_of
@@ -109,6 +110,25 @@ def test_it_is_asked_for_only_while_it_is_shown() -> None:
     run(story())
 
 
+def test_another_picture_takes_the_place_of_the_last_one_also_if_it_came_before_the_next_redraw() -> None:
+    async def story() -> None:
+        async with at_terminal() as (seat, puppet, _):
+            show(puppet, "row one")
+            await seat.press("l")
+            await seat.sees("row one")
+            await seat.press("l")
+            await seat.misses("row one")
+            show(puppet, "row two")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(drawing, "draw", lambda *_: None)
+                await seat.press("l")
+                await until(lambda: seat.app.screen_feed is not None and seat.app.screen_feed.screen is not None)
+            await seat.sees("terminal, live", "row two")
+            assert "row one" not in seat.text
+
+    run(story())
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("size", SIZES)
 def test_the_terminal_is_scrolled_panned_and_given_all_the_room(size: tuple[int, int]) -> None:
@@ -146,7 +166,7 @@ def test_the_terminal_is_scrolled_panned_and_given_all_the_room(size: tuple[int,
             await seat.sees("> draft")
             await seat.press("z")
             await seat.sees("drawn: terminal, live")
-            assert "because" not in seat.text
+            assert "why:" not in seat.text
             assert len([line for line in seat.text.splitlines() if "row" in line]) > size[1] - 6
             await seat.press("z")
             await seat.sees("by terminal")
@@ -231,7 +251,7 @@ def test_the_last_picture_is_kept_and_grows_old_while_nobody_answers() -> None:
         assert feed.said(is_connected=True) == ("live", Tone.FAINT)
         await feed.look()
         assert feed.screen is not None
-        assert (feed.screen["rows"], feed.news) == (("one",), 1)
+        assert (feed.screen["rows"], feed.screen["digest"]) == (("one",), "one")
         now[0] = 107.0
         assert feed.said(is_connected=False) == ("not live, 7s old: the server is not heard", Tone.DOUBTFUL)
         for error in (Unreachable("away"), PeerFault("odd")):
@@ -242,7 +262,7 @@ def test_the_last_picture_is_kept_and_grows_old_while_nobody_answers() -> None:
         handle.next = picture("two", is_live=False, problem="tmux is gone", age_seconds=3.0)
         await feed.look()
         assert feed.said(is_connected=True) == ("not live, 3s old: tmux is gone", Tone.DOUBTFUL)
-        assert feed.news == 2
+        assert feed.screen["rows"] == ("two",)
         handle.next = Refusal(Problem(title="x", status=404, code="not_found", detail="no agent runs"))
         await feed.look()
         assert feed.said(is_connected=True) == ("no agent runs", Tone.FAINT)

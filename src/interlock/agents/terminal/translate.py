@@ -1,7 +1,8 @@
 """What a tracker's verdicts mean in the words common to every driver. One translator a spawn; no I/O.
 
 Laws:
-1. `StandingSeen` is told on edges of either axis only.
+1. `StandingSeen` is told on edges of either axis, and when another rule decides: what a person is told of a turn in its
+   tenth minute does not rest on its first second. It has rows of the screen only where the screen decides.
 2. A dialog is one approval from its first frame until the screen shows something else. Its id is never used again.
 3. A turn that was submitted ends once: as the tracker says, or `silent` where nothing at all came of it and the screen
    is at rest. A turn that somebody else began ends too, and is a surprise when it begins. Every end names its turn:
@@ -32,7 +33,6 @@ from interlock.agents.observations import (
 from interlock.agents.terminal.dialogs import Dialog, dialog_on, offered
 from interlock.agents.tmux import watcher
 from interlock.agents.tmux.capture import PaneCapture
-from interlock.monitor.arbitration_state import StandingChanged
 from interlock.monitor.axes import ATTENTION_OF_BLOCK
 from interlock.monitor.results import CompletedResult, FailedResult, FailureKind, InterruptedResult, Phase, ReadyResult
 from interlock.monitor.steady import TurnSource
@@ -41,6 +41,7 @@ from interlock.screen.assessment import BusinessState
 from interlock.screen.selection import ScreenReader
 from interlock.screen.snapshot import Snapshot
 from interlock.vocabulary.audit import SURFACE_ROWS_MAX_BYTES, Anomaly, DeliveryStage
+from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import TurnId
 
 _NOT_OURS: Final = TurnId("")
@@ -68,7 +69,7 @@ class Translator:
         self._reader, self._prefix = reader, prefix
         self._numbers = count(1)
         self._snapshot: Snapshot | None = None
-        self._axes: tuple[str, str] | None = None
+        self._stood: tuple[object, ...] | None = None
         self.episode: Episode | None = None
         self._is_submitted = False
         self._awaits_start = False
@@ -116,16 +117,15 @@ class Translator:
         return told
 
     def _standing(self, verdict: Verdict) -> list[Observation]:
-        axes = (verdict.activity, verdict.attention)
-        is_edge = any(isinstance(output, StandingChanged) for output in verdict.outputs)
-        if not is_edge or axes == self._axes:
+        standing = verdict.standing
+        stood = (standing.activity, standing.attention, *((one.source, one.rule) for one in standing.evidence))
+        if stood == self._stood or standing.since_seconds is None:
             return []
-        self._axes = axes
-        rows = self._rows(verdict)
+        self._stood = stood
         return [
             StandingSeen(
-                standing=verdict.standing,
-                rows=rows,
+                standing=standing,
+                rows=self._rows(verdict) if standing.rung is EvidenceSource.SCREEN else "",
                 frame_sha256=self._frame_sha256(),
                 profile=verdict.surface.parser_metadata.profile_id,
             )

@@ -69,6 +69,11 @@ class TopApp(Board):
 
         self._answer(choose, lambda _: True)
 
+    def action_unasked(self) -> None:
+        """A key that answers, where nothing is asked that it could answer."""
+        if self._meant() is not None:
+            self.say(Said("that key is no answer to this question: see its keys", Tone.DOUBTFUL))
+
     def on_questions_chosen(self, chosen: Questions.Chosen) -> None:
         self.action_choose(chosen.number)
 
@@ -88,7 +93,9 @@ class TopApp(Board):
     def _meant(self) -> Body | None:
         """The question that a key means, or a word about why there is none."""
         asked = self.question
-        if asked is None:
+        if asked is None and self.line is not None and self.line.get("open_approvals"):
+            self.say(Said("what it asks is not here yet: press again in a moment", Tone.DOUBTFUL))
+        elif asked is None:
             self.say(Said("nothing is asked here; n goes to who needs you"))
         elif not self.sessions.is_connected:
             self.say(Said("the server is not heard: it can be answered when that is back", Tone.DOUBTFUL))
@@ -177,7 +184,9 @@ class TopApp(Board):
 
     def action_whole(self) -> None:
         asked = self.question
-        if asked is not None:
+        if asked is None:
+            self.say(Said("nothing is asked here; n goes to who needs you"))
+        else:
             _ = self.push_screen(Panel(f"{self.called}: what it asks", lambda width: whole_question(asked, width)))
 
     def action_attach(self) -> None:

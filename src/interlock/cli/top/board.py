@@ -30,7 +30,7 @@ from interlock.cli.top.deeds import Said
 from interlock.cli.top.following import FRAME_SECONDS, Selected, Sessions
 from interlock.cli.top.keys import KEYS
 from interlock.cli.top.panels import AskFilter
-from interlock.cli.top.panes import Questions, SessionList, Sheet, Transcript
+from interlock.cli.top.panes import Questions, Scrolled, SessionList, Sheet, Transcript
 from interlock.cli.top.questions import body_of, can_approve, can_deny, can_reply
 from interlock.cli.top.screening import ScreenFeed
 from interlock.cli.top.sessions import Arranged, arrange, name_of
@@ -55,6 +55,8 @@ def _bindings() -> list[BindingType]:
                 found += [Binding(digit, f"choose({digit})", show=False) for digit in key.keys.split(",")]
                 continue
             found.append(Binding(key.keys, key.action, key.label, show=bool(key.label), key_display=key.shown))
+            if key.action in _CAN:
+                found.append(Binding(key.keys, "unasked", show=False))  # no key does nothing without a word
     found.append(Binding("ctrl+c", "quit_board", show=False, priority=True))
     found.append(Binding("ctrl+z", "suspend_process", show=False))
     return found
@@ -148,10 +150,12 @@ class Board(App[int]):
 
     def _frame(self) -> None:
         now, tick = self.clock(), asyncio.get_running_loop().time()
+        is_second = tick - self._drawn_at >= 1.0
         is_new = self.sessions.look(now) or self.sessions.changes != self._arranged_at
-        if is_new:
+        # An answer is on its way for a time only: then who asked needs somebody again, and stands elsewhere.
+        if is_new or (is_second and self.arranged.is_passing):
             self._rearrange()
-        if self._is_dirty or tick - self._drawn_at >= 1.0:
+        if self._is_dirty or is_second:
             self._is_dirty, self._drawn_at = False, tick
             self.draw(self.sessions.lost_at or now)
 
@@ -178,19 +182,19 @@ class Board(App[int]):
 
     def _heed_question(self) -> None:
         """Note since when the question that is shown is shown."""
-        asked = self.question
-        key = (self.selected_id, "" if asked is None else str(asked["approval_id"]))
-        if key != self._question_key:
-            self._question_key, self._question_since = key, asyncio.get_running_loop().time()
+        if self._asked_key != self._question_key:
+            self._question_key, self._question_since = self._asked_key, asyncio.get_running_loop().time()
 
     @property
     def is_ripe(self) -> bool:
         """Whether the question was on the screen long enough to be meant."""
+        stood_seconds = asyncio.get_running_loop().time() - self._question_since
+        return self._asked_key == self._question_key and stood_seconds >= self.grace_seconds
+
+    @property
+    def _asked_key(self) -> tuple[str, str]:
         asked = self.question
-        key = (self.selected_id, "" if asked is None else str(asked["approval_id"]))
-        return key == self._question_key and (
-            asyncio.get_running_loop().time() - self._question_since >= self.grace_seconds
-        )
+        return self.selected_id, "" if asked is None else str(asked["approval_id"])
 
     # What is selected
 
@@ -272,6 +276,9 @@ class Board(App[int]):
             self._looking = self.run_worker(self.screen_feed.follow(), group="screen")
         self.mark()
 
+    def on_resize(self) -> None:
+        self.mark()
+
     def on_session_list_picked(self, picked: SessionList.Picked) -> None:
         self.select(picked.task_id)
 
@@ -282,9 +289,9 @@ class Board(App[int]):
     # Keys: looking
 
     @property
-    def read(self) -> Transcript | Terminal | None:
+    def read(self) -> Scrolled | None:
         """What is read: the transcript or the terminal, if one of them has the focus."""
-        panes = () if self.parts is None else (self.parts.transcript, self.parts.terminal)
+        panes: tuple[Scrolled, ...] = () if self.parts is None else (self.parts.transcript, self.parts.terminal)
         return next((pane for pane in panes if pane.has_focus), None)
 
     def action_move(self, by: int) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 from textual.geometry import Size
@@ -25,6 +26,11 @@ from interlock.cli.top.wrapping import cut, joined, wrapped_lines
 
 if TYPE_CHECKING:
     from interlock.cli.top.board import Board
+
+
+_GAP: Final = "   "
+_SAID_LINES: Final = 3
+_ROOM_FOR_FACTS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +75,16 @@ def draw(app: Board, parts: Parts, now: datetime) -> None:
         board.display = has_list
         if has_list:
             board.focus()  # while it was hidden it could not have the focus
-    _draw_selected(app, now, parts.facts, parts.transcript)
+    # Where there is little room, a question and its keys go before what is known of who asks.
+    is_tight = bool(app.questions) and parts.detail.size.height < _ROOM_FOR_FACTS
+    _draw_selected(app, now, parts, has_facts=not (app.is_zoomed or is_tight))
     _draw_terminal(app, parts)
     _draw_question(app, now, parts.questions, parts.detail.size)
-    said = [] if app.said is None else [joined([(" ".join(app.said.text.split()), app.said.tone)])]
-    parts.notice.show(said or _hidden(app))
+    parts.notice.show(_said(app) or _hidden(app))
 
 
-def _draw_selected(app: Board, now: datetime, facts: Sheet, transcript: Transcript) -> None:
+def _draw_selected(app: Board, now: datetime, parts: Parts, *, has_facts: bool) -> None:
+    facts, transcript = parts.facts, parts.transcript
     task, width = app.line, max(1, transcript.scrollable_content_region.width)
     if task is None:
         facts.show([])
@@ -87,7 +95,7 @@ def _draw_selected(app: Board, now: datetime, facts: Sheet, transcript: Transcri
     state = None if chosen is None else chosen.state
     is_connected = app.sessions.is_connected
     lines = facts_lines(task, state, app.arranged.shorts, facts.content_size.width, now, is_connected=is_connected)
-    facts.show([] if app.is_zoomed else lines)
+    facts.show(lines if has_facts else [])
     messages = () if chosen is None else chosen.messages
     is_read = state is not None and state.is_verified and not state.needs_room
     transcript.show(messages, [joined([(_unread(is_read=is_read, is_connected=is_connected), Tone.FAINT)])])
@@ -108,26 +116,26 @@ def _draw_terminal(app: Board, parts: Parts) -> None:
         terminal.display, transcript.display = feed is not None, feed is None
         if had_focus:
             (transcript if feed is None else terminal).focus()
-    name = f"{app.called}: " if app.is_zoomed else ""
+    name, zoom = (f"{app.called}: ", "z board") if app.is_zoomed else ("", "z zoom")
     if app.line is None:
         transcript.border_title = ""
     elif feed is None:
-        _entitle(transcript, f"{name}transcript", "l terminal" if app.has_terminal else "")
+        _entitle(transcript, f"{name}transcript", ["l terminal", zoom] if app.has_terminal else [zoom])
     if feed is None:
         return
     said, tone = feed.said(is_connected=app.sessions.is_connected)
     terminal.set_class(tone is Tone.DOUBTFUL, "-doubtful")
-    more = "   right shows more" if terminal.has_more else ""
-    _entitle(terminal, f"{name}terminal, {said}", f"l transcript{more}")
+    more = ["→ more"] if terminal.has_more else []
+    _entitle(terminal, f"{name}terminal, {said}", ["l transcript", zoom, *more])
     width = max(1, terminal.scrollable_content_region.width - 1)
-    terminal.show(feed.screen, feed.news, wrapped_lines([joined([(said, Tone.PLAIN)])[0][0]], width, " ", Tone.FAINT))
+    terminal.show(feed.screen, wrapped_lines([escape(said)], width, " ", Tone.FAINT))
 
 
-def _entitle(pane: Widget, title: str, key: str) -> None:
-    """Say in the rule above a pane what it is, and the key to what else could be there."""
-    room = max(1, pane.size.width - 6 - len(key))
-    said = f"{cut(escape(title), room)}   {key}" if key else cut(escape(title), room)
-    title = escape_markup(f" {said} ")
+def _entitle(pane: Widget, title: str, keys: Sequence[str]) -> None:
+    """Say in the rule above a pane what it is, and the keys to what else could be there: as many as leave it whole."""
+    said, room = escape(title), max(1, pane.size.width - 6)
+    shown = next((keys[:n] for n in range(len(keys), 0, -1) if cell_len(_GAP.join((said, *keys[:n]))) <= room), ())
+    title = escape_markup(f" {_GAP.join((cut(said, room), *shown))} ")
     if pane.border_title != title:
         pane.border_title = title
 
@@ -139,6 +147,7 @@ def _draw_question(app: Board, now: datetime, sheet: Questions, room: Size) -> N
     width, height = max(1, room.width - sheet.styles.padding.width), max(5, room.height // 2)
     lines = question_lines(asked, at, width, height, now, is_live=app.sessions.is_connected)
     sheet.option_at = lambda row: option_at(asked[at], width, len(lines), row) if asked else None
+    sheet.set_class(not app.sessions.is_connected, "-stale")
     sheet.show(lines)
 
 
@@ -173,7 +182,14 @@ def banner_lines(app: Board) -> list[Line]:
     text = "; ".join(one for one in (said, " ".join(known.problem.split())) if one)
     if said == "connecting" and not known.problem:
         return []
-    return wrapped_lines([joined([(text, Tone.PLAIN)])[0][0]], max(20, app.size.width - 2))[:2]
+    return wrapped_lines([escape(text)], max(20, app.size.width - 2))[:2]
+
+
+def _said(app: Board) -> list[Line]:
+    """What came of the last deed. A remedy stands at the end of it: it has more than one line, if need be."""
+    text = "" if app.said is None else escape(" ".join(app.said.text.split()))
+    tone = Tone.PLAIN if app.said is None else app.said.tone
+    return wrapped_lines([text], max(20, app.size.width - 2), tone=tone)[:_SAID_LINES] if text else []
 
 
 def _hidden(app: Board) -> list[Line]:

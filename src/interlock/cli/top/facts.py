@@ -16,13 +16,15 @@ import msgspec
 
 from interlock.cli.board import tone_of
 from interlock.cli.painting import Line, Tone
+from interlock.cli.reasons import words_of
 from interlock.cli.server_api import Body
-from interlock.cli.task_lines import age, since_of, standing_of
+from interlock.cli.task_lines import Standing, age, since_of, standing_of
 from interlock.cli.top.sessions import name_of, sign_of, ticking
 from interlock.cli.top.wrapping import fitted_line, joined
 from interlock.client.state import SyncState, TaskState
 
 _GAP: Final = "   "
+_TURNS: Final = {"RUNNING": "open", "PENDING_CONFIRMATION": "open", "CANCELLING": "being cancelled"}
 
 
 def told(task: Body, state: TaskState | None) -> Body:
@@ -44,7 +46,8 @@ def facts_lines(
     """Three lines: who, how it stands, and why that is said."""
     task = told(task, state)
     is_live = is_connected and (state is None or state.is_reachable)
-    lines = [_who(task, shorts), *(_stands(task, state, now) if is_live else _last_known(task)), _because(task, state)]
+    lines = [_who(task, shorts), *(_stands(task, state, now) if is_live else _last_known(task))]
+    lines.append(_because(task, state, Tone.PLAIN if is_live else Tone.FAINT))
     return [fitted_line(line, width) for line in lines]
 
 
@@ -63,12 +66,16 @@ def _stands(task: Body, state: TaskState | None, now: datetime) -> list[Line]:
     pieces = [
         (f"{sign_of(standing)} ", tone),
         (standing.activity, doing),
-        ("  needs ", Tone.FAINT),
-        ("nobody" if not standing.needs_person else standing.attention, tone if standing.needs_person else Tone.FAINT),
+        (f"  {needs_of(standing)}", tone if standing.needs_person else Tone.FAINT),
         (f"  for {held}" if held else "", Tone.FAINT),
     ]
     pieces += [(f"{_GAP}{said}", tone) for said, tone in _asides(task, state, now)]
     return [joined(pieces)]
+
+
+def needs_of(standing: Standing) -> str:
+    """The second axis in words."""
+    return f"needs you: {standing.attention}" if standing.needs_person else "needs nobody"
 
 
 def _asides(task: Body, state: TaskState | None, now: datetime) -> list[tuple[str, Tone]]:
@@ -78,8 +85,8 @@ def _asides(task: Body, state: TaskState | None, now: datetime) -> list[tuple[st
         said.append(("being checked", Tone.DOUBTFUL))
     if state is not None and state.is_stopping:
         said.append(("asked to stop", Tone.DOUBTFUL))
-    if task.get("task_status"):
-        said.append((str(task["task_status"]).lower().replace("_", " "), Tone.FAINT))
+    if task.get("task_status") not in (None, "DELETE"):
+        said.append((turn_of(str(task["task_status"])), Tone.FAINT))
     queued = task.get("queued") or 0
     if queued:
         is_held = state is not None and not state.queue.is_open
@@ -90,22 +97,28 @@ def _asides(task: Body, state: TaskState | None, now: datetime) -> list[tuple[st
     return said
 
 
+def turn_of(status: str) -> str:
+    """What the log can prove of its last turn."""
+    return f"turn {_TURNS.get(status) or status.lower().replace('_', ' ')}"
+
+
 def _last_known(task: Body) -> list[Line]:
     standing = standing_of(task)
-    needs = standing.attention if standing.needs_person else "nobody"
-    known = f", last known: {standing.activity}, needs {needs}"
+    known = f", last known: {standing.activity}, {needs_of(standing)}"
     return [joined([("disconnected", Tone.DOUBTFUL), (known, Tone.FAINT)])]
 
 
-def _because(task: Body, state: TaskState | None) -> Line:
+def _because(task: Body, state: TaskState | None, tone: Tone) -> Line:
     if state is not None and state.sync is SyncState.ERROR:
         return joined([("cannot be followed: ", Tone.DOUBTFUL), (state.problem, Tone.FAINT)])
     if not task.get("is_supervised", True):
-        return joined([("because nobody runs it: this is what the log can prove", Tone.FAINT)])
+        return joined([("why: nobody runs it; this is what the log can prove", Tone.FAINT)])
     proofs = (task.get("live") or {}).get("evidence") or ()
     if not proofs:
         return joined([("no evidence was told: w asks the log", Tone.FAINT)])
-    proof = proofs[0]
-    where = f", {proof['where']}" if proof.get("where") else ""
+    source, rule = str(proofs[0]["source"]), str(proofs[0]["rule"])
+    where = f", {proofs[0]['where']}" if proofs[0].get("where") else ""
     more = f" (and {len(proofs) - 1} more)" if len(proofs) > 1 else ""
-    return joined([(f"because {proof['source']}: {proof['rule']}{where}{more}", Tone.FAINT)])
+    told = f"{_GAP}{source}: {rule}{where}{more}"
+    asks = "it asks; " if task.get("open_approvals") else ""
+    return joined([(f"why: {asks}{words_of(source, rule)}", tone), (told, Tone.FAINT)])

@@ -60,7 +60,7 @@ KEYS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
     (
         "Ask",
         (
-            Key("l", "l", "terminal", "its own terminal, live; again: the transcript", "terminal"),
+            Key("l", "l", "terminal", "its own terminal, live; again: the transcript"),
             Key("w", "w", "why", "why it says so: the chain of evidence", "why"),
             Key("p", "p", "spawns", "the lives of its process"),
             Key("u", "u", "usage", "tokens and cost, by turn"),

@@ -27,6 +27,7 @@ from interlock.vocabulary.frames import Message
 
 _CLASSES: Final = {tone: f"tone--{tone.name.lower()}" for tone in Tone}
 _SELECTED: Final = "row--selected"
+_WHEEL: Final = 3
 
 
 class Painted(Widget):
@@ -54,11 +55,14 @@ class Sheet(Painted):
         super().__init__(id=id)
         self.lines: Sequence[Line] = ()
         self.display = False
+        self._height = -1
 
     def show(self, lines: Sequence[Line]) -> None:
+        height = len(lines) + self.gutter.height
+        if height != self._height:  # a wider screen may have another gutter, and the same lines
+            self._height = height
+            self.styles.height = height
         if lines != self.lines:
-            if len(lines) != len(self.lines):
-                self.styles.height = len(lines) + self.gutter.height
             self.lines = lines
             self.display = bool(lines)
             self.refresh()
@@ -130,7 +134,8 @@ class SessionList(Painted, ScrollView, can_focus=True, inherit_bindings=False):
 
     def show(self, arranged: Arranged, selected: str, now: datetime, *, is_stale: bool, is_roomy: bool) -> None:
         """Take in what is known. The selected session stays in sight."""
-        is_moved = selected != self.selected or arranged.tasks != self.arranged.tasks or is_roomy != self._is_roomy
+        is_other = (arranged.tasks, arranged.groups) != (self.arranged.tasks, self.arranged.groups)
+        is_moved = is_other or selected != self.selected or is_roomy != self._is_roomy
         moment = now.replace(microsecond=0)  # nothing here is told in parts of a second
         if not is_moved and (moment, is_stale) == (self._now, self._is_stale):
             return
@@ -194,7 +199,34 @@ class SessionList(Painted, ScrollView, can_focus=True, inherit_bindings=False):
         self.reveal()
 
 
-class Transcript(Painted, ScrollView, can_focus=True, inherit_bindings=False):
+class Scrolled(Painted, ScrollView, can_focus=True, inherit_bindings=False):
+    """What is read: the board's keys and the wheel scroll it alike."""
+
+    def move(self, lines: int) -> None:
+        """Scroll by so many lines."""
+        raise NotImplementedError
+
+    def edge(self, direction: int) -> None:
+        """To the beginning, or to the end."""
+        raise NotImplementedError
+
+    @property
+    def page(self) -> int:
+        """How many lines are a page."""
+        return max(1, self.scrollable_content_region.height - 1)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        event.prevent_default()
+        self.move(-_WHEEL)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        event.prevent_default()
+        self.move(_WHEEL)
+
+
+class Transcript(Scrolled):
     """The transcript of the selected session: a window of it, which follows the end until somebody scrolls."""
 
     class WantsOlder(TextualMessage):
@@ -287,20 +319,6 @@ class Transcript(Painted, ScrollView, can_focus=True, inherit_bindings=False):
             self.window.follow()
         if not is_down and self.scroll_offset.y == 0 and self.window.start == 0:
             self.post_message(self.WantsOlder())
-
-    @property
-    def page(self) -> int:
-        return max(1, self.scrollable_content_region.height - 1)
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        event.stop()
-        event.prevent_default()
-        self.move(-3)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        event.stop()
-        event.prevent_default()
-        self.move(3)
 
     def on_scroll_to(self) -> None:
         self.call_after_refresh(self._heed_bar)

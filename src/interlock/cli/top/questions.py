@@ -16,15 +16,18 @@ from typing import Final
 import msgspec
 
 from interlock.cli.choices import approving, denying, is_yes_or_no
+from interlock.cli.output import escape
 from interlock.cli.painting import Line, Tone
 from interlock.cli.server_api import Body
 from interlock.cli.task_lines import age, duration, read_moment
-from interlock.cli.top.wrapping import joined, plain_lines, shortened, wrapped_lines
+from interlock.cli.top.wrapping import MAX_CHARACTERS, joined, plain_lines, shortened, wrap, wrapped_lines
 from interlock.vocabulary.approval import Approval
 from interlock.vocabulary.errors import UsageError
 
 MAX_OPTIONS: Final = 9
 _LEAST_LINES: Final = 2
+_AIRY: Final = 12
+_INDENT, _DEEPER = "  ", "    "
 _ALLOWED: Final = frozenset({"approval", "plan"})
 
 
@@ -61,13 +64,16 @@ def question_lines(
         return []
     one = asked[at]
     head, text = _head(one, at, len(asked), now, is_live=is_live), _text(one, width)
-    options = _options(one, width) if is_live else [_faint(line) for line in _options(one, width)]
+    options = _options(one, width)
+    if not is_live:
+        text, options = [_faint(line) for line in text], [_faint(line) for line in options]
     keys = _keys(one, len(asked), is_live=is_live)
     room = max(_LEAST_LINES, height - 2 - len(options))
     if len(text) > room:
         hidden = len(text) - room + 1
         text = [*text[: room - 1], [(f"  [{hidden} lines more: v shows all of it]", Tone.DOUBTFUL.value)]]
-    return [head, *text, *options, keys]
+    has_air = bool(options) and height >= _AIRY and len(text) < room
+    return [head, *text, *([[]] if has_air else []), *options, keys]
 
 
 def option_at(asked: Body, width: int, height: int, row: int) -> int | None:
@@ -102,16 +108,34 @@ def _head(asked: Body, at: int, count: int, now: datetime, *, is_live: bool) -> 
 
 def _text(asked: Body, width: int, *, is_whole: bool = False) -> list[Line]:
     question, left_out = (str(asked["question"]), 0) if is_whole else shortened(str(asked["question"]))
-    lines = wrapped_lines(plain_lines(question), width, "  ")
+    lines = wrapped_lines(plain_lines(question), width, _INDENT)
     # What a question was asked with says the same again; what is to be allowed is known by its arguments alone.
     if asked.get("tool") and (is_whole or asked["attention"] in _ALLOWED):
-        spelled = json.dumps(asked.get("arguments"), ensure_ascii=False, indent=1 if is_whole else None)
-        arguments, more = (spelled, 0) if is_whole else shortened(spelled)
+        arguments, more = _arguments(str(asked["tool"]), asked.get("arguments"), width, is_whole=is_whole)
         left_out += more
-        lines += wrapped_lines(plain_lines(f"tool {asked['tool']} {arguments}"), width, "  ", Tone.FAINT)
+        lines += arguments
     if left_out:
         lines.append([(f"  [{left_out:,} characters more: v shows all of it]", Tone.DOUBTFUL.value)])
     return lines
+
+
+def _arguments(tool: str, arguments: object, width: int, *, is_whole: bool) -> tuple[list[Line], int]:
+    """What the tool is to be run with: as a person reads it, or exactly; and how many characters are left out.
+
+    Text of several lines goes on deeper than any name stands: it cannot pass for another argument.
+    """
+    spelled = json.dumps(arguments, ensure_ascii=False, indent=1 if is_whole else None)
+    if is_whole or len(spelled) > MAX_CHARACTERS or not isinstance(arguments, dict):
+        shown, left_out = (spelled, 0) if is_whole else shortened(spelled)
+        return wrapped_lines(plain_lines(f"{tool} {shown}"), width, _INDENT), left_out
+    lines: list[Line] = []
+    for name, value in arguments.items():
+        said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        first, *rest = plain_lines(said) or [""]
+        head, *more = wrap(f"{'' if lines else f'{escape(tool)}  '}{escape(str(name))}: {first}", width - len(_DEEPER))
+        lines.append([(_INDENT + head, Tone.PLAIN.value)])
+        lines += wrapped_lines([*more, *rest], width, _DEEPER)
+    return lines or wrapped_lines([escape(tool)], width, _INDENT), 0
 
 
 def _options(asked: Body, width: int) -> list[Line]:

@@ -26,14 +26,13 @@ EVERY_SECONDS: Final = 0.5
 
 
 class ScreenFeed:
-    """The picture of one session's terminal. `problem`: why there is none. `news` counts the pictures."""
+    """The picture of one session's terminal. `problem`: why there is none."""
 
     def __init__(
         self, handle: TaskHandle, on_change: Callable[[], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.screen: Body | None = None
         self.problem = ""
-        self.news = 0
         self._away = ""
         self._handle = handle
         self._on_change = on_change
@@ -65,8 +64,6 @@ class ScreenFeed:
         self._away, self.problem, self._told_at = "", "", self._clock()
         if told.get("is_unchanged") and known is not None:
             told = {**told, "rows": known.get("rows", ()), "paint": known.get("paint", ())}
-        else:
-            self.news += 1
         self.screen = told
 
     def said(self, *, is_connected: bool) -> tuple[str, Tone]:

@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from interlock.cli.board import tone_of
+from interlock.cli.output import escape
 from interlock.cli.painting import Line, Tone
 from interlock.cli.server_api import Body
 from interlock.cli.task_lines import (
@@ -30,7 +31,7 @@ from interlock.cli.task_lines import (
 )
 from interlock.cli.top.wrapping import cut, fit, joined
 
-_NEEDS, _DOUBTS, _WORKS, _QUIET, _REST = "needs you", "look at", "at work", "quiet", "not running"
+_NEEDS, _DOUBTS, _WORKS, _QUIET, _REST = "needs you", "in doubt", "at work", "quiet", "not running"
 _GROUPS: Final[Mapping[str, str]] = {
     "stalled": _DOUBTS,
     "unknown": _DOUBTS,
@@ -43,21 +44,27 @@ _SIGNS: Final[Mapping[str, str]] = {_NEEDS: "!", _DOUBTS: "?", _WORKS: "●", _Q
 _FAILED: Final = "×"
 _SUMS: Final[Mapping[str, str]] = {
     _NEEDS: "need you",
-    _DOUBTS: "to look at",
+    _DOUBTS: "in doubt",
     _WORKS: "at work",
     _QUIET: "quiet",
     _REST: "not running",
 }
-_AGENT, _SHOWS, _AGE, _QUEUE = 7, 18, 5, 4
+_AGENT, _SHOWS, _AGE, _QUEUE = 8, 18, 5, 4
+_ROOM_FOR_AGENT: Final = 72
 
 
 class Arranged(NamedTuple):
-    """The sessions that are shown, in order, with a short name for each; and how many are left out."""
+    """The sessions that are shown, in order, with a short name and the group of each; and how many are left out.
+
+    `is_passing`: some stand where they do for a time only, whether or not anything more is heard of them.
+    """
 
     tasks: tuple[Body, ...] = ()
     shorts: Mapping[str, str] = {}
     ended: int = 0
     unmatched: int = 0
+    groups: tuple[str, ...] = ()
+    is_passing: bool = False
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -79,7 +86,16 @@ def arrange(tasks: Iterable[Body], *, wanted: str = "", every: bool = False) -> 
     matching = [task for task in known if is_match(task, wanted)]
     shown = [task for task in matching if every or not standing_of(task).is_over]
     shorts = short_ids([str(task["task_id"]) for task in known])
-    return Arranged(tuple(by_attention(shown)), shorts, len(matching) - len(shown), len(known) - len(matching))
+    ordered = tuple(by_attention(shown))
+    standings = [standing_of(task) for task in ordered]
+    return Arranged(
+        tasks=ordered,
+        shorts=shorts,
+        ended=len(matching) - len(shown),
+        unmatched=len(known) - len(matching),
+        groups=tuple(map(group_of, standings)),
+        is_passing=any(standing.is_answered for standing in standings),
+    )
 
 
 def is_match(task: Body, wanted: str) -> bool:
@@ -134,9 +150,8 @@ def places(arranged: Arranged, *, is_roomy: bool) -> tuple[Place, ...]:
         return tuple(Place(task) for task in arranged.tasks)
     found: list[Place] = []
     last = ""
-    counts = Counter(group_of(standing_of(task)) for task in arranged.tasks)
-    for task in arranged.tasks:
-        group = group_of(standing_of(task))
+    counts = Counter(arranged.groups)
+    for task, group in zip(arranged.tasks, arranged.groups, strict=True):
         if group != last:
             found += [Place(None)] if last else []
             found.append(Place(None, heading=group, size=counts[group]))
@@ -154,7 +169,7 @@ def heading_line(place: Place) -> Line:
 
 def name_of(task: Body, shorts: Mapping[str, str]) -> str:
     """What a person calls a session: its title, or the beginning of its id."""
-    title = " ".join(str(task.get("title", "")).split())
+    title = escape(" ".join(str(task.get("title", "")).split()))  # what it takes room for is what is shown
     task_id = str(task["task_id"])
     return title or shorts.get(task_id, task_id)
 
@@ -162,14 +177,14 @@ def name_of(task: Body, shorts: Mapping[str, str]) -> str:
 def row_line(task: Body, shorts: Mapping[str, str], width: int, now: datetime) -> Line:
     """A session on one line, in columns that stand still whatever is in them."""
     standing = standing_of(task)
-    title = max(12, min(32, width // 4))
-    why = max(0, width - title - _AGENT - _SHOWS - _AGE - _QUEUE - 8)
+    title, agent = max(12, min(32, width // 4)), _AGENT if width >= _ROOM_FOR_AGENT else -1
+    why = max(0, width - title - agent - _SHOWS - _AGE - _QUEUE - 8)
     tone = tone_of(standing)
     return joined(
         [
             (f" {sign_of(standing)} ", tone),
             (fit(name_of(task, shorts), title) + " ", Tone.HEAD if standing.needs_person else Tone.PLAIN),
-            (fit(str(task.get("agent", "")), _AGENT) + " ", Tone.FAINT),
+            (fit(escape(str(task.get("agent", ""))), agent) + " " if agent > 0 else "", Tone.FAINT),
             (fit(standing.words, _SHOWS), tone),
             (age(since_of(task), now).rjust(_AGE), Tone.PLAIN),
             ((f"+{task['queued']}" if task.get("queued") else "").rjust(_QUEUE) + "  ", Tone.FAINT),
@@ -183,12 +198,12 @@ def row_lines(task: Body, shorts: Mapping[str, str], width: int, now: datetime) 
     standing = standing_of(task)
     held, queued = age(since_of(task), now), task.get("queued") or 0
     waits = f"+{queued} " if queued else ""
-    room = max(1, width - 4 - len(held) - len(waits))
+    room = max(2, width - 4 - len(held) - len(waits))
     tone = tone_of(standing)
     first = joined(
         [
             (f" {sign_of(standing)} ", tone),
-            (fit(name_of(task, shorts), room), Tone.HEAD if standing.needs_person else Tone.PLAIN),
+            (fit(name_of(task, shorts), room - 1) + " ", Tone.HEAD if standing.needs_person else Tone.PLAIN),
             (waits, Tone.FAINT),
             (held, Tone.FAINT),
         ]

@@ -18,18 +18,15 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
-from textual import events
 from textual.geometry import Size
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from interlock.cli.output import escape
 from interlock.cli.painting import Line
 from interlock.cli.screen_lines import picture_lines
 from interlock.cli.server_api import Body
-from interlock.cli.top.panes import Painted
+from interlock.cli.top.panes import Scrolled
 
-_WHEEL: Final = 3
 _PALETTE: Final = TerminalTheme(
     (11, 14, 19),
     (215, 220, 227),
@@ -59,33 +56,33 @@ def style_of(sgr: str) -> Style:
     return _GROUND + named.without_color + exact
 
 
-class Terminal(Painted, ScrollView, can_focus=True, inherit_bindings=False):
+class Terminal(Scrolled):
     """The picture of a terminal; `said` stands where there is none."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self.lines: Sequence[Line] = ()
         self._said: Sequence[Line] = ()
-        self._news = -1
+        self._digest = ""
         self._focus_row = 0
         self.is_following = True
 
     def begin(self) -> None:
         """Another session."""
-        self.lines, self._said, self._news, self.is_following = (), (), -1, True
+        self.lines, self._said, self._digest, self.is_following = (), (), "", True
         self.scroll_to(x=0, y=0, animate=False, force=True)
 
-    def show(self, screen: Body | None, news: int, said: Sequence[Line]) -> None:
-        """Take in a picture, or a word about why there is none."""
+    def show(self, screen: Body | None, said: Sequence[Line]) -> None:
+        """Take in a picture, or a word about why there is none. It is known by its digest, whoever asked for it."""
         if screen is None and said == self._said:
             return
         if screen is None:
-            self.lines, self._news, self._said = (), -1, said
+            self.lines, self._digest, self._said = (), "", said
             self.virtual_size = Size(1, 1)
-        elif news == self._news:
+        elif screen["digest"] == self._digest:
             return
         else:
-            self._news, self._said = news, ()
+            self._digest, self._said = str(screen["digest"]), ()
             self.lines = picture_lines(screen, with_cursor=True)
             cursor = screen.get("cursor")
             self._focus_row = cursor[1] if cursor else max(0, len(self.lines) - 1)
@@ -103,7 +100,7 @@ class Terminal(Painted, ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width
-        if not self._news + 1:
+        if not self._digest:
             return self.strip_of(self._said[y] if y < len(self._said) else [], width)
         at, left = y + self.scroll_offset.y, self.scroll_offset.x
         line = self.lines[at] if at < len(self.lines) else []
@@ -130,20 +127,6 @@ class Terminal(Painted, ScrollView, can_focus=True, inherit_bindings=False):
         """Whether a row goes on to the right of what is in sight."""
         edge = self.scroll_offset.x + self.scrollable_content_region.width
         return any(sum(cell_len(text) for text, _ in line) > edge for line in self.lines)
-
-    @property
-    def page(self) -> int:
-        return max(1, self.scrollable_content_region.height - 1)
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        event.stop()
-        event.prevent_default()
-        self.move(-_WHEEL)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        event.stop()
-        event.prevent_default()
-        self.move(_WHEEL)
 
     def on_resize(self) -> None:
         self._reveal()

@@ -6,10 +6,6 @@ from typing import Final
 
 from textual.theme import Theme
 
-from interlock.cli.looks import is_light_terminal
-
-__all__ = ["DARK", "LIGHT", "is_light_terminal"]
-
 DARK: Final = Theme(
     name="interlock-dark",
     dark=True,
@@ -24,7 +20,7 @@ DARK: Final = Theme(
     surface="#171d26",
     panel="#1c2430",
     variables={
-        "faint": "#8792a2",
+        "faint": "#939eae",
         "rule": "#2d3748",
         "row": "#233043",
         "alarm": "#5c3d00",

@@ -10,6 +10,7 @@ from litestar.params import FromPath, JSONBody
 from interlock.lifecycle.turn import lose_owner
 from interlock.lifecycle.turns import TurnRecord, record_of
 from interlock.projections.task_view import TaskView
+from interlock.server.log_watch import problem_of
 from interlock.server.problems import NotFound, NotReady
 from interlock.server.routes.common import (
     DEFAULT_PAGE,
@@ -43,6 +44,7 @@ async def list_tasks(server: Server, after: After = None, limit: Limit = DEFAULT
         items=tuple(hub.views[task_id].summary() for task_id in shown),
         next=shown[-1] if has_more else None,
         is_complete=hub.is_ready,
+        log_problem=problem_of(server.log),
     )
 
 

@@ -1,0 +1,45 @@
+"""Evidence in words that need no manual. Pure; loads nothing.
+
+Laws:
+1. Words say no more than the rule does: which channel told it, or what our own rule means. A rule that is not ours is
+   never put in other words: its source is named, and `show`, `why` and the head of `top` have the rule itself.
+2. What a newer server says is said as it says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+# Rules of the runtime and of the ladder. Those of profiles and hooks are many, and anybody may write more.
+_RULES: Final[Mapping[str, str]] = {
+    "spawn.asked": "being started",
+    "process.spawned": "just started",
+    "process.exited": "its process ended",
+    "no_process": "no process",
+    "channel_lost": "contact was lost",
+    "turn.submitted": "a prompt was sent",
+    "stream.turn_open": "its turn is open",
+    "stream.silent": "silent in a turn",
+    "stream.winding_down": "ending its turn",
+    "stream.children_open": "its tasks go on",
+    "stream.not_ready": "not ready yet",
+    "stream.ready": "awaits a prompt",
+    "answer_on_its_way": "answer on its way",
+}
+_SOURCES: Final[Mapping[str, str]] = {
+    "exit": "its process ended",
+    "native_status": "told by itself",
+    "native_file": "read in its files",
+    "hook": "told by its hook",
+    "pane_title": "seen in its title",
+    "screen": "seen on screen",
+    "silence": "nothing is heard",
+    "log": "known by the log",
+    "operator": "by what was done",
+}
+
+
+def words_of(source: str, rule: str) -> str:
+    """Why that is said, in a few words."""
+    return _RULES.get(rule) or _SOURCES.get(source) or rule
