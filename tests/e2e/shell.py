@@ -157,7 +157,12 @@ def empty_home() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="e-") as folder:
         home = Path(folder)
         (home / "tmp").mkdir(mode=0o700)
-        yield home
+        try:
+            yield home
+        finally:
+            for pid in _pids_of(home):  # a test that failed leaves nothing either
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 @contextmanager
@@ -179,13 +184,21 @@ def shell(home: Path, *, cwd: Path = ROOT, environment: Mapping[str, str] | None
 
 def processes_of(home: Path, but_for: int = 0) -> list[str]:
     """Every process that was started from a terminal of this home; without one, as the shell that started them."""
-    needle, found = f"HOME={home}\0".encode(), []
+    found = []
+    for pid in _pids_of(home):
+        with suppress(OSError):
+            if pid != but_for:
+                found.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found
+
+
+def _pids_of(home: Path) -> Iterator[int]:
+    needle = f"HOME={home}\0".encode()
     for one in Path("/proc").iterdir():
-        if one.name.isdigit() and int(one.name) != but_for:
+        if one.name.isdigit():
             with suppress(OSError):
                 if needle in (one / "environ").read_bytes():
-                    found.append((one / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-    return found
+                    yield int(one.name)
 
 
 def shows(sample: str, printed: str) -> str | None:
