@@ -90,8 +90,9 @@ class AgentStanding(Struct, frozen=True, kw_only=True):
 
 
 class ServerInfo(Struct, frozen=True, kw_only=True):
-    """Which server this is, and what we may do there."""
+    """Which server this is, and what we may do there. `log_problem`: why it records nothing now, if so."""
 
     version: str
     protocol: int
     role: AccessRole
+    log_problem: str = ""

@@ -248,9 +248,10 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class ServerInfo(Struct, frozen=True, kw_only=True):
-    """Which server this is, and what the caller may do."""
+    """Which server this is, and what the caller may do. `log_problem`: see `TaskPage`."""
 
     version: str
     protocol: int
     role: AccessRole
     limits: Limits
+    log_problem: str = ""

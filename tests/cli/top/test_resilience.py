@@ -13,9 +13,10 @@ from rich.cells import cell_len
 from interlock.agents.observations import ApprovalAsked, TextArrived, TurnEnded, TurnEnding
 from interlock.cli import task_lines
 from interlock.cli.server_api import ServerApi
-from interlock.cli.top import panes, reading, sessions
+from interlock.cli.top import following, panes, reading, sessions
 from interlock.client.client import Client
 from interlock.projections.task_answers import ANSWER_ON_ITS_WAY
+from interlock.server.routes import server as server_routes
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
 from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.ids import PromptId, SessionId
@@ -56,6 +57,26 @@ def test_a_server_that_goes_and_comes_back() -> None:
                 await seat.sees("it went on without us")
 
     run(story(), 50)
+
+
+def test_a_server_that_records_nothing_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says nothing new then, whatever its agents do."""
+    problems = [""]
+    monkeypatch.setattr(server_routes, "problem_of", lambda _: problems[-1])
+    monkeypatch.setattr(following, "LOG_SECONDS", 0.05)
+
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            await house.asking("first", "May I go on?")
+            async with seated(house.client(), house.api, SIZE) as seat:
+                assert "cannot write" not in await seat.sees("first", "connected")
+                problems.append("the disk is full")
+                await seat.sees("the server cannot write its log", "last recorded (the disk is full)")
+                problems.append("")
+                await seat.misses("cannot write its log")
+
+    run(story())
 
 
 def test_an_answer_that_is_on_its_way_for_too_long_is_asked_for_again_though_nothing_more_is_heard() -> None:

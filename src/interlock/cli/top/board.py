@@ -133,6 +133,7 @@ class Board(App[int]):
         self.parts.board.focus()
         self.run_worker(self.sessions.follow(), group="feed")
         self.run_worker(self.sessions.list_all(), group="feed")
+        self.run_worker(self.sessions.watch_log(), group="feed")
         self.set_interval(FRAME_SECONDS, self._frame)
         if self._handles_signals:
             loop = asyncio.get_running_loop()

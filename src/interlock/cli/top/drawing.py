@@ -169,9 +169,9 @@ def _counted(app: Board, *, is_brief: bool = False) -> Line:
 
 
 def banner_lines(app: Board) -> list[Line]:
-    """What is wrong with the connection, for as long as it is."""
+    """What is wrong with the connection or the server, for as long as it is."""
     known, now = app.sessions, app.clock()
-    if known.is_connected and not known.problem:
+    if known.is_connected and not (known.problem or known.log_problem):
         return []
     said = ""
     if known.lost_at is not None:
@@ -179,10 +179,12 @@ def banner_lines(app: Board) -> list[Line]:
         said = f"disconnected for {gone}: this is what was last known; connecting again"
     elif not known.is_connected:
         said = "connecting"
-    text = "; ".join(one for one in (said, " ".join(known.problem.split())) if one)
+    if known.is_connected and known.log_problem:
+        said = f"the server cannot write its log: this is what was last recorded ({known.log_problem})"
+    text = "; ".join(one for one in (said, known.problem) if one)
     if said == "connecting" and not known.problem:
         return []
-    return wrapped_lines([escape(text)], max(20, app.size.width - 2))[:2]
+    return wrapped_lines([escape(" ".join(text.split()))], max(20, app.size.width - 2))[:2]
 
 
 def _said(app: Board) -> list[Line]:

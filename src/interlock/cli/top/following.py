@@ -5,12 +5,14 @@ Laws:
 2. Each connection begins with a whole list: what it does not name is gone. Of two lines the higher version holds.
 3. A flood costs what a redraw costs: states are read at most once a frame, and the newest one.
 4. Older messages that do not join what is here any more are let go, and asked for again.
+5. Whether the server records what happens is asked for again and again: if it does not, no news is no proof of rest.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
@@ -25,11 +27,13 @@ from interlock.vocabulary.frames import Message, TaskSummary
 
 FRAME_SECONDS: Final = 1 / 15
 RETRY_SECONDS: Final = 3.0
+LOG_SECONDS: Final = 5.0
 PAGE: Final = 200
 
 
 class Sessions:
-    """Every session, as the board says. `lost_at`: since when nothing is heard; `changes` counts what came."""
+    """Every session, as the board says. `lost_at`: since when nothing is heard; `log_problem`: why nothing is recorded;
+    `changes` counts what came."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -39,6 +43,7 @@ class Sessions:
         self.has_list = False
         self.lost_at: datetime | None = None
         self.problem = ""
+        self.log_problem = ""
         self.changes = 0
         self._heard: set[str] = set()
         self._wake = asyncio.Event()
@@ -86,6 +91,15 @@ class Sessions:
                 self._wake.set()
                 continue
             self._settle(known)
+
+    async def watch_log(self) -> None:
+        """Ask whether the server can write its log, for ever. That it cannot be asked is told elsewhere."""
+        while True:
+            with suppress(InterlockError):
+                found = (await self._client.server()).log_problem
+                self.changes += found != self.log_problem
+                self.log_problem = found
+            await asyncio.sleep(LOG_SECONDS)
 
     def _settle(self, known: tuple[TaskSummary, ...]) -> None:
         named = {str(line.task_id) for line in known} | self._heard

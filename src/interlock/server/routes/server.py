@@ -5,6 +5,7 @@ from __future__ import annotations
 from litestar import Request, Response, get
 from litestar.datastructures import State
 
+from interlock.server.log_watch import problem_of
 from interlock.server.metrics import METRICS_TYPE, collect, render
 from interlock.server.routes.common import Books, Server
 from interlock.server.shapes import AgentDriver, AgentPage, Health, Limits, PoolState, ServerInfo, Slot
@@ -21,7 +22,7 @@ async def get_health(server: Server) -> Health:
 
 @get("/api/server")
 async def get_server(server: Server, request: Request[str, AccessRole, State]) -> ServerInfo:
-    """Which server this is, what the caller may do, and how much it takes."""
+    """Which server this is, what the caller may do, how much it takes, and what is wrong with its log, if anything."""
     settings = server.settings
     limits = Limits(
         max_request_bytes=settings.max_request_bytes,
@@ -32,7 +33,13 @@ async def get_server(server: Server, request: Request[str, AccessRole, State]) -
         command_seconds=settings.command_seconds,
         heartbeat_seconds=settings.heartbeat_seconds,
     )
-    return ServerInfo(version=server_version(), protocol=PROTOCOL, role=request.auth, limits=limits)
+    return ServerInfo(
+        version=server_version(),
+        protocol=PROTOCOL,
+        role=request.auth,
+        limits=limits,
+        log_problem=problem_of(server.log),
+    )
 
 
 @get("/api/agents")
