@@ -215,6 +215,7 @@ def test_a_crash_and_the_life_after_it(served: Served) -> None:
     assert "crashed, signal 9" in served.cli("spawns").stdout
     shown = served.cli("show", task_id).stdout
     assert "nothing" not in shown
+    assert "the turn is failed: process_died" in shown, shown
     assert "said last \n  no licence was found" in shown, shown
 
 

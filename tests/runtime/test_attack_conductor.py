@@ -559,7 +559,29 @@ def test_silence_does_not_prove_that_a_prompt_began() -> None:
     stage = Stage()
     stage.working()
     stage.see(TurnEnded(ending=TurnEnding.SILENT))
+    stage.wait(1)
     assert [one.stage for one in stage.logged(DeliveryReceipt)][-1] is DeliveryStage.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("exited", "kind"),
+    [(Exited(signal=9), "process_died"), (Exited(code=3), "process_died"), (Exited(code=0), "silent_end")],
+)
+def test_an_agent_that_fell_silent_because_it_died_is_said_to_have_died(exited: Exited, kind: str) -> None:
+    stage = Stage()
+    stage.working()
+    stage.see(TextArrived(text="half"), TurnEnded(ending=TurnEnding.SILENT))
+    assert stage.state() is TurnState.RUNNING, "its end is about to be told, or it lives on"
+    stage.see(exited)
+    assert (stage.state(), stage.turn.error_kind) == (TurnState.PARTIAL_FAILED, kind)
+
+
+def test_an_agent_that_fell_silent_and_lives_on_ended_its_turn_silently() -> None:
+    stage = Stage()
+    stage.working()
+    stage.see(TextArrived(text="half"), TurnEnded(ending=TurnEnding.SILENT))
+    stage.wait(1)
+    assert (stage.state(), stage.turn.error_kind) == (TurnState.PARTIAL_FAILED, "silent_end")
 
 
 def test_a_terminal_at_rest_that_never_says_so_is_not_killed_by_a_cancel() -> None:

@@ -121,7 +121,9 @@ class AgentKeeping(TurnKeeping):
                 duration_seconds=max(0.0, self._now.seconds - agent.started_seconds),
             )
         )
-        if self._open is not None:
+        if self._open is not None and self._open.silent is not None and exited.code == 0:
+            self._end_by_agent(self._open, self._open.silent)
+        elif self._open is not None:
             asked = self._open.cancel_asked
             text = self._open.talk.text
             ending = ending_by_death(exited, reason, self._run_id(), text, cancel_asked=asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from interlock.agents.observations import TurnEnded
 from interlock.agents.port import Capabilities
 from interlock.lifecycle.process import ProcessState
 from interlock.monitor.standing import Standing
@@ -70,6 +71,8 @@ class OpenTurn:
     resubmit_at: float | None = None
     cancel_asked: bool = False
     was_asking: bool = False  # a question was open when we stopped the agent: nobody answered it
+    silent: TurnEnded | None = None  # it fell silent; until `silent_by` the end of its process may say more
+    silent_by: float | None = None
     interrupt_problem: str | None = None  # how the last request to stop went; blank: the agent got it
     open_tools: set[str] = field(default_factory=set)
 

@@ -133,7 +133,8 @@ class Conductor(Hearing):
         if self._agent is not None:
             yield from (self._agent.settle_by_seconds, self._agent.presumed_ready_at)
         if self._open is not None:
-            yield from (self._open.deadline, self._open.start_by, self._open.resubmit_at, self._stall_at(self._open))
+            turn = self._open
+            yield from (turn.deadline, turn.start_by, turn.resubmit_at, turn.silent_by, self._stall_at(turn))
         for question in self._asking.questions.values():
             yield question.confirm_by_seconds
             if question.decision is None and question.deadline_at is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from interlock.agents import observations as seen
 from interlock.agents.port import Prompt
@@ -33,6 +34,9 @@ from interlock.vocabulary.conversation import UserMessage
 from interlock.vocabulary.ids import RunId, SpawnId, StreamId, TurnId
 from interlock.vocabulary.run import CANCELLED, SUSPENDED, RunStatus, StopCode
 from interlock.vocabulary.states import TurnState
+
+# The pipes of a process that dies close a moment before its end is told, and that end says more than the silence.
+_SILENT_SECONDS: Final = 1.0
 
 
 class TurnKeeping(Desk):
@@ -174,7 +178,12 @@ class TurnKeeping(Desk):
             self._asking.end()
             self._rest(agent)
             return
-        turn = self._open
+        if not is_told and not said.error_kind and self._open.silent is None:
+            self._open.silent, self._open.silent_by = said, self._now.seconds + _SILENT_SECONDS
+            return
+        self._end_by_agent(self._open, said)
+
+    def _end_by_agent(self, turn: OpenTurn, said: seen.TurnEnded) -> None:
         if turn.was_asking and said.ending is seen.TurnEnding.NATURAL:
             # It takes the end of its input for a no, and finishes: what it then says is no answer to the prompt.
             said = replace(said, ending=seen.TurnEnding.INTERRUPTED)
@@ -255,7 +264,9 @@ class TurnKeeping(Desk):
 
     def _watch_turn(self, turn: OpenTurn, now: float) -> None:
         stall_at = self._stall_at(turn)
-        if turn.deadline is not None and turn.deadline <= now:
+        if turn.silent is not None and turn.silent_by is not None and turn.silent_by <= now:
+            self._end_by_agent(turn, turn.silent)
+        elif turn.deadline is not None and turn.deadline <= now:
             budget = self.book.budget_seconds or turn.deadline - turn.began_seconds  # the difference is a little off
             elapsed = now - turn.began_seconds
             text = turn.talk.text
