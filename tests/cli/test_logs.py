@@ -263,7 +263,7 @@ def test_a_transcript(served: Served) -> None:
     assert [one.split(" trn_")[0] for one in headings] == [
         "turn",
         "you",
-        "agent, on the way",
+        "agent, at work",
         "tool Bash",
         "agent",
         "turn",

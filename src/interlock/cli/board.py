@@ -78,6 +78,7 @@ def list_sessions(home: Path, *, every: bool, json: bool) -> int:
         print_summaries(found.tasks)
     else:
         output.print_painted(board(found.tasks, every=every, now=datetime.now(UTC)))
+        output.flush()  # who reads nothing is told nothing about it either
         tell_hidden(found.tasks, every=every)
     return max(tell_incomplete(found.is_complete), tell_unwritten(found.log_problem))
 
