@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from interlock.cli import decide
 from interlock.cli.choices import answering, approving, choose_option, choose_question, denying, spelled
-from interlock.cli.server_api import Body
+from interlock.cli.decide import find_question
+from interlock.cli.server_api import Body, ServerApi
 from interlock.testing.scripted_agent import command, read_ledger, write_program
 from interlock.vocabulary.errors import UsageError
 from tests.cli.homes import run_many
@@ -188,3 +191,28 @@ def test_nothing_is_asked_of_nobody(served: Served) -> None:
     lines = (f"approve {task_id}", f"deny {task_id}", f"answer {task_id} x", "approve ses_unknown", f"answer {task_id}")
     for done in run_many(lines, served.home):
         assert (done.code, done.out) == (2, ""), done
+
+
+def test_what_an_agent_is_about_to_ask_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some say that they need somebody before their screen shows what for."""
+    needs: Body = {"task_id": "ses_1", "live": {"activity": "working", "attention": "approval"}}
+    looks: list[Body] = [
+        {"summary": needs, "approvals": []},
+        {"summary": needs, "approvals": [{"approval_id": "apr_1"}]},
+    ]
+
+    class Api:
+        def get(self, _: str) -> object:
+            return looks.pop(0)
+
+    monkeypatch.setattr(decide, "find_task", lambda *_: {"task_id": "ses_1"})
+    api = cast("ServerApi", Api())
+    assert find_question(api, "ses_1", "")["approval_id"] == "apr_1"
+    quiet: Body = {"task_id": "ses_1", "live": {"activity": "quiet", "attention": "error"}}
+    looks += [{"summary": quiet, "approvals": []}]
+    with pytest.raises(UsageError, match="asks nothing"):
+        find_question(api, "ses_1", "")
+    monkeypatch.setattr(decide, "SHOWN_WITHIN_SECONDS", 0.0)
+    looks += [{"summary": needs, "approvals": []}] * 3
+    with pytest.raises(UsageError, match="asks nothing"):
+        find_question(api, "ses_1", "")

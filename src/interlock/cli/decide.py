@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 from urllib.parse import quote
 
 from cyclopts import Parameter
@@ -15,9 +16,13 @@ from interlock.cli.painting import Line, Tone
 from interlock.cli.server_api import Body, ServerApi, home_folder
 from interlock.cli.server_options import HomeOption, JsonFlag, SessionArgument
 from interlock.cli.show import commands
-from interlock.cli.task_lines import PAGE, age, find_task, task_path
+from interlock.cli.task_lines import PAGE, age, find_task, standing_of, task_path
 from interlock.cli.transcript_lines import text_lines
 from interlock.vocabulary.errors import Unreachable, UsageError
+
+SHOWN_WITHIN_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.1
+_ASKING: Final = ("approval", "question", "plan")
 
 ApprovalArgument: TypeAlias = Annotated[
     str, Parameter(help="The question's id, the beginning of it, or its number; not needed where it is the only one.")
@@ -128,7 +133,7 @@ def _lines(approval: Body, now: datetime, *, is_only: bool) -> list[Line]:
 def find_question(api: ServerApi, session: str, named: str) -> Body:
     """The open question that is meant. One that is over is told with what became of it."""
     task_id = str(find_task(api, session)["task_id"])
-    asked = api.get(task_path(task_id))["approvals"]
+    asked = _asked(api, task_id)
     try:
         return choose_question(asked, named, task_id)
     except UsageError:
@@ -140,6 +145,19 @@ def find_question(api: ServerApi, session: str, named: str) -> Body:
             f"question {past['approval_id']} is {past['state']} already{became}: {past['question']}",
             remedy=f"see `interlock show {task_id}`",
         ) from None
+
+
+def _asked(api: ServerApi, task_id: str) -> list[Body]:
+    """What is asked now. An agent may say that it needs somebody before its screen shows what for: that is awaited."""
+    deadline = time.monotonic() + SHOWN_WITHIN_SECONDS
+    while True:
+        detail = api.get(task_path(task_id))
+        asked: list[Body] = detail["approvals"]
+        standing = standing_of(detail["summary"])
+        is_due = standing.needs_person and standing.attention in _ASKING
+        if asked or not is_due or time.monotonic() > deadline:
+            return asked
+        time.sleep(_LOOK_SECONDS)
 
 
 def _past(api: ServerApi, task_id: str, named: str) -> Body | None:
