@@ -11,10 +11,10 @@ than the client library does to load. It may miss what lasts less than a second;
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from interlock.cli import output
 from interlock.cli.painting import Column, Line, Row, Tone, table, terminal_columns
@@ -33,6 +33,7 @@ from interlock.cli.task_lines import (
 )
 from interlock.vocabulary.errors import Unreachable
 
+T = TypeVar("T")
 EVERY_SECONDS: Final = 1.0
 PATIENCE_SECONDS: Final = 60.0
 _COMPLETE, _PARTIAL = 0, 3
@@ -85,14 +86,20 @@ def list_sessions(home: Path, *, every: bool, json: bool) -> int:
 
 def ask(api: ServerApi) -> Found:
     """Ask for every session."""
-    tasks: list[Body] = []
+    tasks, last = read_all(api, "/api/tasks")
+    return Found(by_attention(tasks), bool(last["is_complete"]), str(last.get("log_problem", "")))
+
+
+def read_all(api: ServerApi, path: str) -> tuple[list[Body], Body]:
+    """What all pages list, and the last page: it tells whether that is all."""
+    items: list[Body] = []
     after: str | None = None
     while True:
-        page = api.get("/api/tasks", limit=PAGE, after=after)
-        tasks += listed(page)
+        page = api.get(path, limit=PAGE, after=after)
+        items += listed(page)
         after = page["next"]
         if after is None:
-            return Found(by_attention(tasks), bool(page["is_complete"]), str(page.get("log_problem", "")))
+            return items, page
 
 
 def tell_incomplete(is_complete: bool) -> int:
@@ -193,12 +200,16 @@ def _draw(found: Found, shown: object, *, every: bool) -> None:
 
 
 def _looks(home: Path, patience_seconds: float) -> Iterator[Found]:
-    """One look a second. A server that was there and is not is waited for, not for ever, and said to be away."""
+    return looks(lambda: ask(ServerApi.of_home(home)), patience_seconds, EVERY_SECONDS)
+
+
+def looks(look: Callable[[], T], patience_seconds: float, every_seconds: float) -> Iterator[T]:
+    """One look after the other. A server that was there and is not is waited for, not for ever, and said to be away."""
     lost_at: float | None = None
     has_seen = False
     while True:
         try:
-            found = ask(ServerApi.of_home(home))
+            found = look()
         except Unreachable as away:
             now = time.monotonic()
             if not has_seen or (lost_at is not None and now - lost_at > patience_seconds):
@@ -209,4 +220,4 @@ def _looks(home: Path, patience_seconds: float) -> Iterator[Found]:
         else:
             lost_at, has_seen = None, True
             yield found
-        time.sleep(EVERY_SECONDS)
+        time.sleep(every_seconds)

@@ -15,18 +15,15 @@ from contextlib import suppress
 from typing import Final, TextIO
 
 from interlock.cli import looks
+from interlock.vocabulary.unsafe_text import UNSAFE
 
-# C0, DEL, C1; bidi marks, embeddings, overrides and isolates; line separators; lone surrogates; invisible tags.
-_UNSAFE: Final = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
-)
-_UNSAFE_BUT_TABS: Final = re.compile(rf"(?!\t){_UNSAFE.pattern}")
+_UNSAFE_BUT_TABS: Final = re.compile(rf"(?!\t){UNSAFE.pattern}")
 _NAMED: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def escape(text: str) -> str:
     """Make every unsafe character visible, line ends too: the result is one line and prints as it reads."""
-    return _UNSAFE.sub(_visible, text)
+    return UNSAFE.sub(_visible, text)
 
 
 def escape_words(text: str) -> str:
@@ -101,7 +98,7 @@ def print_plain_json(text: str) -> None:
 
 def _safe_json(text: str) -> str:
     # Compact JSON has unsafe characters only inside strings, where an escape stands for the same character.
-    return _UNSAFE.sub(_json_escape, text)
+    return UNSAFE.sub(_json_escape, text)
 
 
 def _json_escape(match: re.Match[str]) -> str:

@@ -5,7 +5,6 @@ Law: a picture that is not of now is labelled, and the exit code says so, too.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -13,13 +12,13 @@ from typing import Final
 
 from interlock.cli import output
 from interlock.cli.acting import in_our_words
+from interlock.cli.board import looks
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.painting import Tone, terminal_columns
 from interlock.cli.screen_lines import cut_line, picture_lines, said_of
 from interlock.cli.server_api import Body, ServerApi, ServerRefusal, home_folder
 from interlock.cli.server_options import FollowFlag, HomeOption, JsonFlag, PatienceOption, SessionArgument
-from interlock.cli.task_lines import duration, find_task, task_path
-from interlock.vocabulary.errors import Unreachable
+from interlock.cli.task_lines import find_task, task_path
 
 EVERY_SECONDS: Final = 0.5
 PATIENCE_SECONDS: Final = 60.0
@@ -98,25 +97,17 @@ def _pictures(home: Path, task_id: str, patience_seconds: float) -> Iterator[tup
     """The picture, twice a second, and whether it is another one. A server that went away is waited for, not for ever;
     an agent that is over ends it."""
     known: Body = {}
-    lost_at: float | None = None
-    while True:
-        try:
-            found = ServerApi.of_home(home).get(f"{task_path(task_id)}/screen", since=known.get("digest"))
-        except Unreachable as away:
-            now = time.monotonic()
-            if not known or (lost_at is not None and now - lost_at > patience_seconds):
-                raise
-            if lost_at is None:
-                lost_at = now
-                output.note(f"{away}\nwhat was shown is not known any more; waiting up to {duration(patience_seconds)}")
-        except ServerRefusal as refusal:
-            if not known or refusal.status != 404:
-                raise in_our_words(refusal, task_id) from refusal
-            output.note(str(in_our_words(refusal, task_id)))
-            return
-        else:
-            lost_at, is_new = None, not found.get("is_unchanged")
+
+    def look() -> Body:
+        return ServerApi.of_home(home).get(f"{task_path(task_id)}/screen", since=known.get("digest"))
+
+    try:
+        for found in looks(look, patience_seconds, EVERY_SECONDS):
+            is_new = not found.get("is_unchanged")
             known = found if is_new else {**found, "rows": known.get("rows", ()), "paint": known.get("paint", ())}
             known.pop("is_unchanged", None)
             yield known, is_new
-        time.sleep(EVERY_SECONDS)
+    except ServerRefusal as refusal:
+        if not known or refusal.status != 404:
+            raise in_our_words(refusal, task_id) from refusal
+        output.note(str(in_our_words(refusal, task_id)))

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from interlock.cli import output
-from interlock.cli.board import tell_incomplete
+from interlock.cli.board import read_all, tell_incomplete
 from interlock.cli.painting import Column, Row, Tone, table
-from interlock.cli.server_api import Body, ServerApi, home_folder, listed
+from interlock.cli.server_api import Body, ServerApi, home_folder
 from interlock.cli.server_options import HomeOption, JsonFlag, SessionArgument
 from interlock.cli.task_lines import PAGE, find_task, short_ids, task_path
 
@@ -45,14 +45,8 @@ def usage(session: SessionArgument | None = None, /, *, home: HomeOption = None,
 
 def _ask(api: ServerApi) -> tuple[list[Body], bool]:
     """What every session used, and whether these are all."""
-    used: list[Body] = []
-    after: str | None = None
-    while True:
-        page = api.get("/api/usage", limit=PAGE, after=after)
-        used += listed(page)
-        after = page["next"]
-        if after is None:
-            return used, bool(page["is_complete"])
+    used, last = read_all(api, "/api/usage")
+    return used, bool(last["is_complete"])
 
 
 def _one(used: Body, *, json: bool) -> int:

@@ -7,7 +7,6 @@ row stays the place that it was.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -25,11 +24,8 @@ from interlock.vocabulary.task_screen import (
     Paint,
     TaskScreen,
 )
+from interlock.vocabulary.unsafe_text import UNSAFE
 
-# C0, DEL, C1; bidi marks, embeddings, overrides and isolates; line separators; lone surrogates; invisible tags.
-_UNSAFE: Final = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
-)
 _SIGN: Final = "\ufffd"
 _MAX_TITLE: Final = 200
 _FLAGS: Final = (("bold", "1"), ("dim", "2"), ("italic", "3"), ("underline", "4"), ("reverse", "7"))
@@ -72,7 +68,7 @@ def show_screen(
 
 def harmless(text: str) -> str:
     """The text, with a sign for every character that does something else than to be read."""
-    return _UNSAFE.sub(_SIGN, text)
+    return UNSAFE.sub(_SIGN, text)
 
 
 def _rows(shown: Sequence[Row]) -> tuple[tuple[str, ...], bool]:
