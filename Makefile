@@ -51,11 +51,12 @@ test-deep: $(STAMP) ## crash, chaos, long simulation, thorough properties
 test-real: $(STAMP) ## tests against real agent CLIs, which are installed with npm when first needed
 	@$(PYTEST) -m real --timeout 900
 
-check: $(STAMP) ## lint, format, types, import directions, generated docs and vectors
+check: $(STAMP) ## lint, format, types, import directions, unreached code, generated docs and vectors
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy $(CHECKED)
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m tools.reach
 	$(BIN)/python -m tools.docs --check
 	$(BIN)/python tools/vectors.py --check
 

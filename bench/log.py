@@ -1,8 +1,9 @@
-"""How fast the log is: durable appends a second, follow latency, reading. `make bench` runs this.
+"""How fast the log is: durable appends a second, follow latency, reading, the last turn. `make bench` runs this.
 
 Appends stand beside a bare file that is written and fdatasynced by a thread of its own with the same grouping, in the
 same run and taken in turns: a disk that is shared says little by itself. The budget holds where fdatasync costs 1 ms
-or more; a faster disk measures Python.
+or more; a faster disk measures Python. `why` of the last turn of a long session stands beside that of a short one: the
+reading and the fold in one process, and the whole command, which also starts an interpreter.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import asyncio
 import os
 import queue
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -21,11 +24,16 @@ from statistics import median, quantiles
 from typing import Final
 
 from interlock.log.sqlite import SqliteLog
+from interlock.projections.why import why, why_last
 from interlock.testing.scribe import EPOCH
+from interlock.vocabulary.audit import RunState, TurnStarted
 from interlock.vocabulary.codec import encode_event
-from interlock.vocabulary.conversation import UserMessage
+from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata, UserMessage
 from interlock.vocabulary.events import Event, new_event
-from interlock.vocabulary.ids import EventId, SessionId
+from interlock.vocabulary.ids import EventId, RunId, SessionId, TurnId
+from interlock.vocabulary.registry import Payload
+from interlock.vocabulary.run import NATURAL_END, RunStatus
+from interlock.vocabulary.states import DriverKind
 
 ROUNDS: Final = 5
 SECONDS: Final = 0.6
@@ -33,6 +41,10 @@ FOLLOWED: Final = 300
 READ: Final = 100_000
 BUDGET: Final = 0.5
 SLOW_SYNC_MS: Final = 1.0
+SHORT: Final = 1_000
+LONG: Final = 1_000_000
+TURN_EVENTS: Final = 10
+LAST_TURN_BUDGET: Final = 2.0
 
 _numbers: Final = count(1)
 
@@ -167,10 +179,75 @@ async def reading(folder: Path) -> None:
         print(f"read of {READ:,} events, chain checked: {took:.2f} s ({READ / took:,.0f} a second)")
 
 
+def turn(session_id: SessionId, number: int) -> list[Event]:
+    """A turn of ten events: it begins, says something a few times, answers and ends."""
+    run_id, turn_id = RunId(f"run_{number}"), TurnId(f"turn_{number}")
+    said: list[Payload] = [
+        AssistantMessage(text="x" * 100, metadata=MessageMetadata(intermediate=True)) for _ in range(TURN_EVENTS - 5)
+    ]
+    payloads: list[Payload] = [
+        UserMessage(text="do it"),
+        TurnStarted(driver=DriverKind.STREAM),
+        RunState(run_id=run_id, status=RunStatus.RUNNING),
+        *said,
+        AssistantMessage(text="done"),
+        RunState(run_id=run_id, status=RunStatus.DONE, reason=NATURAL_END),
+    ]
+    return [
+        new_event(one, id=EventId(f"evt_{next(_numbers):x}"), session_id=session_id, ts=EPOCH, turn_id=turn_id)
+        for one in payloads
+    ]
+
+
+async def last_turn(folder: Path) -> None:
+    session_id = SessionId("ses_turns")
+    costs: dict[int, tuple[float, float]] = {}
+    for size in (SHORT, LONG):
+        home = folder / f"turns-{size}"
+        async with await SqliteLog.open(home) as log:
+            for number in range(0, size // TURN_EVENTS, 100):
+                await log.append(session_id, [one for n in range(number, number + 100) for one in turn(session_id, n)])
+        async with await SqliteLog.open(home, readonly=True) as log:
+            costs[size] = (await read_last(log, session_id), command_cost("why", session_id, "--home", str(home)))
+            if size == SHORT:
+                part, whole = await log.read_turns(session_id), await log.read(session_id)
+                assert (len(part.found.events), len(whole.events)) == (TURN_EVENTS, size)
+                assert why_last(part) == why(whole.events)
+    bare = command_cost()
+    print(f"\n{'why of the last turn':<24}{SHORT:>12,}{LONG:>12,}{'ratio':>8}")
+    for place, name in enumerate(("read and fold, ms", "the command, ms")):
+        short, long = costs[SHORT][place] * 1000, costs[LONG][place] * 1000
+        print(f"{name:<24}{short:>12.2f}{long:>12.2f}{long / short:>8.2f}")
+    ratio = costs[LONG][0] / costs[SHORT][0]
+    print(f"the command against `python -c pass`: {costs[LONG][1] / bare:.1f}x")
+    print(f"budget: {LAST_TURN_BUDGET}x: {'met' if ratio <= LAST_TURN_BUDGET else 'missed'}")
+
+
+async def read_last(log: SqliteLog, session_id: SessionId) -> float:
+    """The median of reading the last turn and explaining it."""
+    costs = []
+    for _ in range(100):
+        begun = time.perf_counter()
+        why_last(await log.read_turns(session_id))
+        costs.append(time.perf_counter() - begun)
+    return median(costs)
+
+
+def command_cost(*words: str) -> float:
+    """The median of a command from its start to its end; without words, of an interpreter that does nothing."""
+    command = [sys.executable, *(("-m", "interlock.cli", *words) if words else ("-c", "pass"))]
+    costs = []
+    for _ in range(7):
+        begun = time.perf_counter()
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        costs.append(time.perf_counter() - begun)
+    return median(costs)
+
+
 def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="interlock-bench-"))
     try:
-        for part in (appends, latency, reading):
+        for part in (appends, latency, reading, last_turn):
             asyncio.run(part(folder))
     finally:
         shutil.rmtree(folder)

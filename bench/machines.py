@@ -14,9 +14,8 @@ from itertools import cycle, islice
 from statistics import median
 from typing import Any, Final, NamedTuple
 
-from interlock.lifecycle import process, run, subagent, task, toolcall
+from interlock.lifecycle import process, run, subagent, toolcall
 from interlock.lifecycle.process import AgentEvent, AgentEventType, ProcessState
-from interlock.lifecycle.task import TaskEventType
 from interlock.lifecycle.toolcall import CallKey, Decide, Start, Succeed, Suspend, ToolCallState
 from interlock.lifecycle.turns import TurnFold, fold_turns
 from interlock.testing.histories import endless_history
@@ -26,7 +25,6 @@ from interlock.vocabulary.codec import decode_event, encode_event
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import CallId, SessionId, SubagentId, TurnId
 from interlock.vocabulary.run import NATURAL_END
-from interlock.vocabulary.states import TurnState
 
 ROUNDS: Final = 5
 FOLDED: Final = 100_000
@@ -124,21 +122,7 @@ def lap_subagent() -> int:
     return 2
 
 
-def lap_task() -> int:
-    state, turn = task.TaskState(), TurnId("t")
-    path: list[task.TaskInput] = [
-        task.TaskEvent(TaskEventType.PROMPT_ACCEPTED, 1, turn),
-        task.TaskEvent(TaskEventType.TURN_STARTED, 2, turn),
-        task.TaskEvent(TaskEventType.TURN_WAITING, 3, turn),
-        task.TaskEvent(TaskEventType.TURN_RESUMED, 4, turn),
-        task.TurnEnded(5, turn, TurnState.COMPLETED),
-    ]
-    for given in path:
-        state, _ = task.step(state, given, 0.0)
-    return len(path)
-
-
-LAPS: Final = {"run": lap_run, "toolcall": lap_toolcall, "subagent": lap_subagent, "task": lap_task}
+LAPS: Final = {"run": lap_run, "toolcall": lap_toolcall, "subagent": lap_subagent}
 
 
 def next_event_cost(events: list[Event], after: int) -> float:

@@ -30,8 +30,8 @@ from typing import Final, NamedTuple
 from interlock.agents.port import AgentSpec
 from interlock.agents.streams.claude import ClaudeStreamDriver
 from interlock.log.sqlite import SqliteLog
-from interlock.runtime.conductor import Conductor
 from interlock.runtime.runtime import Runtime, Watcher
+from interlock.runtime.session.router import SessionMachine
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.presenter import TextDelta
 from interlock.vocabulary.states import TurnState
@@ -148,7 +148,7 @@ async def through_the_runtime(load: Load) -> Figures:
 
 
 async def ready(runtime: Runtime, session_id: SessionId) -> None:
-    def look(conductor: Conductor) -> bool | None:
+    def look(conductor: SessionMachine) -> bool | None:
         return True if conductor.agent is not None and conductor.agent.is_ready else None
 
     await runtime.start(session_id)

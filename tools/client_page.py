@@ -42,7 +42,7 @@ def client_page() -> str:
         f"```mermaid\n{diagram()}\n```",
         table(("State", "Means", "One input may lead to"), (_state_row(state) for state in SyncState)),
         "Every input may also leave the state as it is. The status of the task is not in this diagram: it is the"
-        " server's, and [its machine](task.md) is on the server.",
+        " server's, which folds it from the log: [states](../reference/states.md).",
         "## Inputs",
         table(("Input", "What it says"), ((f"`{one.__name__}`", told(one)) for one in _members(TaskInput))),
         "## Outputs",

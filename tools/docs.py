@@ -19,7 +19,7 @@ from interlock.agents.port import Capabilities, Driver
 from interlock.cli.exit_codes import ExitCode
 from interlock.lifecycle import render
 from interlock.lifecycle.table import ContextT, Machine, StateT
-from interlock.monitor.machines import MACHINES
+from interlock.machines import MACHINES
 from interlock.runtime.agent_choice import drivers_of
 from interlock.runtime.config_keys import Key, Table, agent_table, dotted, expected, known_keys, table_of, variable_of
 from interlock.runtime.config_sections import BUILTIN_AGENTS, OFF, Config
@@ -36,6 +36,8 @@ __all__ = ["MARKER", "main", "pages", "type_name"]
 
 DOCS: Final = Path(__file__).parent.parent / "docs"
 FOLDERS: Final = ("machines", "reference")
+README: Final = DOCS.parent / "README.md"
+MACHINES_ROW: Final = "| Machines |"
 
 CAPABILITIES: Final[Mapping[str, tuple[str, str]]] = {
     "reports_approvals": ("asks", "what it waits for is told, and an answer can be given"),
@@ -59,6 +61,7 @@ def pages() -> Pages:
     made = {f"machines/{name}.md": machine_page(name, group) for name, group in MACHINES.items()}
     made["machines/client.md"] = client_page()
     made["machines/README.md"] = index_page(MACHINES)
+    made["../README.md"] = readme(README.read_text(encoding="utf-8"))
     made["reference/exit-codes.md"] = exit_codes_page()
     made["reference/commands.md"] = commands_page()
     made["reference/states.md"] = states_page()
@@ -70,6 +73,20 @@ def pages() -> Pages:
     made["reference/events.md"] = events_page(DECLARATIONS)
     made["reference/events.schema.json"] = json.dumps(json_schema(), indent=2, sort_keys=True) + "\n"
     return made
+
+
+def readme(text: str) -> str:
+    """The README as it is, with its row about the machines made anew."""
+    row = (
+        f"{MACHINES_ROW} {len(MACHINES)} pure machines ({', '.join(MACHINES)}), each a table that its `step` runs,"
+        " drawn and walked. | `interlock machines turn`, [docs/machines](docs/machines/README.md) |"
+    )
+    lines = text.splitlines()
+    places = [place for place, line in enumerate(lines) if line.startswith(MACHINES_ROW)]
+    if len(places) != 1:
+        raise ValueError(f"the README needs one row that begins with {MACHINES_ROW!r}, and has {len(places)}")
+    lines[places[0]] = row
+    return "\n".join(lines) + "\n"
 
 
 def machine_page(name: str, group: Sequence[Machine[Any, Any]]) -> str:

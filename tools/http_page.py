@@ -29,6 +29,7 @@ LIMITS: Final[Mapping[str, str]] = {
     "requests_per_second": "requests that a caller may make in the long run: by role and address, and again by socket",
     "request_burst": "requests that a caller may make at once",
     "closing_seconds": "how long the server may take to end",
+    "hurried_seconds": "how long the end of the server may take after a second signal",
 }
 """What each limit of a server bounds. A limit without words here is a mistake, and stops the build."""
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")

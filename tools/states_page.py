@@ -33,6 +33,7 @@ ATTENTIONS: Final[Mapping[Attention, str]] = {
     Attention.AUTH: "it wants somebody to sign in",
     Attention.QUOTA: "a limit of its provider is reached",
     Attention.ERROR: "something went wrong that only a person can mend",
+    Attention.HELD: "prompts wait, and the queue is paused; said of a badge only",
 }
 TURNS: Final[Mapping[TurnState, str]] = {
     TurnState.RUNNING: "it is open",

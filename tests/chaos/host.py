@@ -29,17 +29,17 @@ from interlock.agents.terminal.driver import TerminalDriver
 from interlock.agents.terminal.handle import TerminalHandle, TerminalPolicy
 from interlock.agents.tmux.server import TmuxServer
 from interlock.log.sqlite import SqliteLog
-from interlock.projections.approvals import approvals
 from interlock.runtime import recovery
-from interlock.runtime.acts import Answer
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.runtime import Runtime
+from interlock.runtime.session.inputs import Answer
 from interlock.testing.scripted_agent import command
 from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.audit import ProcessEvent
 from interlock.vocabulary.errors import InterlockError, UsageError
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import PromptId, SessionId
+from tests.projections.whole_logs import approvals
 
 STREAM: Final = "claude-stream"
 TERMINAL: Final = "terminal"
@@ -212,7 +212,7 @@ class Host:
             try:
                 if not supervisor.book.queue.is_open:
                     await runtime.set_gate(session_id, is_open=True)
-                if supervisor.conductor.agent is None:
+                if supervisor.machine.agent is None:
                     await runtime.start(session_id)
                 await self._decide(session_id, is_allowed=True)
                 if supervisor.book.turn is not None and time.monotonic() > since + HANGS_AFTER_SECONDS:

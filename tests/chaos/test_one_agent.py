@@ -34,7 +34,7 @@ def test_beside_an_adopted_agent_none_is_started_for_the_prompts_that_wait() -> 
         await runtime.__aenter__()
         session_id = await runtime.open_session(SPEC)
         prompt_id = await runtime.send(session_id, "one")
-        await soon(lambda: runtime.supervisor(session_id).conductor.agent is not None)
+        await soon(lambda: runtime.supervisor(session_id).machine.agent is not None)
         await runtime.shutdown()
         async with Runtime(log, [driver]) as again:
             driver.latest.say(BecameReady())
@@ -72,7 +72,7 @@ def test_the_next_agent_is_not_started_before_the_last_one_is_swept_up_and_has_a
         async with Runtime(log, [driver], limits=PoolLimits(total=1)) as runtime:
             session_id = await runtime.open_session(SPEC)
             await runtime.start(session_id)
-            conductor = runtime.supervisor(session_id).conductor
+            conductor = runtime.supervisor(session_id).machine
             await soon(lambda: conductor.agent is not None)
             first = driver.latest
             assert isinstance(first, SlowToStop)

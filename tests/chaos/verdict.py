@@ -15,7 +15,6 @@ from interlock.lifecycle.turns import TurnRecord, turn_states
 from interlock.log.port import Slice
 from interlock.log.sqlite import SqliteLog
 from interlock.log.verify import verify
-from interlock.projections.approvals import approvals
 from interlock.projections.checks.case import CheckStatus
 from interlock.projections.diagnose import diagnose
 from interlock.vocabulary.approval import ApprovalState
@@ -36,6 +35,7 @@ from interlock.vocabulary.states import TurnState
 from tests.chaos.host import STREAM
 from tests.chaos.living import wait_until
 from tests.chaos.world import Sent, World
+from tests.projections.whole_logs import approvals
 
 TERMINAL_STATES: Final = frozenset(
     {TurnState.COMPLETED, TurnState.PARTIAL_FAILED, TurnState.FAILED, TurnState.INTERRUPTED, TurnState.TIMED_OUT}

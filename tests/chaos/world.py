@@ -20,8 +20,8 @@ from typing import Self
 
 import msgspec
 
-from interlock.agents.port import SPAWN_ID_VARIABLE
 from interlock.testing.scripted_agent import Gates, prompts_in, read_ledger
+from interlock.vocabulary.ids import SPAWN_ID_VARIABLE
 from tests.chaos.host import STREAM, TERMINAL, Order, Settings, Told
 from tests.chaos.living import MARK, PATIENCE_SECONDS, RunningHost
 

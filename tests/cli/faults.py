@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TextIO
 
 from interlock.log.sqlite import SqliteLog
 from tests.cli.births import Birth, bear
@@ -185,6 +185,26 @@ def strike_twice() -> None:
         signal.raise_signal(signal.SIGINT)
 
     for module, name, call in ((interlock.cli, "_dispatch", strike), (output, "error", struck)):
+        assert hasattr(module, name)
+        setattr(module, name, call)
+
+
+def strike_while_it_is_told() -> None:
+    """In a process of a command: Ctrl-C while a server is waited for, and once more in the middle of each note."""
+    import signal
+
+    from interlock.cli import output, server_process
+
+    def strike(*_: object) -> object:
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("nobody heard it")
+
+    def struck(stream: TextIO, text: str) -> None:
+        if isinstance(sys.exc_info()[1], KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        stream.write(text)
+
+    for module, name, call in ((server_process, "_until_ready", strike), (output, "_write", struck)):
         assert hasattr(module, name)
         setattr(module, name, call)
 

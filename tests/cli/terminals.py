@@ -99,6 +99,7 @@ def at_a_terminal(
 ) -> Iterator[Terminal]:
     """`interlock ARGS` at a terminal of its own. Our end of it stays open, so that its state can be looked at."""
     ours, theirs = pty.openpty()
+    _keep_what_is_unread(theirs)
     ioctl(theirs, termios.TIOCSWINSZ, pack("HHHH", 30, columns, 0, 0))
     settings = {"TERM": "xterm-256color", **env}
     process = _start_cold(args, settings, theirs) if is_cold else _start(args, settings, theirs, cwd, prepare)
@@ -109,6 +110,14 @@ def at_a_terminal(
         process.wait()
         os.close(theirs)
         os.close(ours)
+
+
+def _keep_what_is_unread(theirs: int) -> None:
+    """As terminals are set up, each Ctrl-C throws away what was written and has not reached the reader yet: of two, the
+    second one the words that were said of the first. What was said is to be read here."""
+    modes = termios.tcgetattr(theirs)
+    modes[3] |= termios.NOFLSH
+    termios.tcsetattr(theirs, termios.TCSANOW, modes)
 
 
 def _start(args: Sequence[str], env: Mapping[str, str], theirs: int, cwd: Path | None, prepare: str) -> Birth:

@@ -14,6 +14,7 @@ from interlock.cli.decide import find_question
 from interlock.cli.server_api import Body, ServerApi
 from interlock.testing.scripted_agent import command, read_ledger, write_program
 from interlock.vocabulary.errors import UsageError
+from tests.cli.badges import with_badge
 from tests.cli.homes import run_many
 from tests.cli.serving import STREAM, Served
 
@@ -131,7 +132,7 @@ def test_what_is_asked_is_listed_with_the_commands_that_answer_it(served: Served
     listed = served.cli("approvals")
     assert listed.returncode == 0
     assert f"interlock approve {task_id}" in listed.stdout
-    assert "Allow Bash?" in listed.stdout
+    assert '  Allow Bash?\n  tool Bash {"command": "rm x"}\n' in listed.stdout
     (told,) = [one for one in served.json("approvals") if one["session_id"] == task_id]
     assert told["tool"] == "Bash"
     done = served.cli("approve", task_id, "--reason", "on a branch")
@@ -195,7 +196,7 @@ def test_nothing_is_asked_of_nobody(served: Served) -> None:
 
 def test_what_an_agent_is_about_to_ask_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some say that they need somebody before their screen shows what for."""
-    needs: Body = {"task_id": "ses_1", "live": {"activity": "working", "attention": "approval"}}
+    needs = with_badge({"task_id": "ses_1", "live": {"activity": "working", "attention": "approval"}})
     looks: list[Body] = [
         {"summary": needs, "approvals": []},
         {"summary": needs, "approvals": [{"approval_id": "apr_1"}]},
@@ -208,7 +209,7 @@ def test_what_an_agent_is_about_to_ask_is_awaited(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(decide, "find_task", lambda *_: {"task_id": "ses_1"})
     api = cast("ServerApi", Api())
     assert find_question(api, "ses_1", "")["approval_id"] == "apr_1"
-    quiet: Body = {"task_id": "ses_1", "live": {"activity": "quiet", "attention": "error"}}
+    quiet = with_badge({"task_id": "ses_1", "live": {"activity": "quiet", "attention": "error"}})
     looks += [{"summary": quiet, "approvals": []}]
     with pytest.raises(UsageError, match="asks nothing"):
         find_question(api, "ses_1", "")

@@ -19,7 +19,7 @@ import pytest
 from interlock.cli import demo_run, demo_server
 from interlock.cli.demo_cast import CAST, STREAM, TERMINAL, Part, driver_of, write_agent
 from interlock.cli.demo_story import axes, tell
-from interlock.cli.task_lines import countdown_of, standing_of, why_of
+from interlock.cli.task_lines import countdown_of, shown_of, why_of
 from interlock.testing.scripted_agent.language import VERBS, steps_of
 from interlock.vocabulary.frames import AgentStatusChanged, TaskFrame
 from tests.cli.demo_harness import GONE_SECONDS, DemoPlace, demo_place, read_until, without_tmux
@@ -100,8 +100,8 @@ def check_that_every_state_is_seen(story: list[Any]) -> None:
     assert ("working", "question") in seen(story, "schema")
     stalled = seen(story, "docs").index(("stalled", "none"))
     assert ("working", "none") in seen(story, "docs")[stalled:]
-    assert any(line.startswith("agent [partial]") for line in told(story, "flaky"))
-    assert any(line.startswith("the turn ended: cancelled (interrupted)") for line in told(story, "search"))
+    assert any(line.startswith("agent [partial: the turn did not complete]") for line in told(story, "flaky"))
+    assert any(line.startswith('the turn ended: cancelled: "stopped on request') for line in told(story, "search"))
     assert any("process_died" in line and "signal 11" in line for line in told(story, "migrate"))
     crashed = seen(story, "migrate").index(("gone", "none"))
     assert ("starting", "none") in seen(story, "migrate")[crashed:]
@@ -125,7 +125,7 @@ def check_the_readme(board: list[Line]) -> None:
     (sample,) = blocks((Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8"), "text")
     head, *shown = [re.split(" {2,}", line.strip()) for line in sample.splitlines()]
     now = datetime.now(UTC)
-    found = [[standing_of(task).words, task["title"], countdown_of(task, now) or why_of(task)] for task in board]
+    found = [[shown_of(task).words, task["title"], countdown_of(task, now) or why_of(task)] for task in board]
     assert head == ["SHOWS", "TITLE", "WHY"]
     assert sorted(map(_masked, shown)) == sorted(map(_masked, found))
 

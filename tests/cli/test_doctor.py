@@ -271,7 +271,7 @@ def test_a_sound_home_is_sound_and_stays_as_it_was(home: Path) -> None:
     before = listing(home)
     found = home_checks(home)
     assert {one.health for one in found.values()} == {Health.OK}
-    assert found["log"].found == "schema 1, nobody writes, the file is sound"
+    assert found["log"].found == "schema 2, nobody writes, the file is sound"
     assert list(found) == ["folder", "log", "disk", "tokens", "port"]
     assert listing(home) == before
 
@@ -324,7 +324,7 @@ def test_damage_that_only_a_look_at_the_pages_shows_is_a_failure(home: Path) -> 
     path.write_bytes(data)
     found = home_checks(home)["log"]
     assert (found.health, found.mend) == (Health.FAIL, "interlock log repair")
-    assert "schema 1, nobody writes; damaged: " in found.found
+    assert "schema 2, nobody writes; damaged: " in found.found
 
 
 @pytest.mark.parametrize("content", [b"no database at all, whatever it is" * 100, b"SQLite format 3\x00"])

@@ -63,6 +63,20 @@ def test_the_last_words_are_not_interrupted(tmp_path: Path) -> None:
     assert (met.code, met.out, met.err) == (INTERRUPTED, "", "interlock: interrupted\n")
 
 
+def test_what_goes_on_without_us_is_said_although_ctrl_c_comes_again(place: World) -> None:
+    struck = f"{faults.__name__}:{faults.strike_while_it_is_told.__name__}"
+    met = place.meet(["run", "scripted", "say hello"], prepare=struck)
+    assert met.code == INTERRUPTED, met
+    assert "Traceback" not in met.err
+    _, *told = met.err.splitlines()
+    assert told == [
+        "the server goes on starting; `interlock down` ends it",
+        "no session was begun",
+        "interlock: interrupted",
+    ]
+    until(lambda: look_for_server(place.home).presence is Presence.RUNS, "the server has started")
+
+
 class Screen(io.StringIO):
     """A terminal, to who asks."""
 
@@ -382,7 +396,12 @@ def demo() -> Iterator[DemoPlace]:
 @TWICE
 @pytest.mark.parametrize(
     ("args", "said"),
-    [(["--tell"], "starting a server"), (["--tell"], "asks"), ([], "starting a server"), (["--log"], "")],
+    [
+        (["--tell"], "starting a server"),
+        (["--tell"], "asks"),
+        ([], "starting a server"),
+        (["--log"], "Interlock watches"),
+    ],
 )
 def test_a_demo(demo: DemoPlace, args: list[str], said: str, keys: bytes) -> None:
     with at_a_terminal(["demo", *args], demo.environment, is_cold=True) as playing:

@@ -270,8 +270,12 @@ def test_a_transcript(served: Served) -> None:
         "you",
         "agent",
         "end of the turn",
+        f"next: interlock why {task_id} --turn",
+        f"next: interlock diagnose {task_id}",
+        f"next: interlock show {task_id}",
+        f"next: interlock send {task_id} -",
     ]
-    assert "[partial]\n  half\n" in done.stdout
+    assert "[partial: the turn did not complete]\n  half\n" in done.stdout
     assert "[partial: server_error]\n  API Error: oh no\n" in done.stdout
     told = [json.loads(line) for line in served.cli("logs", task_id, "--json").stdout.splitlines()]
     assert [one["role"] for one in told] == ["user", "commentary", "tool", "answer", "user", "answer", "end"]

@@ -8,7 +8,7 @@ import pytest
 
 from interlock.cli.machines import view
 from interlock.lifecycle import render
-from interlock.monitor.machines import MACHINES
+from interlock.machines import MACHINES
 from tests.cli.harness import interlock
 
 

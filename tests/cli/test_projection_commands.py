@@ -16,13 +16,13 @@ from interlock.agents.processes.identity import identity_of
 from interlock.cli import down
 from interlock.cli.exit_codes import ExitCode, exit_code_for_turn
 from interlock.log.sqlite import SqliteLog
-from interlock.projections.replay import provider_input
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.audit import ProcessEvent, ProcessEventKind
 from interlock.vocabulary.states import ExitReason, TurnState
 from tests.cli.harness import COMMAND, interlock, on_a_terminal
 from tests.cli.homes import STATES, begin_turn, damage, make_home, run_many, standing, unpaired, whole_turns
 from tests.cli.test_cold_start import HEAVY, modules_after
+from tests.projections.whole_logs import provider_input
 
 CODES = {
     "completed": 0,
@@ -182,7 +182,7 @@ def test_diagnose_is_ready_blocked_or_damaged(home: Path, fresh: Path) -> None:
     assert "interlock log verify ses_many" in damaged.stdout
 
 
-@pytest.mark.parametrize("command", ["turns", "why", "replay", "replay --explain", "replay --digest"])
+@pytest.mark.parametrize("command", ["turns", "why --turn 1", "replay", "replay --explain", "replay --digest"])
 def test_an_answer_across_damage_is_given_and_not_claimed(fresh: Path, command: str) -> None:
     damage(fresh, "ses_many", 2)
     name, *flags = command.split()
@@ -190,6 +190,23 @@ def test_an_answer_across_damage_is_given_and_not_claimed(fresh: Path, command: 
     assert done.returncode == 9
     assert done.stdout != ""
     assert done.stderr.startswith("damaged: session ses_many, event 2: changed: ")
+
+
+@pytest.mark.parametrize("command", ["why", "turns --last 1"])
+def test_the_last_turn_is_read_alone_and_its_damage_is_told(fresh: Path, command: str) -> None:
+    """Damage before the turn is not met; damage in it is, and by then the whole session is read."""
+    name, *flags = command.split()
+    damage(fresh, "ses_many", 2)
+    before = interlock(name, "ses_many", *flags, "--home", str(fresh))
+    assert (before.returncode, before.stderr) == (0, "")
+    damage(fresh, "ses_many", 26)
+    within = interlock(name, "ses_many", *flags, "--home", str(fresh))
+    assert within.returncode == 9
+    assert within.stdout != ""
+    assert [line.split(":")[1] for line in within.stderr.splitlines()] == [
+        " session ses_many, event 2",
+        " session ses_many, event 26",
+    ]
 
 
 def test_replay_prints_what_a_model_is_given(home: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.prompt_watch import Ending, Look, Watch, places_ahead, step, turn_in
 from interlock.cli.server_api import Body
+from tests.cli.badges import with_badge
 
 WATCH = Watch(prompt_id="prm_1")
 
@@ -23,7 +24,7 @@ def look(
 ) -> Look:
     queue: Body = {"waiting": [{"prompt_id": one, "text": "x"} for one in waiting], "is_open": is_open}
     asked = [{"approval_id": f"apr_{number}"} for number in range(approvals)]
-    summary: Body = {"task_id": "ses_1", "turn_id": newest, "task_status": status, **more}
+    summary = with_badge({"task_id": "ses_1", "turn_id": newest, "task_status": status, **more})
     detail = {"summary": summary, "queue": queue, "approvals": asked}
     return Look(detail=detail, turn=None if turn is None else {"turn_id": "trn_1", "state": turn})
 
@@ -81,6 +82,36 @@ def test_a_queue_that_is_held_by_an_error_is_a_failure() -> None:
     _, outcome = step(WATCH, look(waiting=("prm_1",), is_open=False, live=broken), 0)
     assert outcome is not None
     assert (outcome.ending, outcome.code) == (Ending.HELD, ExitCode.FAILED)
+
+
+BROKEN = {"activity": "quiet", "attention": "error"}
+ASKING = {"activity": "working", "attention": "question"}
+
+
+@pytest.mark.parametrize("seen", [look("running", live=BROKEN), look(waiting=("prm_1",), live=BROKEN)])
+def test_an_error_is_a_failure_after_a_while_and_not_before(seen: Look) -> None:
+    # The end of the turn that had the error may be on its way: then that is told.
+    watch, outcome = step(WATCH, seen, 100.0)
+    assert (outcome, watch.is_in_doubt) == (None, True)
+    watch, outcome = step(watch, seen, 104.9)
+    assert outcome is None
+    _, outcome = step(watch, seen, 105.0)
+    assert outcome is not None
+    assert (outcome.ending, outcome.code) == (Ending.BLOCKED, ExitCode.FAILED)
+    watch, outcome = step(watch, look("running"), 105.0)
+    assert (outcome, watch.is_in_doubt) == (None, False)
+
+
+@pytest.mark.parametrize("seen", [look("running", live=ASKING), look(waiting=("prm_1",), live=ASKING)])
+def test_what_the_badge_says_is_asked_blocks_without_an_approval(seen: Look) -> None:
+    _, outcome = step(WATCH, seen, 0)
+    assert outcome is not None
+    assert (outcome.ending, outcome.code) == (Ending.BLOCKED, ExitCode.BLOCKED)
+
+
+def test_a_queue_that_is_held_does_not_block_the_turn_that_runs() -> None:
+    held = look("running", live={"activity": "quiet"}, waiting=("prm_2",), is_open=False, held="paused", queued=1)
+    assert step(WATCH, held, 0)[1] is None
 
 
 def test_a_prompt_is_taken_back_only_where_it_was_denied_twice() -> None:

@@ -20,11 +20,12 @@ from interlock.cli.task_lines import (
     countdown_of,
     duration,
     short_ids,
-    standing_of,
+    shown_of,
     why_of,
 )
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.states import Activity, Attention, TaskStatus
+from tests.cli.badges import with_badge
 from tests.cli.harness import COMMAND, interlock, on_a_terminal, python
 from tests.cli.serving import Served, serving
 from tests.cli.test_cold_start import HEAVY, modules_after
@@ -34,7 +35,7 @@ NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 def task(name: str = "ses_a", activity: str | None = "quiet", attention: str = "none", **more: object) -> Body:
     live = None if activity is None else {"activity": activity, "attention": attention, "evidence": []}
-    return {"task_id": name, "version": 1, "agent": "claude", "live": live, "turn_id": "trn_1", **more}
+    return with_badge({"task_id": name, "version": 1, "agent": "claude", "live": live, "turn_id": "trn_1", **more}, NOW)
 
 
 # The order
@@ -43,9 +44,17 @@ def task(name: str = "ses_a", activity: str | None = "quiet", attention: str = "
 def test_every_word_of_both_axes_has_its_place() -> None:
     needs = [task(attention=one.value) for one in Attention if one is not Attention.NONE]
     acts = [task(activity=one.value) for one in Activity]
-    shown = [standing_of(one) for one in by_attention([*acts, *needs])]
-    assert [one.attention for one in shown[:6]] == ["approval", "question", "plan", "auth", "quota", "error"]
-    assert [one.activity for one in shown[6:]] == [
+    shown = [shown_of(one) for one in by_attention([*acts, *needs])]
+    assert [one.attention for one in shown[:7]] == [
+        "approval",
+        "question",
+        "plan",
+        "auth",
+        "quota",
+        "error",
+        "held",
+    ]
+    assert [one.activity for one in shown[7:]] == [
         "stalled",
         "unknown",
         "starting",
@@ -65,26 +74,24 @@ def test_among_equals_the_one_that_waits_longest_is_first() -> None:
     ("seen", "words"),
     [
         (task(activity="working", attention="approval"), "approval"),
-        (task(activity="stalled", attention="approval"), "approval, stalled"),
+        (task(activity="stalled", attention="approval"), "approval · stalled"),
         (task(activity="quiet", open_approvals=1), "approval"),
-        (task(activity="working", task_status="CANCELLING"), "working, cancelling"),
-        (task(activity="quiet", task_status="FAILED"), "quiet, failed"),
-        (task(activity="quiet", task_status="CANCELLED"), "quiet, interrupted"),
-        (task(activity="quiet", task_status="COMPLETED"), "quiet"),
+        (task(activity="working", task_status="CANCELLING"), "working · stopping"),
+        (task(activity="quiet", task_status="FAILED"), "failed"),
+        (task(activity="quiet", task_status="CANCELLED"), "interrupted"),
+        (task(activity="quiet", task_status="COMPLETED"), "done · ready for a prompt"),
         (task(activity="working", task_status="FAILED"), "working"),
-        (task(activity="gone", turn_id=None), "not running"),  # also one that crashed and is to be restarted
-        (task(activity="levitating"), "unknown"),
-        (task(attention="telepathy"), "question"),
+        (task(activity="gone", turn_id=None), "new · not running"),
         (task(activity=None, task_status="RUNNING"), "unknown"),
         (task(activity=None, is_supervised=False), "unknown"),
         (task(activity=None, is_supervised=False, task_status="COMPLETED"), "ended"),
-        (task(activity=None, is_supervised=False, task_status="FAILED"), "ended, failed"),
+        (task(activity=None, is_supervised=False, task_status="FAILED"), "ended · failed"),
         (task(activity=None, is_supervised=False, turn_id=None), "ended"),
-        (task(activity=None, task_status="DELETE"), "deleted"),
+        (task(activity=None, task_status="DELETE"), "archived"),
     ],
 )
 def test_what_a_session_shows(seen: Body, words: str) -> None:
-    assert standing_of(seen).words == words
+    assert shown_of(seen).words == words
 
 
 @pytest.mark.parametrize("status", [None, *TaskStatus])
@@ -92,12 +99,12 @@ def test_what_a_session_shows(seen: Body, words: str) -> None:
 @pytest.mark.parametrize("activity", [None, *Activity])
 def test_nothing_falls_back_to_quiet(activity: Activity | None, is_supervised: bool, status: TaskStatus | None) -> None:
     seen = task(activity=activity and activity.value, is_supervised=is_supervised, task_status=status)
-    assert (standing_of(seen).activity == "quiet") == (activity is Activity.QUIET and status != TaskStatus.DELETE)
+    assert (shown_of(seen).activity == "quiet") == (activity is Activity.QUIET and status != TaskStatus.DELETE)
 
 
 def test_a_need_is_never_hidden_with_what_ended() -> None:
-    assert standing_of(task(activity=None, is_supervised=False, task_status="COMPLETED")).is_over
-    assert not standing_of(task(activity=None, is_supervised=False, task_status="COMPLETED", open_approvals=1)).is_over
+    assert shown_of(task(activity=None, is_supervised=False, task_status="COMPLETED")).is_over
+    assert not shown_of(task(activity=None, is_supervised=False, task_status="COMPLETED", open_approvals=1)).is_over
 
 
 def test_why() -> None:
@@ -232,12 +239,8 @@ def test_who_needs_a_person_is_first(served: Served, sessions: dict[str, str]) -
     assert done.returncode == 0, done.stderr
     head, *rows = done.stdout.splitlines()
     assert head.split() == ["SESSION", "AGENT", "SHOWS", "FOR", "Q", "TITLE", "WHY"]
-    assert [" ".join(row.split()[2:4]).rstrip("0123456789s ") for row in rows] == [
-        "approval",
-        "working",
-        "quiet",
-        "quiet, partial",
-    ]
+    words = ("approval", "working · thinking", "done · ready for a prompt", "failed · partial answer kept")
+    assert [next((one for one in words if f"  {one}  " in row), row) for row in rows] == list(words)
     assert f"  1  Asks {'x' * 100}  " in rows[0]  # a pipe gets all of it
     assert rows[0].endswith("Allow Bash?")
     assert all(sessions[name].startswith(row.split()[0]) for name, row in zip(("asks", "works"), rows, strict=False))
@@ -355,7 +358,7 @@ def _check_that_each_change_is_told_once(served: Served) -> None:
     done = served.cli("ps")
     assert late not in done.stdout
     assert done.stderr == "1 that ended is not shown: --all\n"
-    assert "deleted" in served.cli("ps", "--all").stdout
+    assert "archived" in served.cli("ps", "--all").stdout
     assert late in {one["task_id"] for one in served.json("ps")}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from interlock.cli import reasons
 from interlock.cli.reasons import words_of
-from interlock.runtime import agent_side
+from interlock.runtime.session import status
 from interlock.vocabulary.evidence import EvidenceSource
 
 ROOM = 17
@@ -32,7 +32,7 @@ def test_a_rule_of_ours_has_its_meaning_another_one_its_source(source: str, rule
 
 def test_every_source_and_every_rule_of_the_runtime_has_words() -> None:
     assert all(words_of(source.value, "some.rule") != "some.rule" for source in EvidenceSource)
-    ours = set(re.findall(r'Activity\.[A-Z]+, "([a-z_.]+)"', Path(agent_side.__file__).read_text(encoding="utf-8")))
+    ours = set(re.findall(r'Activity\.[A-Z]+, "([a-z_.]+)"', Path(status.__file__).read_text(encoding="utf-8")))
     assert len(ours) > 5
     assert ours <= set(reasons._RULES)
 

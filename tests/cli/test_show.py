@@ -12,7 +12,7 @@ import pytest
 
 from interlock.cli.choices import approving, choose_option
 from interlock.cli.server_api import Body, ServerApi
-from interlock.cli.show import commands, last_answer
+from interlock.cli.show import asked_lines, commands, last_answer
 from interlock.cli.spawns import end_of, life_of
 from interlock.cli.usage import add_up, figure, note_of, usage
 from interlock.vocabulary.errors import UsageError
@@ -50,6 +50,14 @@ def test_only_what_plainly_allows_is_to_be_approved(kinds: tuple[str, ...]) -> N
     assert commands(asked, is_only=True) == offered
     with suppress(UsageError):
         assert approving(asked) is None, "what `approve` takes is offered as such"
+
+
+def test_what_is_asked_is_told_in_full_and_why_it_is_asked_again() -> None:
+    command = "echo " + "x" * 20_000
+    told = [words for line in asked_lines(approval(tool="Bash", arguments={"command": command})) for words, _ in line]
+    assert told == ["  May I?", f'  tool Bash {{"command": "{command}"}}']
+    again = [words for line in asked_lines(approval(problem="the pipe is closed")) for words, _ in line]
+    assert again == ["  May I?", "  asked again: the decision did not reach the agent: the pipe is closed"]
 
 
 def test_options_that_read_alike_are_told_by_their_numbers() -> None:
@@ -181,7 +189,7 @@ def test_a_partial_answer_is_labelled(served: Served) -> None:
     task_id = served.done("say half of it; fail oh no", status="FAILED")
     said = served.cli("show", task_id).stdout
     assert "the turn is partial_failed: server_error" in said
-    assert "[partial]\n  half of it\n" in said
+    assert "[partial: the turn did not complete]\n  half of it\n" in said
     assert f"interlock why {task_id} --turn " in said
 
 
@@ -199,10 +207,20 @@ def test_an_answer_and_what_it_cost(served: Served) -> None:
     assert {one["task_id"] for one in served.json("usage")} >= {task_id}
 
 
+def test_the_state_document_of_a_session(served: Served) -> None:
+    task_id = served.done("say hello")
+    told = served.json("show", task_id, "--state")
+    assert told.keys() == {"task_id", "version", "turn_id", "state"}
+    assert (told["state"]["__run"]["status"], told["state"]["__run"]["done_reason"]) == ("done", "natural")
+    shown = served.json("show", task_id)
+    assert (shown["state"], shown["turn"]["run_id"]) == (told, told["state"]["__run"]["id"])
+
+
 def test_a_session_that_never_began(served: Served) -> None:
     task_id = served.open(title="Waits")
     said = served.cli("show", task_id).stdout
-    for one in ("shows     not running", "turn      none yet", "process   none was started", "usage     not reported"):
+    shows = "shows     new · not running"
+    for one in (shows, "turn      none yet", "process   none was started", "usage     not reported"):
         assert one in said
     assert served.cli("spawns", task_id).stderr == "no agent was started yet\n"
     assert served.json("spawns", task_id) == []

@@ -1,60 +1,107 @@
-"""What a line says of a session: answered questions, half answers, queues that are held back."""
+"""What a line says of a session is what its badge says, in words."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from interlock.cli.server_api import Body
-from interlock.cli.task_lines import by_attention, standing_of, why_of
+from interlock.cli.task_lines import by_attention, shown_of, why_of
+from interlock.projections.badge import ANSWER_ON_ITS_WAY, badge_of
+from interlock.vocabulary.evidence import Evidence, EvidenceSource
+from interlock.vocabulary.frames import TaskSummary
+from interlock.vocabulary.ids import SessionId, TurnId
+from interlock.vocabulary.presenter import Status
+from interlock.vocabulary.states import Activity, AgentState, Attention, TaskStatus, TurnState
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+QUIET = Status(activity=Activity.QUIET)
 
 
-def asking(name: str, rule: str, at: datetime, activity: str = "working") -> Body:
-    evidence = [{"source": "log", "rule": rule, "at": at.isoformat()}]
-    live = {"activity": activity, "attention": "approval", "evidence": evidence}
-    return {"task_id": f"ses_{name}", "version": 1, "since": at.isoformat(), "live": live}
+def body(summary: TaskSummary, now: datetime = NOW) -> Body:
+    line: Body = msgspec.to_builtins(msgspec.structs.replace(summary, badge=badge_of(summary, now)))
+    return line
+
+
+def task(name: str = "one", live: Status | None = QUIET, **more: object) -> TaskSummary:
+    bare = TaskSummary(task_id=SessionId(f"ses_{name}"), version=1, live=live, since=NOW)
+    return msgspec.structs.replace(bare, **more)
+
+
+def asking(rule: str, at: datetime) -> Status:
+    evidence = (Evidence(source=EvidenceSource.LOG, rule=rule, at=at),)
+    return Status(activity=Activity.WORKING, attention=Attention.APPROVAL, evidence=evidence)
 
 
 def test_what_was_answered_a_moment_ago_needs_nobody_and_stands_with_those_that_do_the_same() -> None:
-    answered = asking("answered", "answer_on_its_way", datetime.now(UTC))
-    standing = standing_of(answered)
-    assert (standing.words, standing.attention) == ("working, approval answered", "approval")
-    assert (standing.is_answered, standing.needs_person) == (True, False)
-    quiet: Body = {**answered, "task_id": "ses_quiet", "live": {"activity": "quiet", "attention": "none"}}
-    unsure: Body = {**answered, "task_id": "ses_unsure", "live": {"activity": "unknown", "attention": "none"}}
-    asks = asking("asks", "dialog", datetime.now(UTC))
-    ordered = [one["task_id"] for one in by_attention([quiet, answered, unsure, asks])]
-    assert ordered == ["ses_asks", "ses_unsure", "ses_answered", "ses_quiet"]
+    answered = task("answered", asking(ANSWER_ON_ITS_WAY, NOW))
+    shown = shown_of(body(answered))
+    assert (shown.words, shown.attention) == ("approval answered", "approval")
+    assert (shown.is_answered, shown.needs_person) == (True, False)
+    unsure = task("unsure", Status(activity=Activity.UNKNOWN))
+    lines = [body(one) for one in (task("quiet"), answered, unsure, task("asks", asking("dialog", NOW)))]
+    assert [one["task_id"] for one in by_attention(lines)] == ["ses_asks", "ses_unsure", "ses_answered", "ses_quiet"]
 
 
-@pytest.mark.parametrize(("rule", "seconds"), [("answer_on_its_way", 60), ("answer_on_its_way", -60), ("dialog", 0)])
+@pytest.mark.parametrize(("rule", "seconds"), [(ANSWER_ON_ITS_WAY, 60), (ANSWER_ON_ITS_WAY, -60), ("dialog", 0)])
 def test_what_still_asks_after_a_while_or_was_not_answered_needs_a_person(rule: str, seconds: float) -> None:
-    standing = standing_of(asking("one", rule, datetime.now(UTC) - timedelta(seconds=seconds)))
-    assert (standing.is_answered, standing.needs_person, standing.rank) == (False, True, 0)
+    shown = shown_of(body(task(live=asking(rule, NOW - timedelta(seconds=seconds)))))
+    assert (shown.is_answered, shown.needs_person, shown.rank) == (False, True, 0)
 
 
 @pytest.mark.parametrize(
-    ("state", "words"),
+    ("state", "words", "has_failed"),
     [
-        ("partial_failed", "quiet, partial"),
-        ("timed_out", "quiet, timed out"),
-        ("failed", "quiet, failed"),
-        (None, "quiet, failed"),
+        (TurnState.COMPLETED, "done · ready for a prompt", False),
+        (TurnState.PARTIAL_FAILED, "failed · partial answer kept", True),
+        (TurnState.TIMED_OUT, "timed out", True),
+        (TurnState.FAILED, "failed", True),
+        (TurnState.INTERRUPTED, "interrupted", False),
     ],
 )
-def test_half_an_answer_is_not_called_a_failure_like_any_other(state: str | None, words: str) -> None:
-    live = {"activity": "quiet", "attention": "none"}
-    task: Body = {"task_id": "ses_1", "task_status": "FAILED", "turn_id": "trn_1", "turn_state": state, "live": live}
-    assert (standing_of(task).words, standing_of(task).has_failed) == (words, True)
+def test_each_end_of_a_turn_has_its_own_words(state: TurnState, words: str, has_failed: bool) -> None:
+    line = task(task_status=TaskStatus.FAILED, turn_id=TurnId("trn_1"), turn_state=state)
+    shown = shown_of(body(line))
+    assert (shown.words, shown.has_failed, shown.needs_person) == (words, has_failed, False)
+
+
+def test_a_session_without_a_prompt_is_new_and_one_without_a_process_is_not_running() -> None:
+    assert shown_of(body(task())).words == "new · no prompt yet"
+    assert shown_of(body(task(live=None))).words == "new · not running"
+    assert shown_of(body(task(live=None, is_supervised=False))).words == "ended"
+
+
+def test_a_working_agent_says_what_it_works_at() -> None:
+    busy = Status(
+        activity=Activity.WORKING, substate=AgentState.RUNNING_TOOL, tool="Bash", tool_since=NOW - timedelta(seconds=12)
+    )
+    line = body(task(live=busy, task_status=TaskStatus.RUNNING, turn_id=TurnId("trn_1"), turn_state=TurnState.RUNNING))
+    assert shown_of(line, NOW).words == "working · running Bash 12s"
+    thinking = Status(activity=Activity.WORKING, substate=AgentState.THINKING)
+    assert shown_of(body(task(live=thinking)), NOW).words == "working · thinking"
+    idle = Status(activity=Activity.WORKING, substate=AgentState.IDLE)
+    assert shown_of(body(task(live=idle)), NOW).words == "working"
+
+
+def test_a_session_that_crashed_says_how_often_in_the_last_hour() -> None:
+    times = tuple(NOW - timedelta(minutes=minutes) for minutes in (90, 30, 5))
+    assert shown_of(body(task(crashed_at=times))).words == "new · no prompt yet · 2 crashes in 1h"
+    assert shown_of(body(task(crashed_at=times), NOW + timedelta(hours=2))).words == "new · no prompt yet"
 
 
 def test_a_queue_that_is_held_back_needs_a_person_once_nothing_else_goes_on() -> None:
-    live = {"activity": "quiet", "attention": "none"}
-    task: Body = {"task_id": "ses_1", "task_status": "PENDING", "held": "the build is red", "queued": 1, "live": live}
-    assert (standing_of(task).words, standing_of(task).needs_person) == ("held", True)
-    assert why_of(task) == "the build is red"
-    busy: Body = {**task, "live": {"activity": "working", "attention": "none"}}
-    assert (standing_of(busy).words, standing_of(busy).needs_person) == ("working", False)
-    asks: Body = {**task, "live": {"activity": "quiet", "attention": "auth"}}
-    assert standing_of(asks).attention == "auth"
+    line = task(task_status=TaskStatus.PENDING, held="the build is red", queued=1)
+    shown = shown_of(body(line))
+    assert (shown.words, shown.needs_person) == ("held", True)
+    assert why_of(body(line)) == "the build is red"
+    busy = msgspec.structs.replace(line, live=Status(activity=Activity.WORKING))
+    assert (shown_of(body(busy)).words, shown_of(body(busy)).needs_person) == ("working", False)
+    asks = msgspec.structs.replace(line, live=Status(activity=Activity.QUIET, attention=Attention.AUTH))
+    assert shown_of(body(asks)).attention == "auth"
+
+
+def test_a_line_without_a_badge_is_unknown_and_needs_nobody() -> None:
+    shown = shown_of({"task_id": "ses_1", "live": {"activity": "quiet", "attention": "approval"}})
+    assert (shown.activity, shown.words, shown.needs_person) == ("unknown", "unknown", False)

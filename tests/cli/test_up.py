@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.agents.processes.identity import identity_of, is_alive
 from interlock.cli import server_presence, server_process, status
 from interlock.cli.board import Found
 from interlock.cli.server_api import ServerApi
@@ -244,6 +245,69 @@ def test_agents_in_tmux_go_on_without_the_server(home: Path, tmp_path: Path) -> 
     finally:
         stopped = run(home, "down", "--stop-agents", "--json")
     assert (stopped.returncode, json.loads(stopped.stdout)["left_running"]) == (0, [])
+
+
+def test_agents_that_a_killed_server_left_are_found_and_stopped(home: Path, tmp_path: Path) -> None:
+    start_server(home)
+    api = ServerApi.of_home(home)
+    body = {"agent": "scripted", "driver": "terminal", "argv": command("tui"), "cwd": str(tmp_path)}
+    task_id = api.ask("POST", "/api/tasks", body)["task_id"]
+    api.ask("POST", f"/api/tasks/{task_id}/start")
+    # An agent on pipes that does not end with them, and hears no signal but the last.
+    program = tmp_path / "agent"
+    program.write_text("#!/bin/sh\ntrap '' INT TERM HUP PIPE\nwhile :; do sleep 0.1; done\n")
+    program.chmod(0o755)
+    piped = api.ask("POST", "/api/tasks", {**body, "driver": "claude-stream", "argv": [str(program)]})["task_id"]
+    api.ask("POST", f"/api/tasks/{piped}/start")
+
+    def pids() -> dict[str, int]:
+        found = {one: api.get(f"/api/tasks/{one}/spawns")["items"] for one in (task_id, piped)}
+        return {one: spawns[0]["pid"] for one, spawns in found.items() if spawns and spawns[0].get("pid")}
+
+    until(lambda: len(pids()) == 2, "both agents have started")
+    agents, server = [one for pid in pids().values() if (one := identity_of(pid)) is not None], look_for_server(home)
+    os.kill(server.pid, signal.SIGKILL)
+    until(lambda: look_for_server(home).presence is Presence.STALE, "it is gone")
+    assert [is_alive(one) for one in agents] == [True, True]
+    told = run(home, "down")
+    assert told.returncode == 0
+    assert "interlock down --stop-agents" in told.stderr
+    stopped = run(home, "down", "--stop-agents", "--json")
+    assert stopped.returncode == 0, stopped.stderr
+    assert set(json.loads(stopped.stdout)["stopped"]) == {task_id, piped}
+    assert json.loads(stopped.stdout)["left_running"] == []
+    assert [is_alive(one) for one in agents] == [False, False]
+    again = run(home, "down", "--stop-agents", "--json")
+    assert (again.returncode, json.loads(again.stdout)["stopped"]) == (0, [])
+
+
+def test_an_agent_that_cannot_be_stopped_is_named(home: Path, tmp_path: Path) -> None:
+    """The command runs inside of the agent that it is to stop: it does not end itself, and says so by exit code 3."""
+    start_server(home)
+    api = ServerApi.of_home(home)
+    done, asked = tmp_path / "done", tmp_path / "asked"
+    program = tmp_path / "agent"
+    program.write_text(
+        f"#!/bin/sh\ntrap '' INT TERM HUP PIPE\nwhile ! test -e {asked}; do sleep 0.1; done\n"
+        f"{' '.join(COMMAND)} down --stop-agents --home {home} >{done}.text 2>&1\n"
+        f"echo $? >{done}.new; mv {done}.new {done}\n"
+        "while :; do sleep 0.1; done\n"
+    )
+    program.chmod(0o755)
+    body = {"agent": "scripted", "driver": "claude-stream", "argv": [str(program)], "cwd": str(tmp_path)}
+    task_id = api.ask("POST", "/api/tasks", body)["task_id"]
+    api.ask("POST", f"/api/tasks/{task_id}/start")
+    until(lambda: api.get(f"/api/tasks/{task_id}/spawns")["items"], "it has started")
+    os.kill(look_for_server(home).pid, signal.SIGKILL)
+    until(lambda: look_for_server(home).presence is Presence.STALE, "it is gone")
+    asked.touch()
+    try:
+        until(done.exists, "it was tried")
+        said = done.with_name("done.text").read_text()
+        assert done.read_text().strip() == "3", said
+        assert f"the agent of {task_id} could not be stopped: we run inside of process" in said
+    finally:
+        assert run(home, "down", "--stop-agents").returncode == 0
 
 
 def test_the_log_of_a_server_is_private_and_bounded(tmp_path: Path) -> None:

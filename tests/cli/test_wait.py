@@ -11,10 +11,11 @@ import pytest
 from interlock.cli import wait as wait_module
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.prompt_watch import Look
-from interlock.cli.server_api import Body, ServerApi
+from interlock.cli.server_api import ServerApi
 from interlock.cli.until import Verdict, judge, parse_until
 from interlock.projections.task_answers import ANSWER_ON_ITS_WAY
 from interlock.vocabulary.errors import UsageError
+from tests.cli.badges import with_badge
 from tests.cli.homes import run_many
 from tests.cli.serving import Served, serving
 
@@ -32,7 +33,10 @@ def look(
     **more: object,
 ) -> Look:
     live = {"activity": activity, "attention": attention}
-    summary: Body = {"task_id": "ses_1", "turn_id": "trn_1", "task_status": status, "live": live, **more}
+    held = "the build is red" if waiting and not is_open else ""
+    summary = with_badge(
+        {"task_id": "ses_1", "turn_id": "trn_1", "task_status": status, "live": live, "held": held, **more}
+    )
     queue = {"waiting": [{"prompt_id": f"prm_{one}"} for one in range(waiting)], "is_open": is_open}
     turn = None if state is None else {"turn_id": "trn_1", "state": state, "error_kind": "boom"}
     return Look(detail={"summary": summary, "queue": queue, "approvals": []}, turn=turn)
@@ -200,10 +204,47 @@ def test_that_nobody_runs_a_session_is_said_only_after_a_while(monkeypatch: pyte
         Path("home"), ["ses_1"], parse_until("done"), is_any=False, past_questions=False, json=True
     )
     waiting._look("ses_1")
-    assert (waiting._verdicts, list(waiting._lost)) == ({}, ["ses_1"])
-    waiting._lost["ses_1"] -= 5.0
+    assert (waiting._verdicts, list(waiting._doubtful)) == ({}, ["ses_1"])
+    waiting._doubtful["ses_1"] -= 5.0
     waiting._look("ses_1")
     assert waiting.code == ExitCode.UNKNOWN
+
+
+def test_an_error_that_passes_is_waited_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent works on behind it, rests with it for a moment, and then ends its turn."""
+    seen = [
+        look("running", status="RUNNING", activity="working", attention="error"),
+        look("running", status="RUNNING", activity="quiet", attention="error"),
+        look("running", status="RUNNING", activity="working"),
+        look("running", status="RUNNING", activity="quiet", attention="error"),
+        look("completed"),
+    ]
+    monkeypatch.setattr(wait_module, "look_at", lambda _api, _task_id: seen.pop(0))
+    monkeypatch.setattr(ServerApi, "of_home", lambda home: home)
+    waiting = wait_module._Waiting(
+        Path("home"), ["ses_1"], parse_until("done"), is_any=False, past_questions=False, json=True
+    )
+    for left in (4, 3, 2, 1):
+        waiting._look("ses_1")
+        assert (waiting._verdicts, len(seen)) == ({}, left)
+        if left == 3:
+            waiting._doubtful["ses_1"] -= 5.0  # it lasted for long, and passed: the next one is a new one
+    waiting._look("ses_1")
+    assert (waiting.code, waiting._verdicts["ses_1"].is_met) == (ExitCode.COMPLETED, True)
+
+
+def test_an_error_at_rest_ends_the_waiting_once_it_lasted(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = look("running", status="RUNNING", activity="quiet", attention="error")
+    monkeypatch.setattr(wait_module, "look_at", lambda _api, _task_id: broken)
+    monkeypatch.setattr(ServerApi, "of_home", lambda home: home)
+    waiting = wait_module._Waiting(
+        Path("home"), ["ses_1"], parse_until("done"), is_any=False, past_questions=False, json=True
+    )
+    waiting._look("ses_1")
+    assert waiting._verdicts == {}
+    waiting._doubtful["ses_1"] -= 5.0
+    waiting._look("ses_1")
+    assert waiting.code == ExitCode.FAILED
 
 
 def test_any_is_the_first_and_all_are_all(served: Served) -> None:
@@ -254,7 +295,7 @@ def test_a_session_that_goes_on_is_found_again_after_a_restart(tmp_path_factory:
     with serving(tmp_path_factory.mktemp("again")) as served:
         task_id = served.done("say hello")
         with served.following("wait", task_id, "--until", "status:failed") as follower:
-            follower.notes("quiet")
+            follower.notes("done")
             served.kill()
             follower.notes("waiting up to")
             served.start()

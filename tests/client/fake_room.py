@@ -9,6 +9,7 @@ from msgspec import structs
 
 from interlock.lifecycle.turn import Basis
 from interlock.lifecycle.turns import TurnRecord
+from interlock.projections.badge import badge_of
 from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.frames import (
     ActiveStream,
@@ -211,16 +212,18 @@ class FakeRoom:
             active_stream=None
             if live is None
             else ActiveStream(stream_id=live.stream_id, cursor=live.cursor, last_activity_at=AT),
+            tick=self.tick,
         )
 
     def summary(self) -> TaskSummary:
-        return TaskSummary(
+        summary = TaskSummary(
             task_id=TASK,
             version=self.version,
             task_status=self.status,
             turn_id=self.turn_id,
             is_supervised=self.is_supervised,
         )
+        return structs.replace(summary, badge=badge_of(summary, AT))
 
     def snapshot(self, after: int | None = None, stream_id: str | None = None, cursor: int = 0) -> TaskSnapshot:
         found = [one for one in self.messages.values() if after is None or one.version > after]

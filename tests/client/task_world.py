@@ -216,7 +216,8 @@ class TaskServer:
         active = (
             None if live is None else ActiveStream(stream_id=live[0], cursor=len(live[1]), last_activity_at=words.AT)
         )
-        return msgspec.structs.replace(words.check(self.status, self.version, self.turn), active_stream=active)
+        check = words.check(self.status, self.version, self.turn)
+        return msgspec.structs.replace(check, active_stream=active, tick=self.tick)
 
     def snapshot(
         self, after_version: int | None = None, stream_id: StreamId | None = None, cursor: int = 0

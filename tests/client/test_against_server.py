@@ -34,9 +34,18 @@ from interlock.server.serving import Running, bind, running
 from interlock.server.settings import ServerSettings
 from interlock.testing.puppet import EVERYTHING, Puppet, PuppetDriver
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.frames import ChatChunk, ChatMessage, Role, TaskFrame, TaskSnapshot, TaskStatusChanged
+from interlock.vocabulary.frames import (
+    ChatChunk,
+    ChatMessage,
+    Role,
+    StatePatched,
+    TaskFrame,
+    TaskSnapshot,
+    TaskStatusChanged,
+)
 from interlock.vocabulary.ids import PromptId, SessionId
 from interlock.vocabulary.requests import AccessRole
+from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import TaskStatus, TurnState
 from tests.client.waiting import QUICK, until
 from tests.contract.harness import run
@@ -131,6 +140,42 @@ def test_a_task_from_its_opening_to_its_record() -> None:
             assert [one.text for one in page.items] == ["hi there"]
             assert [one.text for one in (await task.message_page(before=page.next, limit=1)).items] == ["hello"]
             assert (await task.detail()).turns == 1
+
+    run(story())
+
+
+def test_the_state_document_is_kept_by_patches_and_is_the_one_that_is_served() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving(), house.client() as client:
+            task = await opened(client)
+            await task.settled(20)
+            assert (task.state.document, task.state.run) == ({}, None)
+            frames = task.frames()
+            prompt_id = await task.send("hello")
+            puppet = await house.prompted()
+            await task.wait(lambda state: state.run is not None and state.run.status is RunStatus.RUNNING, 20)
+            puppet.say(done())
+            record = await task.wait_turn(prompt_id, 20)
+            await task.wait(house.is_equal, 20)
+            run_record = task.state.run
+            assert run_record is not None
+            assert (run_record.id, run_record.status, run_record.done_reason) == (record.run_id, "done", "natural")
+            served = await task.state_document()
+            assert (served.state, served.version, served.turn_id) == (
+                task.state.document,
+                task.state.version,
+                record.turn_id,
+            )
+            patches = [frame async for frame in until_completed(frames) if isinstance(frame, StatePatched)]
+            assert [frame.source for frame in patches] == ["run_state", "run_state"]
+            assert {frame.turn_id for frame in patches} == {record.turn_id}
+
+    async def until_completed(frames: Frames) -> AsyncIterator[TaskFrame]:
+        async for frame in frames:
+            yield frame
+            if isinstance(frame, TaskStatusChanged) and frame.task_status is TaskStatus.COMPLETED:
+                return
 
     run(story())
 

@@ -337,3 +337,18 @@ def test_closing_from_two_threads_at_once_is_closing() -> None:
     finally:
         server.call(fake.stop())
         server.stop()
+
+
+def test_a_close_that_returns_has_closed_also_where_another_one_began() -> None:
+    """Who returned earlier ended the loop, and with it the farewell of the other: its socket was left open."""
+
+    async def story() -> None:
+        async with world() as here:
+            await here.joined()
+            await until(lambda: here.client.is_connected)
+            first, second = (asyncio.create_task(here.client.close()) for _ in range(2))
+            await second
+            assert not [one for one in asyncio.all_tasks() if one.get_name() == "interlock connection"]
+            await first
+
+    run(story())

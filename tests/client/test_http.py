@@ -125,7 +125,7 @@ def test_every_command_bears_its_key_and_a_repeat_the_same_one() -> None:
 
 def test_all_commands_have_a_key_and_their_route() -> None:
     async def call_all(api: Api) -> None:
-        decision = ApprovalDecide(id="-", task_id=TASK, approval_id="apr/1", decision_id="dec_1")
+        decision = ApprovalDecide(id="-", task_id=TASK, approval_id="apr/1", is_allowed=True, decision_id="dec_1")
         for command in (
             api.edit(TASK, PromptId("prm_1"), "x", "k"),
             api.remove(TASK, PromptId("prm_1"), "k"),

@@ -14,9 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from interlock.lifecycle.turns import turn_states
 from interlock.log.chain import link, start
 from interlock.log.port import Committed, Log, LogUnavailable, VersionConflict
+from interlock.projections.dossier import dossiers_in
 from interlock.testing.strategies import events as any_events
+from interlock.vocabulary.audit import ProcessEvent, ProcessEventKind
 from interlock.vocabulary.codec import encode_event
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.events import Event, audience
@@ -24,6 +27,7 @@ from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.presenter import TextDelta
 from interlock.vocabulary.registry import Audience
 from tests.contract.harness import AT, STORES, A, B, batch, event, ids, run, take, take_all
+from tests.log.turn_logs import random_session
 
 Scenario: TypeAlias = Callable[[Log], Awaitable[None]]
 Check: TypeAlias = Callable[[Scenario], None]
@@ -373,3 +377,37 @@ def test_any_event_comes_back_as_it_was(
             assert not found.damage
 
     run(main())
+
+
+def test_the_last_turns_are_read_from_where_they_begin(check: Check) -> None:
+    async def scenario(log: Log) -> None:
+        for seed in range(6):
+            session_id = SessionId(f"ses_turns_{seed}")
+            written = random_session(random.Random(seed), session_id, 40)
+            await log.append(session_id, [structs.replace(each, seq=None) for each in written])
+            every = [record.turn_id for record in turn_states(written)]
+            for last in range(1, len(every) + 2):
+                part = await log.read_turns(session_id, last=last)
+                assert part.turns == frozenset(every[-last:])
+                assert part.found.events == tuple(written[part.after :])
+                assert turn_states(part.found.events[:1])[0].turn_id == every[-last:][0] or part.prompts_before
+                found = [one.record for one in dossiers_in(part)]
+                assert found == turn_states(written)[-last:]
+
+    check(scenario)
+
+
+def test_turns_of_a_session_that_has_none(check: Check) -> None:
+    async def scenario(log: Log) -> None:
+        assert (await log.read_turns(B)).found.events == ()
+        started = event(data=ProcessEvent(kind=ProcessEventKind.SPAWNED))
+        await log.append(A, [started])
+        part = await log.read_turns(A)
+        assert (part.turns, part.after) == (None, 0)
+        assert ids(part.found.events) == ids(part.process) == [started.id]
+        with pytest.raises(ContractError):
+            await log.read_turns(A, last=0)
+        with pytest.raises(ContractError):
+            await log.read_turns(SessionId("a b"))
+
+    check(scenario)

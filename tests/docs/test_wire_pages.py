@@ -50,7 +50,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "queue:gate": {"is_open": False},
     "queue:edit": {"prompt_id": "prm_2", "text": "three"},
     "queue:remove": {"prompt_id": "prm_2"},
-    "approval:decide": {"approval_id": "none"},
+    "approval:decide": {"approval_id": "none", "is_allowed": True},
     "chat:cancel": {},
     "ping": {},
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.projections.attention import MAX_TEXT
+from interlock.projections.attention import MAX_QUESTION
 from interlock.projections.attention_ledger import NoticeKind
 from interlock.runtime.config import parse
 from interlock.runtime.config_sections import NotifySection
@@ -34,7 +34,7 @@ def test_every_table_is_understood() -> None:
 def test_what_it_says_is_true_of_the_code() -> None:
     assert f"`{LEDGER_NAME}`" in PAGE
     assert f"`{BELL_LEDGER_NAME}`" in PAGE
-    assert f"at most {MAX_TEXT} characters" in PAGE
+    assert f"at most {MAX_QUESTION:,} characters" in PAGE
     assert DELIVERY_SECONDS == 10.0
     assert "at most ten seconds" in PAGE
     assert NotifySection().bell

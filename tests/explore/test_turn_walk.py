@@ -112,6 +112,10 @@ def completed_is_proven(turn: TurnFacts) -> bool:
     )
 
 
+def is_word_of_an_open_run(given: Event | None) -> bool:
+    return given is not None and isinstance(given.data, RunState) and given.data.status is not RunStatus.DONE
+
+
 def walk(step_of_turn: Callable[[TurnFacts, Event | None], TurnFacts]) -> Exploration[TurnFacts, Event | None]:
     return explore(
         start=[TurnFacts(session_id=SessionId("s"), turn_id=TurnId("t"))],
@@ -131,7 +135,9 @@ def walk(step_of_turn: Callable[[TurnFacts, Event | None], TurnFacts]) -> Explor
         },
         step_laws={
             "terminal is final": lambda before, _, after: not before.is_terminal or before == after,
-            "a cancel is never forgotten": lambda before, _, after: before.cancel_requested <= after.cancel_requested,
+            "a cancel is taken back only by the word of an open run": lambda before, given, after: (
+                before.cancel_requested <= after.cancel_requested or is_word_of_an_open_run(given)
+            ),
         },
     )
 

@@ -11,12 +11,12 @@ from interlock.lifecycle.workflow_plan import StepSpec, WorkflowSpec
 from interlock.projections.diagnose import ReportStatus, diagnose
 from interlock.projections.display import ShowTool, ToolKind, ToolStatus
 from interlock.projections.presenter import present
-from interlock.projections.replay import provider_input
 from interlock.vocabulary.audit import WorkflowEvent, WorkflowEventKind
 from interlock.vocabulary.conversation import SubagentEvent
 from interlock.vocabulary.ids import SessionId, StepId, WorkflowId
 from interlock.vocabulary.states import SubagentState, TurnState, WorkflowState
 from tests.gauntlet.ways import ANSWER, WAYS, Way, through
+from tests.projections.whole_logs import provider_input
 
 each_way = pytest.mark.parametrize("name", WAYS)
 

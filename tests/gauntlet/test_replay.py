@@ -10,7 +10,6 @@ from typing import Final
 import pytest
 
 from interlock.lifecycle.turns import TURN_PAYLOADS
-from interlock.projections.replay import provider_input
 from interlock.runtime.policy import RunPolicy
 from interlock.testing.scripted_model import ScriptedModel
 from interlock.vocabulary.audit import (
@@ -27,6 +26,7 @@ from interlock.vocabulary.ids import SessionId, StreamId, SubagentId, WorkflowId
 from interlock.vocabulary.registry import Audience, Json, Payload
 from interlock.vocabulary.states import SubagentState, TurnState, WorkflowState
 from tests.gauntlet.ways import ANSWER, ERROR, HALF, LATER, PARTIAL, Way, through
+from tests.projections.whole_logs import provider_input
 
 MARK: Final = "never for the model"
 AUDIT: Final[tuple[Payload, ...]] = (

@@ -28,9 +28,9 @@ from interlock.agents.terminal.handle import TerminalPolicy
 from interlock.agents.tmux.server import TmuxServer
 from interlock.log.memory import MemoryLog
 from interlock.monitor.policy import MonitorPolicy
-from interlock.runtime.conductor import Conductor
 from interlock.runtime.policy import Instant, RunPolicy
 from interlock.runtime.runtime import Runtime, wall_clock
+from interlock.runtime.session.router import SessionMachine
 from interlock.runtime.subagents import Subagents
 from interlock.runtime.workflows import Workflows
 from interlock.testing.scripted_agent import command, write_program
@@ -133,11 +133,11 @@ class Way:
         """A turn, as far as the words of its deed."""
         prompt = await self.runtime.send(session, self.tell(deed))
 
-        def look(conductor: Conductor) -> bool | None:
+        def look(conductor: SessionMachine) -> bool | None:
             known = conductor.book.queue.prompts.get(prompt)
             turn = conductor.open_turn
             has_begun = known is not None and known.stage is DeliveryStage.STARTED
-            has_words = turn is not None and turn.talk.text == DEEDS[deed].text
+            has_words = turn is not None and turn.answer.text == DEEDS[deed].text
             return True if has_begun and (has_words or not self.is_text_live) else None
 
         await self.runtime.supervisor(session).until(look)

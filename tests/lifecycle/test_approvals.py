@@ -83,6 +83,14 @@ def run(*inputs: CallsInput, state: ToolCalls = EMPTY, now: datetime = NOW) -> t
     return state, list(outputs)
 
 
+def next_deadline(state: ToolCalls) -> datetime | None:
+    return min((call.deadline_at for call in state.calls if call.deadline_at is not None), default=None)
+
+
+def time_is_up(state: ToolCalls) -> tuple[ToolCalls, tuple[Output, ...]]:
+    return approvals.cancel_open(state, EndKind.RUN_TIMED_OUT, "the time of the run is up")
+
+
 def statuses(state: ToolCalls) -> list[Status]:
     return [call.status for call in state.calls]
 
@@ -123,14 +131,14 @@ def test_a_suspended_call_waits_and_its_decision_is_written_before_it_runs() -> 
         LATER,
     )
     assert [call.key for call in approvals.open_suspended(state)] == [key()]
-    assert approvals.next_deadline(state) == LATER
+    assert next_deadline(state) == LATER
     state, outputs = run(decides(id="d1"), state=state)
     assert outputs == [
         Persist(ToolCallDecided(target_id="c1", action=YES, decision_id="d1", result=True)),
         Execute(key(), "Bash", None, ResumeMode.REPLAY_TOOL_CALL),
     ]
     assert (statuses(state), approvals.open_suspended(state)) == ([Status.RUNNING], ())
-    assert approvals.next_deadline(state) is None
+    assert next_deadline(state) is None
 
 
 def test_a_cancel_gives_one_error_result_and_runs_nothing() -> None:
@@ -352,7 +360,7 @@ def test_past_the_deadline_the_answer_is_no() -> None:
     (written,) = records(outputs)
     assert isinstance(written, ToolResult)
     assert (written.synthetic, written.error and written.error.kind) == (True, "approval_expired")
-    assert (statuses(expired), approvals.next_deadline(expired)) == ([Status.CANCELLED], None)
+    assert (statuses(expired), next_deadline(expired)) == ([Status.CANCELLED], None)
 
 
 def test_a_due_deadline_is_applied_before_the_decision_that_comes_with_it() -> None:
@@ -467,10 +475,10 @@ def test_a_decision_in_the_log_is_not_run_again_even_by_command() -> None:
 def test_the_wall_clock_settles_every_open_call_with_one_result() -> None:
     state, _ = run(asks("new"), asks("runs"), StartCall(key("runs")), asks("waits"), CallSuspended(key("waits")))
     state, _ = run(asks("done"), CallFinished(key("done")), state=state)
-    state, outputs = approvals.settle_for_wall_clock(state)
+    state, outputs = time_is_up(state)
     assert kinds(outputs) == ["run_timed_out"] * 3
     assert statuses(state) == [Status.CANCELLED] * 3 + [Status.SUCCEEDED]
-    assert approvals.settle_for_wall_clock(state) == (state, ())
+    assert time_is_up(state) == (state, ())
 
 
 def test_a_run_can_cancel_its_calls_but_not_call_them_orphans() -> None:
@@ -514,7 +522,7 @@ def take(state: ToolCalls, given_input: Happening) -> tuple[ToolCalls, tuple[Out
         case Crash():
             return approvals.settle_orphans(state)
         case WallClock():
-            return approvals.settle_for_wall_clock(state)
+            return time_is_up(state)
         case _:
             return approvals.step(state, given_input, LATER if isinstance(given_input, TimerFired) else NOW)
 
@@ -705,7 +713,7 @@ def test_any_order_gives_one_result_a_call_and_a_log_that_tells_it_all(inputs: l
         log += records(outputs)
     assert fold(log) == as_written(state)
     assert approvals.settle_orphans(fold(log)) == approvals.settle_orphans(state)
-    state, outputs = approvals.settle_for_wall_clock(state)
+    state, outputs = time_is_up(state)
     log += records(outputs)
     results = [(record.call_id, record.occurrence) for record in log if isinstance(record, ToolResult)]
     assert sorted(results) == sorted((call.key.call_id, call.key.occurrence) for call in state.calls)
@@ -721,5 +729,5 @@ def test_the_fold_reads_any_log_however_damaged(inputs: list[Happening], chance:
             log += records(outputs)
     log += log
     chance.shuffle(log)
-    settled, _ = approvals.settle_for_wall_clock(fold(log))
+    settled, _ = time_is_up(fold(log))
     assert not [call for call in settled.calls if call.is_open]

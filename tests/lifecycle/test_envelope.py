@@ -19,10 +19,11 @@ from interlock.lifecycle.envelope import (
     reduce_state_actions,
     run_lifecycle_from_state,
 )
-from interlock.lifecycle.patch import DeleteOp, Patch, TrackedPatch, apply_patch
+from interlock.lifecycle.patch import apply_patch
 from interlock.lifecycle.run import RunLifecycleState
 from interlock.testing.explore import explore
 from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.patch import DeleteOp, Patch, TrackedPatch
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.run import RunStatus
 

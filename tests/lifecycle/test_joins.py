@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pytest
 
 from interlock.lifecycle import process, run
-from interlock.lifecycle.joins import agent_event_to_reason, exit_to_reason, run_input
+from interlock.lifecycle.joins import exit_to_reason, run_input
 from interlock.lifecycle.process import AgentEvent, AgentEventType, Mark, ProcessState
 from interlock.lifecycle.run import Ended, Resumed, RunLifecycleState, Suspended
 from interlock.testing.explore import explore
@@ -54,19 +54,6 @@ def test_each_kind_of_death_reads_differently() -> None:
 def test_a_clean_exit_in_the_middle_of_a_turn_is_an_error() -> None:
     assert exit_to_reason(ExitReason.CLEAN, stop_requested=False) == TerminationReason.error(
         "the agent's process exited in the middle of a turn"
-    )
-
-
-@pytest.mark.parametrize("event_type", list(AgentEventType))
-def test_only_done_and_error_end_a_run(event_type: AgentEventType) -> None:
-    expected = {AgentEventType.DONE: NATURAL_END, AgentEventType.ERROR: TerminationReason.error("boom")}
-    assert agent_event_to_reason(AgentEvent(event_type, error_msg="boom")) == expected.get(event_type)
-    assert agent_event_to_reason(AgentEvent(event_type, error_msg="boom", sub_agent="child")) is None
-
-
-def test_an_error_without_a_message_still_says_something() -> None:
-    assert agent_event_to_reason(AgentEvent(AgentEventType.ERROR)) == TerminationReason.error(
-        "the agent reported an error without a message"
     )
 
 
@@ -167,9 +154,9 @@ def happen(state: Joined, input: Input) -> Joined:
     match input:
         case AgentEvent():
             following, _ = process.step(state.process, input, 0.0)
-            # Two tools without an id are as good as any number, and keep the walk finite.
-            following = replace(following, unnamed_tools=min(2, following.unnamed_tools))
-            return told(replace(state, process=following), agent_event_to_reason(input))
+            if following.unnamed.total > 2:  # two tools without an id are as good as any number: the walk is finite
+                following = replace(following, unnamed=state.process.unnamed)
+            return told(replace(state, process=following), said(input))
         case Exited(exit_reason):
             dead, _ = process.step(state.process, Mark.KILLED, 0.0)
             reason = exit_to_reason(exit_reason, stop_requested=state.stop_requested)
@@ -184,6 +171,12 @@ def happen(state: Joined, input: Input) -> Joined:
             spawning, _ = process.step(state.process, Mark.SPAWNING, 0.0)
             other = "run_2" if state.run.id == "run_1" else "run_1"
             return Joined(RunLifecycleState(other), spawning)
+
+
+def said(event: AgentEvent) -> TerminationReason | None:
+    """What the agent itself says of its run; what is relayed from a child says nothing."""
+    ends = {AgentEventType.DONE: NATURAL_END, AgentEventType.ERROR: TerminationReason.error("the agent said so")}
+    return None if event.sub_agent else ends.get(event.type)
 
 
 def told(state: Joined, reason: TerminationReason | None) -> Joined:

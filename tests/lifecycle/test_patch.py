@@ -14,20 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.lifecycle.patch import (
+from interlock.lifecycle.patch import PatchError, apply_patch
+from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.patch import (
     AppendOp,
     DeleteOp,
     IncrementOp,
     MergeObjectOp,
     Op,
     Patch,
-    PatchError,
     Path,
     SetOp,
     TrackedPatch,
-    apply_patch,
 )
-from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.registry import Json
 
 INT_MAX = 2**63 - 1

@@ -1,4 +1,4 @@
-"""Rules: read strictly, matched in bounded time, deny first; and only a clear yes is a yes."""
+"""Rules: read strictly, matched in bounded time, deny first; and a no is heard wherever it stands."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from interlock.lifecycle.permissions import (
     Pattern,
     PermissionVerdict,
     Rule,
-    approval_from,
+    is_a_no,
     parse_rule,
 )
-from interlock.vocabulary.audit import DecisionAction
 from interlock.vocabulary.audit import PermissionBehavior as Behavior
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.registry import Json
@@ -164,6 +163,53 @@ def test_a_rule_matches_name_and_arguments(rule: str, arguments: Json, matches: 
     assert parse_rule(rule).matches("Bash", arguments) is matches
 
 
+SHELL = "allow Bash(command=git *)"
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "behavior"),
+    [
+        (SHELL, "git log", Behavior.ALLOW),
+        (SHELL, "git", Behavior.ALLOW),
+        (SHELL, "git commit -m 'a; b'", Behavior.ALLOW),
+        (SHELL, "gitk log", Behavior.ASK),
+        (SHELL, "git log; rm -rf .", Behavior.ASK),
+        (SHELL, "git log && rm -rf .", Behavior.ASK),
+        (SHELL, "git log & rm -rf .", Behavior.ASK),
+        (SHELL, "git log | sh", Behavior.ASK),
+        (SHELL, "git log > ~/.profile", Behavior.ASK),
+        (SHELL, "git log\nrm -rf .", Behavior.ASK),
+        (SHELL, "git $(rm -rf .)", Behavior.ASK),
+        (SHELL, "git `rm -rf .`", Behavior.ASK),
+        (SHELL, 'git "$(rm -rf .)"', Behavior.ASK),
+        (SHELL, "git $IFS", Behavior.ASK),
+        (SHELL, "git 'unfinished", Behavior.ASK),
+        (SHELL, "GIT_SSH_COMMAND=evil git fetch", Behavior.ASK),
+        (SHELL, ["git", "log"], Behavior.ASK),
+        (SHELL, None, Behavior.ASK),
+        ("allow Bash(command=git log *)", "git push", Behavior.ASK),
+        ("allow Bash(command=npm test*)", "npm test:unit", Behavior.ALLOW),
+        ("allow Bash(command=npm test*)", "npm test --flag", Behavior.ASK),
+        ("allow Bash", "ls -l", Behavior.ALLOW),
+        ("allow Bash", "ls; rm x", Behavior.ASK),
+        ("allow *", "ls; rm x", Behavior.ASK),
+        ('allow Bash(command="make; make test")', "make; make test", Behavior.ALLOW),
+        ("allow shell_notes(command=git *)", "git log", Behavior.ASK),
+        ("deny Bash(command=*rm *)", "git log; rm -rf .", Behavior.DENY),
+    ],
+)
+def test_an_allow_for_a_shell_covers_the_words_of_one_simple_command(
+    rule: str, command: Json, behavior: Behavior
+) -> None:
+    assert judge([rule], arguments={"command": command})[0] is behavior
+
+
+def test_a_narrower_ask_is_not_passed_by_a_wider_allow() -> None:
+    texts = ["allow Bash(command=git *)", "ask Bash(command=git push*)"]
+    assert judge(texts, arguments={"command": "git push"})[0] is Behavior.ASK
+    assert judge(texts, arguments={"command": "git log"})[0] is Behavior.ALLOW
+
+
 # Precedence
 
 
@@ -174,7 +220,7 @@ def test_a_rule_matches_name_and_arguments(rule: str, arguments: Json, matches: 
         (["allow Read"], Behavior.ASK, ""),
         (["allow Bash"], Behavior.ALLOW, "allow Bash"),
         (["allow Bash", "deny *"], Behavior.DENY, "deny *"),
-        (["ask Bash(command=git push)", "allow *"], Behavior.ALLOW, "allow *"),
+        (["ask Bash(command=git push)", "allow *"], Behavior.ASK, 'ask Bash(command="git push")'),
         (["ask *", "ask Bash"], Behavior.ASK, "ask Bash"),
         (["allow B*", "allow Bash"], Behavior.ALLOW, "allow Bash"),
         (["deny B*(command=git*, cwd=*)", "deny Bash"], Behavior.DENY, "deny Bash"),
@@ -187,7 +233,7 @@ def test_a_rule_matches_name_and_arguments(rule: str, arguments: Json, matches: 
         (["allow Bash(cwd=*)", "allow Bash(command=*)"], Behavior.ALLOW, "allow Bash(cwd=*)"),
     ],
 )
-def test_deny_beats_allow_beats_ask_and_the_most_specific_is_named(
+def test_deny_beats_ask_beats_allow_and_the_most_specific_is_named(
     texts: list[str], behavior: Behavior, named: str
 ) -> None:
     assert judge(texts, arguments={"command": "git push", "cwd": "x"}) == (behavior, named)
@@ -284,9 +330,8 @@ ALL_YES: Final[list[Json]] = [
     {"action": "accept"},
     {"behavior": "allow"},
 ]
-ALL_NO: Final[list[Json]] = [
+NEITHER: Final[list[Json]] = [
     None,
-    False,
     0,
     1,
     1.0,
@@ -297,6 +342,13 @@ ALL_NO: Final[list[Json]] = [
     "maybe",
     "yes please",
     "not approved",
+    {"denied": False},
+    {"status": "pending"},
+    {"action": ["allow"]},
+    {"remember": True},
+]
+ALL_NO: Final[list[Json]] = [
+    False,
     *NO_WORDS,
     " Denied ",
     {"approved": False},
@@ -308,22 +360,18 @@ ALL_NO: Final[list[Json]] = [
     {"approved": True, "Approved": False},
     {"approved": True, "status": "denied"},
     {"approved": True, "cancel": "yes"},
-    {"denied": False},
     {"status": "approved", "decision": "reject"},
-    {"status": "pending"},
-    {"action": ["allow"]},
-    {"remember": True},
 ]
 
 
-@pytest.mark.parametrize("value", ALL_YES, ids=json.dumps)
-def test_a_clear_yes_resumes(value: Json) -> None:
-    assert approval_from(value) is DecisionAction.RESUME
+@pytest.mark.parametrize("value", [*ALL_YES, *NEITHER], ids=json.dumps)
+def test_a_yes_and_what_is_not_understood_are_no_clear_no(value: Json) -> None:
+    assert not is_a_no(value)
 
 
 @pytest.mark.parametrize("value", ALL_NO, ids=json.dumps)
-def test_everything_else_cancels(value: Json) -> None:
-    assert approval_from(value) is DecisionAction.CANCEL
+def test_a_no_is_heard_beside_a_yes_too(value: Json) -> None:
+    assert is_a_no(value)
 
 
 VALUES: Final = st.recursive(
@@ -337,9 +385,7 @@ VALUES: Final = st.recursive(
 
 
 @given(VALUES)
-def test_a_no_anywhere_on_top_is_never_a_yes(value: Json) -> None:
-    says = approval_from(value)
+def test_a_no_anywhere_on_top_is_a_no(value: Json) -> None:
     if isinstance(value, dict):
-        assert approval_from({**value, "denied": True}) is DecisionAction.CANCEL
-        assert approval_from({**value, "approved": False}) is DecisionAction.CANCEL
-        assert says is DecisionAction.CANCEL or {"approved", "status"} & value.keys()
+        assert is_a_no({**value, "denied": True})
+        assert is_a_no({**value, "approved": False})

@@ -97,7 +97,12 @@ def test_every_path_of_the_machine(record_property: Callable[[str, object], None
         (WAITING, Resumed(), RunStatus.RUNNING, None),
         (RUNNING, Ended(NATURAL_END), RunStatus.DONE, "natural"),
         (WAITING, Ended(CANCELLED), RunStatus.DONE, "cancelled"),
-        (RUNNING, Ended(TerminationReason.stopped("timeout_reached", "60 s")), RunStatus.DONE, "stopped:timeout"),
+        (
+            RUNNING,
+            Ended(TerminationReason.stopped("timeout_reached", "60 s")),
+            RunStatus.DONE,
+            "stopped:timeout_reached",
+        ),
         (RUNNING, Ended(TerminationReason.stopped("my_plugin")), RunStatus.DONE, "stopped:my_plugin"),
     ],
 )
@@ -166,7 +171,7 @@ def test_records_round_trip(record: RunLifecycleState) -> None:
     ("done_reason", "code"),
     [
         ("stopped:max_rounds", "max_rounds"),
-        ("stopped:timeout_reached", "timeout"),
+        ("stopped:timeout_reached", "timeout_reached"),
         ("stopped:my:plugin", "my:plugin"),
         ("stopped: ", None),
         ("stopped", None),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
+from interlock.agents.model.options import read_options
 from interlock.lifecycle.stop_conditions import (
     CallMade,
     ConsecutiveErrors,
@@ -21,9 +22,7 @@ from interlock.lifecycle.stop_conditions import (
     TokenBudget,
     after_round,
     judge,
-    read_conditions,
     wall_clock_seconds,
-    write_conditions,
 )
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.run import StopCode
@@ -155,15 +154,16 @@ def test_the_first_condition_that_matches_is_named() -> None:
 
 
 def test_conditions_survive_json() -> None:
-    assert read_conditions(json.loads(json.dumps(write_conditions(ALL)))) == ALL
+    assert read_options({"stop": msgspec.json.decode(msgspec.json.encode(ALL))}).stop == ALL
 
 
 @pytest.mark.parametrize(
     "wrong", [[{"type": "max_rounds", "rounds": -1}], [{"type": "no_such"}], [{"type": "timeout", "second": 1}], "x"]
 )
 def test_what_is_no_condition_is_refused_with_a_remedy(wrong: object) -> None:
-    with pytest.raises(UsageError, match="max_rounds"):
-        read_conditions(wrong)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"\$\.stop") as refused:
+        read_options({"stop": wrong})  # type: ignore[dict-item]
+    assert "stop" in refused.value.remedy
 
 
 def test_the_shortest_wall_clock_counts_and_zero_is_none() -> None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 import pytest
 
 from interlock.lifecycle.table import Edge, Machine, Outcome, from_each
-from interlock.monitor.machines import MACHINES
+from interlock.machines import MACHINES
 from interlock.vocabulary.errors import ContractError
 
 
@@ -92,6 +92,6 @@ def test_every_pair_of_every_machine_has_one_outcome(name: str) -> None:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_the_only_exits_from_terminal_states_are_the_declared_ones_of_the_design(name: str) -> None:
-    reopening = {"process", "subagent", "task", "completion"}  # the last one watches turn after turn
+    reopening = {"process", "subagent", "completion"}  # the last one watches turn after turn
     declared = any(edge.reopens for machine in MACHINES[name] for edge in machine.edges)
     assert declared == (name in reopening)

@@ -15,7 +15,6 @@ from interlock.lifecycle.task_status import (
     SessionFacts,
     StatusClass,
     TaskFacts,
-    can_dispatch,
     classify,
     runtime_phase,
     task_flags,
@@ -183,12 +182,3 @@ def test_an_abandoned_turn_is_neither_idle_nor_done() -> None:
     assert classify(status) is StatusClass.UNKNOWN
     assert flags.blocks_queued_dispatch
     assert not flags.is_terminal
-
-
-def test_the_dispatcher_needs_all_three() -> None:
-    allowed = [
-        (turn, approvals, ready)
-        for turn, approvals, ready in product((False, True), repeat=3)
-        if can_dispatch(turn_open=turn, approvals_open=approvals, driver_ready=ready)
-    ]
-    assert allowed == [(False, False, True)]

@@ -20,7 +20,7 @@ from msgspec import structs
 from interlock.log.lease import LeaseLost
 from interlock.log.paths import DATABASE_NAME, default_home
 from interlock.log.port import Committed, DamageKind, LogDamage, LogUnavailable, SessionSummary
-from interlock.log.schema import APPLICATION_ID, CURRENT, TABLES, Raw, Schema, Work
+from interlock.log.schema import CURRENT, Raw, Schema, Work
 from interlock.log.sqlite import SqliteLog
 from interlock.vocabulary.codec import encode_event
 from interlock.vocabulary.conversation import UserMessage
@@ -28,6 +28,7 @@ from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import SessionId
 from tests.contract.harness import AT, A, B, batch, event, ids, run, take
+from tests.log.schema_one import make_version_one
 
 T = TypeVar("T")
 PAGE: Final = 4096
@@ -268,13 +269,8 @@ def test_what_is_committed_between_looking_and_waiting_is_not_missed(tmp_path: P
 
 
 def version_one(home: Path) -> list[Event]:
-    """A log as schema 1 wrote it. It is spelled out here, so that it stays what it is when the current schema moves."""
-    home.mkdir(mode=0o700)
-    connection = database(home)
-    connection.execute("PRAGMA journal_mode = WAL").fetchall()
-    connection.execute(TABLES)
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1")
-    connection.close()
+    """A log as schema 1 wrote it."""
+    make_version_one(home)
 
     async def fill() -> list[Event]:
         async with opened(home, schema=Schema(version=1)) as log:
@@ -323,7 +319,7 @@ def test_an_older_schema_is_migrated_and_its_events_are_mended_as_they_are_read(
             assert [row.line for row in await log.rows(A)][:3] == [encode_event(each) for each in old]
             assert await log.query(lambda c: c.execute("SELECT * FROM labels").fetchall()) == [("ses_a", "x")]
             assert THREE.found(database(home)) == 3
-        with pytest.raises(LogUnavailable, match="has schema 3, and this program knows 1; upgrade"):
+        with pytest.raises(LogUnavailable, match="has schema 3, and this program knows 2; upgrade"):
             await SqliteLog.open(home)
 
     run(scenario())
@@ -369,7 +365,7 @@ def test_a_newer_schema_is_refused_and_not_touched(home: Path, readonly: bool) -
     connection.execute("PRAGMA user_version = 7")
     connection.close()
     before = (home / DATABASE_NAME).read_bytes()
-    with pytest.raises(LogUnavailable, match="has schema 7, and this program knows 1; upgrade interlock"):
+    with pytest.raises(LogUnavailable, match="has schema 7, and this program knows 2; upgrade interlock"):
         run(SqliteLog.open(home, readonly=readonly))
     assert (home / DATABASE_NAME).read_bytes() == before
 

@@ -72,7 +72,11 @@ def test_each_axis_is_decided_by_the_best_rung_that_speaks_on_it() -> None:
 
 def test_nothing_said_is_unknown() -> None:
     standing = Arbitration().standing
-    assert (standing.activity, standing.attention, standing.confidence) == (Activity.UNKNOWN, NONE, Confidence.NONE)
+    assert (standing.activity, standing.attention, standing.basis.confidence) == (
+        Activity.UNKNOWN,
+        NONE,
+        Confidence.NONE,
+    )
     assert standing.age_seconds(5) is None
 
 
@@ -82,8 +86,8 @@ def test_nothing_said_is_unknown() -> None:
 )
 def test_confidence_follows_the_rung(rung: EvidenceSource, confidence: Confidence | str) -> None:
     standing = run([opened(NATIVE), says(rung, 1, W)], 1.5)[0].standing
-    assert confidence in (standing.confidence, standing.confidence.name)
-    assert Confidence.NONE < standing.confidence < Confidence.PROVEN
+    assert confidence in (standing.basis.confidence, standing.basis.confidence.name)
+    assert Confidence.NONE < standing.basis.confidence < Confidence.PROVEN
     assert standing.age_seconds(1.5) == 0.5
 
 
@@ -225,7 +229,7 @@ def test_a_proven_exit_overrules_every_rung_until_a_new_spawn(rung: EvidenceSour
     after = [says(rung, 3, W, APPROVAL), (4, TurnSubmitted()), opened(NATIVE, 5), says(rung, 6, W, APPROVAL)]
     state, _ = run([*script, *after], 60)
     assert (state.standing.activity, state.standing.attention) == (Activity.GONE, NONE)
-    assert (state.standing.rung, state.standing.confidence) == (R.EXIT, Confidence.PROVEN)
+    assert (state.standing.rung, state.standing.basis.confidence) == (R.EXIT, Confidence.PROVEN)
     assert state.deadline is None
     state, _ = run([(61, ProcessSpawned())], 61, state)
     assert state.standing.activity is Activity.STARTING
@@ -270,7 +274,7 @@ def test_after_a_submit_nothing_from_before_it_makes_the_agent_quiet() -> None:
     script = [*before, (5, SUBMIT), (5.1, says(SCREEN, 4.9, Q, NONE)[1])]
     assert history(script, 60) == [(1, "quiet", "none"), (5, "working", "none"), (7, "unknown", "none")]
     standing = run(script, 6)[0].standing
-    assert (standing.rung, standing.confidence) == (R.OPERATOR, Confidence.INFERRED)
+    assert (standing.rung, standing.basis.confidence) == (R.OPERATOR, Confidence.INFERRED)
 
 
 def test_what_is_said_after_a_submit_counts_at_once() -> None:
@@ -281,9 +285,9 @@ def test_a_submit_ends_the_error_of_the_last_turn_and_not_an_open_dialog() -> No
     assert stands([opened(NATIVE), says(NATIVE, 1, Q, ERROR), (2, SUBMIT)], 2) == ("working", "none")
     asked = [opened(NATIVE), says(NATIVE, 1, Q, APPROVAL), (2.0, SUBMIT)]
     assert stands(asked, 2) == ("working", "approval")
-    assert run(asked, 2)[0].standing.confidence is Confidence.REPORTED
+    assert run(asked, 2)[0].standing.basis.confidence is Confidence.REPORTED
     # A file from before the submit is too old to vouch for anything.
-    assert run([says(FILE, 1, Q, APPROVAL), (2, SUBMIT)], 2)[0].standing.confidence is Confidence.INFERRED
+    assert run([says(FILE, 1, Q, APPROVAL), (2, SUBMIT)], 2)[0].standing.basis.confidence is Confidence.INFERRED
 
 
 # Children.

@@ -74,8 +74,8 @@ def test_the_screen_without_the_dialog_ends_the_block() -> None:
 def test_a_block_outlives_everything_that_goes_stale() -> None:
     script = [says(SCREEN, 1, W, NONE), says(SCREEN, 2, None, APPROVAL)]
     assert stands(script, 5000) == ("unknown", "approval")
-    assert run(script, 5000)[0].standing.confidence is Confidence.INFERRED
-    assert run(script, 3)[0].standing.confidence is Confidence.SEEN
+    assert run(script, 5000)[0].standing.basis.confidence is Confidence.INFERRED
+    assert run(script, 3)[0].standing.basis.confidence is Confidence.SEEN
 
 
 def test_a_frame_that_cannot_be_read_does_not_end_a_block() -> None:

@@ -12,10 +12,10 @@ from interlock.agents.observations import (
     TurnEnded,
     TurnEnding,
 )
-from interlock.projections.approvals import approvals
-from interlock.runtime.acts import Answer, Decided
+from interlock.runtime.session.inputs import Answer, Decided
 from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.states import Attention, DriverKind
+from tests.projections.whole_logs import approvals
 from tests.runtime.conducting import Stage
 
 OPTIONS = (

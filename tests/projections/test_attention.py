@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from interlock.projections import attention_ledger
 from interlock.projections.attention import (
+    MAX_QUESTION,
     MAX_TEXT,
     AttentionPolicy,
     AttentionState,
@@ -333,6 +334,14 @@ def test_text_is_one_plain_line_of_bounded_length() -> None:
         assert text == "]0;owned [31mred 2J gnp fake x"
     assert scrub("a" * 1000) == "a" * (MAX_TEXT - 1) + "…"
     assert scrub("b" * MAX_TEXT) == "b" * MAX_TEXT
+
+
+def test_a_notice_says_what_would_run() -> None:
+    command = "rm -rf " + "build " * 200
+    seen = watch(0.0).see(asking(1, "Allow Bash?", called_with=f'Bash {{"command": "{command}x"}}'))
+    assert seen.told[0].question == f'Allow Bash? · Bash {{"command": "{command}x"}}'
+    longer = watch(0.0).see(asking(1, "Allow Bash?", called_with="x" * 9_000))
+    assert len(longer.told[0].question) == MAX_QUESTION
 
 
 def test_every_kind_has_a_reason_and_all_but_completion_are_told_by_default() -> None:

@@ -18,7 +18,7 @@ from interlock.projections.compaction import (
     plan_compaction,
     summarise,
 )
-from interlock.projections.replay import provider_input, provider_items
+from interlock.projections.replay import provider_items
 from interlock.projections.replay_items import CompactionMemory, encode_items
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.audit import TurnStarted
@@ -42,6 +42,7 @@ from tests.projections.conversations import (
     user,
     whole_turn,
 )
+from tests.projections.whole_logs import provider_input
 
 
 def three_turns() -> Scribe:
@@ -98,6 +99,16 @@ def test_a_summary_of_everything_that_may_be_in_a_conversation() -> None:
     assert first.endswith("x… [attached: plan.md]")
     assert tools == "tools: edit x10; 1 without success; on " + ", ".join(f"f{n}.py" for n in range(8)) + " and 2 more"
     assert child == "subagent sub_1 completed: found it"
+
+
+def test_a_summary_keeps_the_newest_lines_for_which_there_is_room() -> None:
+    scribe = Scribe()
+    scribe.write(UserMessage(text="one"), UserMessage(text="two"), turn="t1")
+    lines = ["user: one", "user: two"]
+    both = sum(len(line) + 1 for line in lines)
+    items = provider_items(scribe.events)
+    assert summarise(items, characters=both) == ("\n".join(lines), True)
+    assert summarise(items, characters=both - 1) == (lines[1], False)
 
 
 def test_no_name_or_text_can_forge_a_line_of_the_summary() -> None:

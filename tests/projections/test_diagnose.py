@@ -155,7 +155,7 @@ def test_a_damaged_log_is_diagnosed_and_doubted() -> None:
     report = diagnose(lost, [damage(DamageKind.UNREADABLE, 10)], owner_alive=True)
     assert report.status is ReportStatus.BLOCKED
     assert kinds(report, CheckId.LOG) == ["damage_unreadable"]
-    assert kinds(report, CheckId.SEQUENCE) == []  # the store has said it
+    assert kinds(report, CheckId.SEQUENCE) == ["sequence_gap"]  # also where the store has said it
     doubted = [issue.turn_id for issue in check(report, CheckId.TURN_EVIDENCE).issues if "damage" in issue.kind]
     assert doubted == ["t1"]
     assert [turn.state for turn in report.turns] == [TurnState.PARTIAL_FAILED, TurnState.COMPLETED]
@@ -193,16 +193,18 @@ def test_sequence_numbers(numbers: list[int | None], expected: list[str]) -> Non
     assert kinds(diagnose(events, owner_alive=True), CheckId.SEQUENCE) == expected
 
 
-def test_a_gap_that_damage_explains_only_in_part_is_still_a_gap() -> None:
+@pytest.mark.parametrize("told", [(), (4, 5), (4, 6)])
+def test_a_gap_is_a_gap_also_where_damage_explains_it(told: tuple[int, ...]) -> None:
     events = clean().events
     lost = events[:3] + events[6:]
-    half, whole = damage(DamageKind.MISSING, 4, 5), damage(DamageKind.MISSING, 6)
-    assert kinds(diagnose(lost, [half], owner_alive=True), CheckId.SEQUENCE) == ["sequence_gap"]
-    assert kinds(diagnose(lost, [whole, half], owner_alive=True), CheckId.SEQUENCE) == []
-    overlapping = [damage(DamageKind.MISSING, 4, 6), damage(DamageKind.CHANGED, 5)]
-    assert kinds(diagnose(lost, overlapping, owner_alive=True), CheckId.SEQUENCE) == []
-    apart = [damage(DamageKind.MISSING, 4), damage(DamageKind.MISSING, 6)]
-    assert kinds(diagnose(lost, apart, owner_alive=True), CheckId.SEQUENCE) == ["sequence_gap"]
+    known = [damage(DamageKind.MISSING, *told)] if told else []
+    assert kinds(diagnose(lost, known, owner_alive=True), CheckId.SEQUENCE) == ["sequence_gap"]
+
+
+def test_what_is_lost_at_the_end_is_a_gap_too() -> None:
+    events = clean().events
+    lost = damage(DamageKind.MISSING, len(events), len(events))
+    assert kinds(diagnose(events[:-1], [lost], owner_alive=True), CheckId.SEQUENCE) == ["sequence_gap"]
 
 
 def test_what_does_not_belong_in_this_log() -> None:
@@ -400,7 +402,7 @@ def test_the_spine_of_a_workflow(facts: tuple[WorkflowEvent, ...], expected: str
 
 def test_a_workflow_at_work_and_one_that_is_held() -> None:
     events = workflow_completed().events[:7]
-    assert kinds(diagnose(events, owner_alive=True)) == []
+    assert kinds(diagnose(events, owner_alive=True)) == ["workflow_without_end"]
     assert "unfinished_workflow" in kinds(diagnose(events, owner_alive=False))
     story = Story()
     story.begin()
@@ -537,3 +539,25 @@ def test_a_completed_workflow_with_a_step_that_is_not_ready() -> None:
         fact(K.WORKFLOW_FINISHED, status=WorkflowState.COMPLETED),
     )
     assert kinds(diagnose(events, owner_alive=True)) == ["completed_with_unready_steps"]
+
+
+def test_a_call_that_waits_is_not_said_to_have_its_result() -> None:
+    story = Story()
+    story.begin()
+    story.tell(ToolCall(call_id=CallId("c9"), name="bash"))
+    pairing = check(diagnose(story.events, owner_alive=True), CheckId.TOOL_PAIRING)
+    assert (pairing.status, pairing.message) == (
+        CheckStatus.PASSED,
+        "1 calls wait for their result, every other has one",
+    )
+
+
+def test_a_true_wait_that_names_no_child_is_not_refuted_by_another_child_that_works() -> None:
+    facts = [one.data for one in child_completed().events if isinstance(one.data, SubagentEvent)]
+    other = SubagentEvent(subagent_id=SubagentId("sub_2"), status=SubagentState.QUEUED)
+    wait = ToolCall(call_id=CallId("w9"), name="wait_agent")
+    result = ToolResult(call_id=CallId("w9"), ok=True, output={"status": "completed"})
+    beside = diagnose(told(wait, *facts, other, result), owner_alive=True)
+    assert kinds(beside, CheckId.PARENT_WAITS) == []
+    alone = diagnose(told(wait, other, result), owner_alive=True)
+    assert kinds(alone, CheckId.PARENT_WAITS) == ["inconsistent_wait_outcome"]

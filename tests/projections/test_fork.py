@@ -12,7 +12,7 @@ from msgspec import structs
 
 from interlock.lifecycle.turns import turn_states
 from interlock.projections.fork import FIRST_SEQ, LIMITATIONS, ForkPlan, NotABoundary, fork_points, plan_fork
-from interlock.projections.replay import PrefixRule, prefix_changes, provider_input, provider_items
+from interlock.projections.replay import PrefixRule, prefix_changes, provider_items
 from interlock.projections.replay_items import BranchMemory
 from interlock.testing.scribe import EPOCH, Scribe
 from interlock.vocabulary.audit import RunState, SessionFork, TurnFailed, TurnStarted
@@ -35,6 +35,7 @@ from tests.projections.conversations import (
     user,
     whole_turn,
 )
+from tests.projections.whole_logs import provider_input
 
 CHILD = SessionId("ses_child")
 

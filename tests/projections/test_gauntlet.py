@@ -19,7 +19,6 @@ from interlock.projections.checks.case import CheckId
 from interlock.projections.diagnose import Report, diagnose
 from interlock.projections.display import Channel, Show, ShowTool, ToolStatus
 from interlock.projections.presenter import present
-from interlock.projections.replay import provider_input
 from interlock.projections.why import why
 from interlock.vocabulary.audit import RunState, StreamCheckpoint, TurnFailed, TurnStarted, WorkflowEvent
 from interlock.vocabulary.conversation import (
@@ -37,6 +36,7 @@ from interlock.vocabulary.registry import Audience, Payload
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, RunStatus, TerminationReason
 from interlock.vocabulary.states import TURN_TERMINAL, DriverKind, StepState, SubagentState, TurnState, WorkflowState
 from tests.projections.histories import ANSWER, CASES, ERROR, LATER, PARTIAL, Expected
+from tests.projections.whole_logs import provider_input
 
 NAMES: Final = list(CASES)
 Log = list[Event]

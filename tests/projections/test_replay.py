@@ -6,14 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
-from interlock.projections.replay import (
-    PrefixRule,
-    ReplayFold,
-    fold_replay,
-    prefix_changes,
-    provider_input,
-    provider_items,
-)
+from interlock.projections.replay import PrefixRule, ReplayFold, fold_replay, prefix_changes, provider_items
 from interlock.projections.replay_items import (
     AssistantText,
     BranchMemory,
@@ -62,6 +55,7 @@ from tests.projections.conversations import (
     user,
     whole_turn,
 )
+from tests.projections.whole_logs import provider_input
 
 
 def log_of(*payloads: Payload, turn: str | None = "t1") -> list[Event]:

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 from hypothesis import given
 
-from interlock.projections.spawns import SpawnStanding, spawn_rows
+from interlock.projections.spawns import SpawnStanding
 from interlock.testing.scribe import EPOCH
 from interlock.vocabulary.audit import EndedProcess, ProcessEvent, ProcessEventKind, SessionOpened
 from interlock.vocabulary.events import Event, new_event
@@ -16,6 +16,7 @@ from interlock.vocabulary.ids import EventId, SessionId, SpawnId
 from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.states import DriverKind, ExitReason
 from tests.projections.logs import WILD_LOGS
+from tests.projections.whole_logs import spawn_rows
 
 KIND = ProcessEventKind
 ONE, TWO = SpawnId("spawn-1"), SpawnId("spawn-2")

@@ -343,7 +343,7 @@ def test_the_end_of_a_turn_closes_its_questions_before_the_status_changes() -> N
     story.tell(RunState(run_id=RunId("run_t1"), status=RunStatus.DONE, reason=CANCELLED))
     frames = fold(view, story.events[done:])
     kinds = [type(frame).__name__ for frame in frames]
-    assert kinds == ["ChatMessage", "ChatMessage", "ApprovalClosed", "TaskStatusChanged"]  # the call, the end
+    assert kinds == ["ChatMessage", "ChatMessage", "ApprovalClosed", "StatePatched", "TaskStatusChanged"]
     closed = [frame.approval for frame in frames if isinstance(frame, ApprovalClosed)]
     assert [(one.approval_id, one.outcome) for one in closed] == [("susp_1", "turn_ended")]
     assert [one.approval_id for one in view.snapshot().approvals] == ["d9"]

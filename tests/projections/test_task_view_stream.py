@@ -21,6 +21,7 @@ from interlock.vocabulary.frames import (
     ChatStart,
     MessageStatus,
     Role,
+    StatePatched,
     TaskFrame,
     TaskStatusChanged,
 )
@@ -303,9 +304,10 @@ def test_while_the_answer_is_held_back_its_stream_is_shown() -> None:
     room.hear(ANSWER, 0)
     assert room.log(AssistantMessage(text=ANSWER)) == []
     assert room.text() == ANSWER
-    message, done, status = room.log(DONE)
+    message, done, patched, status = room.log(DONE)
     assert isinstance(message, ChatMessage)
     assert isinstance(done, ChatDone)
+    assert isinstance(patched, StatePatched)
     assert isinstance(status, TaskStatusChanged)
     assert (message.message.role, message.message.status) == (Role.ANSWER, MessageStatus.COMPLETED)
     assert done.message_id == message.message.message_id
@@ -352,11 +354,12 @@ def test_a_turn_that_did_not_complete_tells_text_end_stream_and_status_in_that_o
 ) -> None:
     room = Room()
     room.hear(PARTIAL, 0)
-    answer, end, stream, status = room.end(reason, text=PARTIAL, **more)
+    answer, end, stream, patched, status = room.end(reason, text=PARTIAL, **more)
     assert isinstance(answer, ChatMessage)
     assert isinstance(end, ChatMessage)
     assert isinstance(stream, ChatError | ChatCancelled)
     assert isinstance(stream, how)
+    assert isinstance(patched, StatePatched)
     assert isinstance(status, TaskStatusChanged)
     assert (answer.message.role, end.message.role) == (Role.ANSWER, Role.END)
     assert stream.message_id == answer.message.message_id
@@ -368,7 +371,7 @@ def test_a_stream_of_which_nothing_was_kept_names_no_message() -> None:
     room = Room()
     room.hear("Hel", 0)
     frames = room.end(NETWORK, error_kind="network")
-    assert kinds(frames) == ["ChatMessage", "ChatError", "TaskStatusChanged"]
+    assert kinds(frames) == ["ChatMessage", "ChatError", "StatePatched", "TaskStatusChanged"]
     error = frames[1]
     assert isinstance(error, ChatError)
     assert error.message_id is None

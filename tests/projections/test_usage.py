@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from interlock.projections.usage import Usage, UsageFold, usage
+from interlock.projections.usage import Usage, UsageFold
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.audit import ProviderUsage, UsageScope
 from interlock.vocabulary.conversation import UserMessage
 from interlock.vocabulary.ids import TurnId
+from tests.projections.whole_logs import usage
 
 PROMPT = UserMessage(text="hello")
 

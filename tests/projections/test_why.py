@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 from msgspec import json, structs
 
 from interlock.lifecycle.turns import turn_states
-from interlock.projections.why import Explanation, why
+from interlock.log.port import Slice
+from interlock.log.turn_index import TurnIndex, turn_slice, whole_slice
+from interlock.projections.dossier import dossiers_in, dossiers_of
+from interlock.projections.why import Explanation, why, why_last
 from interlock.projections.why_lines import render_lines
 from interlock.testing.scribe import EPOCH
 from interlock.vocabulary.audit import RunState, SurfaceEvent
@@ -18,7 +21,7 @@ from interlock.vocabulary.conversation import AssistantMessage, ToolResult, User
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
-from interlock.vocabulary.ids import CallId, RunId, TurnId
+from interlock.vocabulary.ids import CallId, RunId, SessionId, TurnId
 from interlock.vocabulary.run import NATURAL_END, RunStatus
 from interlock.vocabulary.states import Activity, Attention, TurnState
 from tests.projections.histories import (
@@ -50,6 +53,22 @@ def test_the_verdict_is_the_classifiers_on_every_prefix(log: list[Event], at: in
         assert (record.state is TurnState.COMPLETED) == (not explained.missing)
         proofs = {proof.seq for proof in record.evidence}
         assert proofs <= {piece.seq for piece in explained.evidence}
+
+
+@given(LOGS, st.integers(1, 9), st.booleans())
+def test_the_part_since_a_turn_began_says_the_same_bytes(log: list[Event], last: int, owner_alive: bool) -> None:
+    index = TurnIndex(SessionId("s"))
+    rows = [row for row in (index.add(event, event.seq or 0) for event in log) if row is not None][-last:]
+    after = rows[0].first_seq - 1 if rows else 0
+    found = Slice(events=tuple(log[after:]), version=len(log))
+    part = turn_slice(rows, found, ()) if rows else whole_slice(found)
+    every = dossiers_of(log, owner_alive=owner_alive)
+    assert [row.turn_id for row in rows] == [turn.turn_id for turn in every[-last:]]
+    assert dossiers_in(part, owner_alive=owner_alive) == every[-last:]
+    assert json.encode(why_last(part, owner_alive=owner_alive)) == json.encode(why(log, owner_alive=owner_alive))
+    for row in rows:
+        told = why_last(part, turn_id=row.turn_id, owner_alive=owner_alive)
+        assert json.encode(told) == json.encode(why(log, turn_id=row.turn_id, owner_alive=owner_alive))
 
 
 @given(WILD_LOGS, st.none() | st.integers(0, 14) | st.just(EPOCH))
@@ -190,11 +209,11 @@ def test_verdicts_about_the_terminal_come_with_their_rules_and_rows() -> None:
 
 def test_the_text_for_people() -> None:
     lines = render_lines(why(interrupted().events))
-    assert lines[0] == "t1: interrupted (interrupted) as of event 9"
+    assert lines[0] == "t1: interrupted (stopped by the operator) as of event 9"
     assert "because:" in lines
     assert any(PARTIAL in line and "cut short" in line for line in lines)
     assert "completed would have needed:" in lines
-    assert lines[-1] == "  send_again"
+    assert lines[-1] == "  interlock send ses_scribe -"
 
 
 def test_a_log_without_run_events_says_that_it_rests_on_messages() -> None:

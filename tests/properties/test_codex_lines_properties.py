@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.agents.observations import Observation, ToolCalled, ToolReturned, TurnEnded, agent_event
-from interlock.agents.processes.lines import Line, LineSplitter
+from interlock.agents.processes.lines import Line, LineSplitter, object_on
 from interlock.agents.streams.codex_lines import CodexLines
 from interlock.agents.streams.codex_rpc import CodexThread
 from interlock.agents.streams.jsonrpc import Answered, Incoming, JsonRpcPeer, Unread
-from interlock.agents.streams.values import fields_of, inner
+from interlock.vocabulary.foreign_json import inner
 from interlock.vocabulary.registry import Json
 from tests.agents.streams.codex_recordings import APP_SERVER, EXEC, lines_of
 
@@ -84,7 +84,7 @@ def test_exec_never_raises_and_ends_its_turn_once(lines: list[bytes], is_resumed
 
 def _as_answered(message: Incoming, method: str) -> Incoming:
     """An answer to nothing, taken for one to a request of ours."""
-    said = fields_of(message.line) if isinstance(message, Unread) else None
+    said = object_on(message.line) if isinstance(message, Unread) else None
     return Answered(method, inner(said, "result")) if said else message
 
 

@@ -14,30 +14,26 @@ from interlock.agents.observations import Observation, TurnEnding, UsageScope
 from interlock.agents.port import Capabilities
 from interlock.lifecycle.turns import TurnRecord, fold_turns, turn_states
 from interlock.monitor.standing import Standing
-from interlock.runtime.acts import (
+from interlock.runtime.book import SessionBook
+from interlock.runtime.policy import RunPolicy
+from interlock.runtime.recovery import missing_ends
+from interlock.runtime.session.effects import Append, DecideForAgent, InterruptAgent, SpawnAgent, SubmitPrompt
+from interlock.runtime.session.inputs import (
     AgentNotStarted,
     AgentStarted,
     Answer,
-    Append,
     Cancel,
     Command,
     Decided,
-    DecideForAgent,
     EditPrompt,
-    InterruptAgent,
     Interrupted,
     Observed,
     RemovePrompt,
     SetGate,
-    SpawnAgent,
     Start,
     Stop,
-    SubmitPrompt,
     Submitted,
 )
-from interlock.runtime.book import SessionBook
-from interlock.runtime.policy import RunPolicy
-from interlock.runtime.recovery import missing_ends
 from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage
 from interlock.vocabulary.conversation import ToolError, UserMessage
 from interlock.vocabulary.events import Event, new_event
@@ -141,6 +137,7 @@ class Play:
             self._act(move)
         elif self.stage.conductor.agent is not None:
             spawn_id = self.stage.conductor.agent.spawn_id
+            assert spawn_id is not None
             self.stage.hear(Observed(spawn_id=spawn_id, seen=move))
         self._look()
 
@@ -158,7 +155,7 @@ class Play:
             case _ if move in ORDERS:
                 stage.order(ORDERS[move])
             case "allow" | "deny":
-                for approval_id in list(stage.conductor._asking.questions)[:1]:
+                for approval_id in list(stage.conductor.questions.questions)[:1]:
                     stage.order(Answer(approval_id=approval_id, is_allowed=move == "allow"))
             case "crash" | "adopt":
                 self._crash(is_adopted=move == "adopt" and stage.capabilities.outlives_runtime)
@@ -261,7 +258,7 @@ class Play:
         assert (told.dialogs.open, told.native) == (kept.dialogs.open, kept.native)
         conductor = self.stage.conductor
         assert (kept.turn is None) == (conductor.open_turn is None), "an open turn that nobody watches"
-        is_asked = conductor._asking.open_count > 0
+        is_asked = conductor.questions.open_count > 0
         assert kept.turn is None or (kept.turn.state is TurnState.WAITING) == is_asked, "a turn waits for nothing"
         assert conductor.agent is None or conductor.agent.spawn_id != IMPOSTOR, "an agent that nobody started"
 
@@ -281,7 +278,7 @@ class Play:
             if not self.stage.conductor.book.queue.waiting:
                 return
             agent = self.stage.conductor.agent
-            if agent is not None and agent.stopping is not None:
+            if agent is not None and agent.stop_reason is not None:
                 self.move(seen.Exited(signal=15))
             self.move("open")
             self.move("start")

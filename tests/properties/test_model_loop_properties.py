@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.agents.model import ModelDriver, Tool, ToolFailure
 from interlock.agents.model.calls import Answer, CallFault, CallUsage, FaultKind, RequestedCall
+from interlock.agents.model.options import read_options
 from interlock.agents.observations import (
     ApprovalAsked,
     MessageEnded,
@@ -31,8 +33,6 @@ from interlock.lifecycle.stop_conditions import (
     StopOnTool,
     Timeout,
     TokenBudget,
-    read_conditions,
-    write_conditions,
 )
 from interlock.vocabulary.ids import PromptId, TurnId
 from interlock.vocabulary.registry import Json
@@ -165,4 +165,4 @@ CONDITIONS = st.one_of(
 
 @given(conditions=st.lists(CONDITIONS, max_size=5))
 def test_any_conditions_survive_json(conditions: list[StopCondition]) -> None:
-    assert read_conditions(write_conditions(conditions)) == tuple(conditions)
+    assert read_options({"stop": msgspec.json.decode(msgspec.json.encode(conditions))}).stop == tuple(conditions)

@@ -11,25 +11,33 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from interlock.projections.boundaries import find_cuts
+from interlock.projections.dossier import dossiers_of
 from interlock.projections.explain import Rule, explain
-from interlock.projections.replay import ReplayFold, fold_replay, prefix_changes, provider_input, provider_items
+from interlock.projections.replay import ReplayFold, fold_replay, prefix_changes, provider_items
 from interlock.projections.replay_items import ReasoningItem, ReplayItem, encode_items, prefix_digests
 from interlock.testing.scribe import Scribe
+from interlock.testing.strategies import events, structs_of
+from interlock.vocabulary.audit import RunState, TurnStarted
 from interlock.vocabulary.codec import decode_event, encode_event
-from interlock.vocabulary.conversation import HistoryCompaction, UserMessage
+from interlock.vocabulary.conversation import HistoryCompaction, ToolResult, UserMessage
 from interlock.vocabulary.events import Event, UnknownEvent, audience
-from interlock.vocabulary.ids import TurnId
-from interlock.vocabulary.registry import Audience
+from interlock.vocabulary.ids import SpawnId, TurnId
+from interlock.vocabulary.registry import Audience, Payload
 from tests.projections.conversations import (
     ANY_LOGS,
     AUDIT,
     OTHER_EVENTS,
     REPLAY_EVENTS,
+    call,
     check_rounds,
     histories,
     inserted,
+    result,
+    said,
     stamped,
+    user,
 )
+from tests.projections.whole_logs import provider_input
 
 LOGS = histories() | ANY_LOGS | ANY_LOGS.map(stamped)
 PLACES = st.lists(st.tuples(st.integers(0, 99), OTHER_EVENTS), max_size=6)
@@ -180,3 +188,45 @@ def test_at_a_boundary_nothing_later_but_a_compaction_changes_the_input(log: lis
     whole = provider_input(plain, model="m")
     for position in find_cuts(plain).boundaries:
         assert whole.startswith(provider_input(plain[: position + 1], model="m"))
+
+
+RECORDS = RunState | TurnStarted
+
+
+def neighbours(payloads: st.SearchStrategy[Payload] | None = None) -> st.SearchStrategy[Event]:
+    """Events of the very session and turns of a history, so that nothing but what they say keeps them from counting."""
+    drawn = events(payloads, turn_ids=st.sampled_from(["t0", "t1", "t2", "t3"]))
+    return drawn.map(lambda event: structs.replace(event, session_id=Scribe().session))
+
+
+EVIDENCE = neighbours().filter(lambda event: not is_replay(event) and not isinstance(event.data, RECORDS))
+RECORD_EVENTS = neighbours(structs_of(RunState) | structs_of(TurnStarted))
+SPEECH = neighbours(st.builds(said) | st.builds(user) | st.builds(call) | st.builds(result))
+SPAWNS = st.sampled_from([SpawnId("A"), SpawnId("B"), None])
+
+
+@given(histories(), st.lists(st.tuples(st.integers(0, 99), EVIDENCE), max_size=6))
+def test_evidence_of_the_same_turns_changes_no_byte(log: list[Event], places: list[tuple[int, Event]]) -> None:
+    assert provider_input(inserted(log, places), model="m") == provider_input(log, model="m")
+
+
+@given(histories(), RECORD_EVENTS, st.data())
+def test_the_record_of_an_end_changes_no_byte_unless_its_turn_goes_on_after_it(
+    log: list[Event], record: Event, data: st.DataObject
+) -> None:
+    of_turn = [place for place, event in enumerate(log, start=1) if event.turn_id == record.turn_id]
+    place = data.draw(st.integers(max(of_turn, default=0), len(log)))
+    assert provider_input(inserted(log, [(place, record)]), model="m") == provider_input(log, model="m")
+
+
+@given(histories(), st.lists(st.tuples(st.integers(0, 99), SPEECH | RECORD_EVENTS, SPAWNS), max_size=8))
+def test_what_the_classifier_refuses_in_a_logged_run_is_not_given(
+    log: list[Event], places: list[tuple[int, Event, SpawnId | None]]
+) -> None:
+    noisy = inserted(log, [(place, structs.replace(event, spawn_id=spawn)) for place, event, spawn in places])
+    told = {one.seq: one for one in explain(noisy, model="m") if one.rule is not Rule.SYNTHETIC_RESULT}
+    for turn in dossiers_of(noisy):
+        is_logged = isinstance(turn.counted[0].data, RECORDS)  # else a turn may be closed by its messages alone
+        for event, _ in turn.refused if is_logged else ():
+            is_repair = isinstance(event.data, ToolResult) and event.data.synthetic
+            assert is_repair or not told[event.seq].included

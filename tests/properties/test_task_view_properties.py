@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from msgspec import Struct, json, structs
 
 from interlock.lifecycle.closing import Ending, closing_batch
+from interlock.lifecycle.patch import apply_patch
 from interlock.lifecycle.turns import fold_turns, turn_states
 from interlock.projections.task_view import TaskView
-from interlock.runtime.talk import Talk
+from interlock.runtime.session.streamed_answer import StreamedAnswer
 from interlock.testing.scribe import EPOCH, Scribe
 from interlock.testing.strategies import structs_of
 from interlock.vocabulary.approval import Approval
@@ -67,6 +68,7 @@ from interlock.vocabulary.frames import (
     QueueChanged,
     QueueView,
     Role,
+    StatePatched,
     TaskFrame,
     TaskSnapshot,
     TaskStatusChanged,
@@ -81,8 +83,9 @@ from interlock.vocabulary.ids import (
     StreamId,
     TurnId,
 )
+from interlock.vocabulary.patch import Patch
 from interlock.vocabulary.presenter import ReasoningDelta, Status, TextDelta
-from interlock.vocabulary.registry import Payload
+from interlock.vocabulary.registry import Json, Payload
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, SUSPENDED, RunStatus, TerminationReason
 from interlock.vocabulary.states import Activity, Attention, DriverKind, TaskStatus, TurnState
 from tests.projections.logs import LOGS, WILD_LOGS
@@ -104,6 +107,7 @@ class Client:
     approvals: dict[str, Approval] = field(default_factory=dict)
     queue: QueueView = field(default_factory=QueueView)
     agent: Status | None = None
+    document: Json = field(default_factory=dict)
     tick: int = 0
     version: int = 0
     """Up to which everything is known: of the version of the last frame more frames may be to come."""
@@ -123,7 +127,7 @@ class Client:
             self.stream = (piece.stream_id, piece.turn_id, text, piece.started_at, piece.last_activity_at)
         self.status = (snapshot.task_status, snapshot.turn_id, snapshot.status_updated_at)
         self.approvals = {approval.approval_id: approval for approval in snapshot.approvals}
-        self.queue, self.agent = snapshot.queue, snapshot.agent
+        self.queue, self.agent, self.document = snapshot.queue, snapshot.agent, snapshot.document
         self.tick, self.version = snapshot.tick, snapshot.version
 
     def apply(self, frame: TaskFrame) -> None:
@@ -158,7 +162,13 @@ class Client:
                 assert agent != self.agent
                 self.agent = agent
             case _:
-                pass
+                self._patch(frame)
+
+    def _patch(self, frame: TaskFrame) -> None:
+        if isinstance(frame, StatePatched):
+            changed = apply_patch(self.document, Patch(frame.ops))
+            assert changed != self.document
+            self.document = changed
 
     def _keep(self, message: Message) -> None:
         known = self.messages.get(message.message_id)
@@ -175,6 +185,7 @@ class Client:
             assert self.stream == shown
         assert tuple(self.approvals.values()) == snapshot.approvals
         assert self.queue == snapshot.queue
+        assert self.document == snapshot.document
         # There is no frame for "nothing is known": it is told as a status that says so.
         assert (self.agent or UNSEEN) == (snapshot.agent or UNSEEN)
         assert self.tick == snapshot.tick
@@ -337,8 +348,8 @@ class Stage:
         self._turn = ""
         self._talk = self._new_talk()
 
-    def _new_talk(self) -> Talk:
-        return Talk(lambda: StreamId(f"st{next(self._numbers)}"), self._now)
+    def _new_talk(self) -> StreamedAnswer:
+        return StreamedAnswer(lambda: StreamId(f"st{next(self._numbers)}"), self._now)
 
     def write(self, *payloads: Payload) -> None:
         for data in payloads:
@@ -466,7 +477,7 @@ def test_the_log_alone_gives_the_same(steps: list[Step]) -> None:
         if isinstance(step, bool) or step.seq is not None:
             advance(replayed, step)
         is_quiet = live.check().active_stream is None and replayed.check().active_stream is None
-        ours, theirs = (structs.replace(whole(view), tick=0, agent=None) for view in (live, replayed))
+        ours, theirs = (structs.replace(whole(view), tick=0, agent=None, badge=None) for view in (live, replayed))
         if not is_quiet:
             ours, theirs = (structs.replace(shot, stream=None) for shot in (ours, theirs))
         assert ours == theirs

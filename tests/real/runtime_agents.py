@@ -37,7 +37,8 @@ class Agent:
         """What to start, in folders below `root`. Its first-run questions are answered beforehand."""
         match self.cli:
             case "gemini":
-                return gemini(root, model.url).spec(self.driver, "--acp")
+                arguments = () if self.driver == "terminal" else ("--acp",)
+                return gemini(root, model.url).spec(self.driver, *arguments)
             case "qwen":
                 return qwen(root, model.url).spec(self.driver, "--acp", "--approval-mode", "default")
             case _:
@@ -63,5 +64,6 @@ CODEX_STREAM: Final = Agent("codex", "codex-app-server")
 CLAUDE_TERMINAL: Final = Agent("claude", "terminal", TurnState.INTERRUPTED, is_live=False, has_usage=False)
 CODEX_TERMINAL: Final = Agent("codex", "terminal", TurnState.INTERRUPTED, is_live=False, has_usage=False)
 # Gemini begins the answer again and does not say so. Qwen does not try again; refused, it stops without a word.
+GEMINI_TERMINAL: Final = Agent("gemini", "terminal", TurnState.INTERRUPTED, is_live=False, has_usage=False)
 GEMINI_ACP: Final = Agent("gemini", "acp", cut=(TurnState.COMPLETED, "HalfHalf and whole."))
 QWEN_ACP: Final = Agent("qwen", "acp", TurnState.FAILED, cut=(TurnState.PARTIAL_FAILED, "Half"))

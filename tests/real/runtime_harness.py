@@ -33,10 +33,9 @@ from interlock.agents.tmux.server import TmuxServer
 from interlock.agents.tmux.typing import TypingPolicy
 from interlock.lifecycle.turns import TurnRecord, turn_states
 from interlock.log.sqlite import SqliteLog
-from interlock.projections.approvals import approvals
-from interlock.runtime.acts import Answer
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.runtime import Runtime
+from interlock.runtime.session.inputs import Answer
 from interlock.testing.scripted_model import Kind, Received, ScriptedModel
 from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.audit import (
@@ -52,6 +51,7 @@ from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
 from interlock.vocabulary.states import TurnState
 from tests.agents.terminal.harness import QUICK
+from tests.projections.whole_logs import approvals
 from tests.real.runtime_agents import Agent
 
 WAIT_SECONDS: Final = 45.0
@@ -149,7 +149,7 @@ class Bench:
 
     def set_budget(self, seconds: float | None) -> None:
         """How long the turns that follow may take."""
-        conductor = self.runtime.supervisor(self.session_id).conductor
+        conductor = self.runtime.supervisor(self.session_id).machine
         conductor.policy = replace(conductor.policy, turn_budget_seconds=seconds)
 
     async def process(self) -> int:
@@ -283,7 +283,7 @@ async def _running(
             try:
                 await runtime.__aenter__()
                 yield bench
-                await bench.until(lambda _: runtime.supervisor(SESSION).conductor.open_turn is None, "the end")
+                await bench.until(lambda _: runtime.supervisor(SESSION).machine.open_turn is None, "the end")
             except BaseException as error:
                 error.add_note(await bench.story())
                 raise

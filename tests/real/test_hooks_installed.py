@@ -20,13 +20,13 @@ from interlock.agents.evidence.hook_settings import (
     uninstall_hooks,
 )
 from interlock.agents.evidence.hooks import HookHeard, HookListener, hook_socket
-from interlock.agents.evidence.session_files import SessionFile, session_pids
-from interlock.agents.evidence.transcripts import TranscriptReader, find_claude_transcript, find_codex_transcript
+from interlock.agents.evidence.session_files import SessionFile
+from interlock.agents.evidence.transcripts import TranscriptReader, find_claude_transcript
 from interlock.agents.observations import TurnEnding
-from interlock.agents.port import SPAWN_ID_VARIABLE
 from interlock.monitor.sources.hooks import read_hook
 from interlock.monitor.tracker import TrackerEvent
 from interlock.testing.scripted_model import ScriptedModel, Shell, Text
+from interlock.vocabulary.ids import SPAWN_ID_VARIABLE
 from tests.contract.harness import run
 from tests.real.harness import Harness
 from tests.real.live import LiveAgent, blocked, event, live_agent
@@ -119,10 +119,9 @@ def test_claude_code_tells_a_turn_by_our_hooks_and_its_files(claude_executable: 
         async with HookListener(socket) as listener, live_agent(recipe, claude_executable, model, tmp_path) as agent:
             told, config = Told(listener), agent.place.home / ".claude"
             await one_turn(agent, told, yes="Yes")
-            by_session = find_claude_transcript(config, session_id=told.heard[0].session_id)
-            by_folder = find_claude_transcript(config, cwd=str(agent.place.project))
-            see_transcript(HookedCli.CLAUDE, told, by_session, by_folder)
-            (pid,) = session_pids(config)
+            by_session = find_claude_transcript(config, told.heard[0].session_id)
+            see_transcript(HookedCli.CLAUDE, told, by_session)
+            (pid,) = (int(path.stem) for path in (config / "sessions").glob("*.json") if path.stem.isdigit())
             (claim,) = SessionFile(config, pid).look(asyncio.get_running_loop().time()).claims
             assert (claim.rule, claim.session_id) == ("claude.session_file.idle", told.heard[0].session_id)
             assert not {reason for reason in listener.refused if listener.refused[reason]}
@@ -144,9 +143,8 @@ def test_codex_tells_a_turn_by_our_hooks_and_its_rollout(codex_executable: Path,
         async with HookListener(socket) as listener, live_agent(trusting, codex_executable, model, tmp_path) as agent:
             told, home = Told(listener), agent.place.home / ".codex"
             await one_turn(agent, told, yes="Yes, proceed")
-            by_session = find_codex_transcript(home, session_id=told.heard[0].session_id)
-            by_folder = find_codex_transcript(home, cwd=str(agent.place.project))
-            see_transcript(HookedCli.CODEX, told, by_session, by_folder)
+            (rollout,) = home.glob(f"sessions/*/*/*/rollout-*-{told.heard[0].session_id}.jsonl")
+            see_transcript(HookedCli.CODEX, told, rollout)
             return agent.place
 
     with ScriptedModel(SCRIPT) as model:

@@ -77,7 +77,7 @@ async def cancel_while_streaming(bench: Bench) -> None:
     if bench.agent.is_live:
         async with asyncio.timeout(WAIT_SECONDS):
             await bench.runtime.supervisor(bench.session_id).until(
-                lambda one: one.open_turn if one.open_turn and one.open_turn.talk.text == "One. Two" else None
+                lambda one: one.open_turn if one.open_turn and one.open_turn.answer.text == "One. Two" else None
             )
     told = await bench.cancel(prompt_id)
     assert (told.state, told.text) == (TurnState.INTERRUPTED, "One. Two" if bench.agent.is_live else "")

@@ -12,7 +12,6 @@ from typing import Final
 import pytest
 
 from interlock.log.sqlite import SqliteLog
-from interlock.projections.approvals import approvals
 from interlock.testing.scripted_model import Gate, Kind, Outcome, ScriptedModel, Shell, Step, Text
 from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage, ProcessEventKind, StreamCheckpoint
 from interlock.vocabulary.errors import UsageError
@@ -20,6 +19,7 @@ from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import PromptId
 from interlock.vocabulary.states import ExitReason, TurnState
 from tests.contract.harness import run
+from tests.projections.whole_logs import approvals
 from tests.real.runtime_agents import (
     CLAUDE_STREAM,
     CLAUDE_TERMINAL,

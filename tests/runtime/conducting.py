@@ -13,25 +13,11 @@ from msgspec import structs
 from interlock.agents.observations import BecameReady, Observation
 from interlock.agents.port import AgentSpec, Capabilities
 from interlock.lifecycle.turns import TurnRecord, turn_states
-from interlock.runtime.acts import (
-    Act,
-    AgentStarted,
-    Append,
-    Command,
-    Confirm,
-    News,
-    Observed,
-    Publish,
-    Refuse,
-    Send,
-    SpawnAgent,
-    SubmitPrompt,
-    Submitted,
-    TimerFired,
-)
 from interlock.runtime.book import SessionBook
-from interlock.runtime.conductor import Conductor
 from interlock.runtime.policy import Instant, RunPolicy
+from interlock.runtime.session.effects import Append, Confirm, Effect, Publish, Refuse, SpawnAgent, SubmitPrompt
+from interlock.runtime.session.inputs import AgentStarted, Command, News, Observed, Send, Submitted, TimerFired
+from interlock.runtime.session.router import SessionMachine
 from interlock.testing.puppet import EVERYTHING
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.events import Event
@@ -59,14 +45,14 @@ class Stage:
         seconds: float = 0.0,
     ) -> None:
         self.seconds = seconds
-        self.acts: list[Act] = []
+        self.acts: list[Effect] = []
         self.events: list[Event] = []
         self.capabilities = capabilities
         self._numbers = count(1)
         self.spawn_id: SpawnId | None = None
         book = book or SessionBook(SessionId("ses_stage"))
         self.version = book.version
-        self.conductor = Conductor(book, SPEC, kind, self._new_id, policy or RunPolicy(), self.now)
+        self.conductor = SessionMachine(book, SPEC, kind, self._new_id, policy or RunPolicy(), self.now)
 
     def _new_id(self, prefix: str) -> str:
         return f"{prefix}_{next(self._numbers)}"
@@ -75,13 +61,13 @@ class Stage:
     def now(self) -> Instant:
         return Instant(BEGAN + timedelta(seconds=self.seconds), self.seconds)
 
-    def order(self, command: Command) -> tuple[Act, ...]:
+    def order(self, command: Command) -> tuple[Effect, ...]:
         return self._keep(self.conductor.order(command, self.now))
 
-    def hear(self, news: News) -> tuple[Act, ...]:
+    def hear(self, news: News) -> tuple[Effect, ...]:
         return self._keep(self.conductor.hear(news, self.now))
 
-    def _keep(self, acts: tuple[Act, ...]) -> tuple[Act, ...]:
+    def _keep(self, acts: tuple[Effect, ...]) -> tuple[Effect, ...]:
         self.acts += acts
         for act in acts:
             if isinstance(act, Append):
@@ -91,14 +77,14 @@ class Stage:
                 self.spawn_id = act.spawn_id
         return acts
 
-    def see(self, *what: Observation) -> tuple[Act, ...]:
+    def see(self, *what: Observation) -> tuple[Effect, ...]:
         assert self.spawn_id is not None
         return tuple(act for one in what for act in self.hear(Observed(spawn_id=self.spawn_id, seen=one)))
 
-    def wait(self, seconds: float) -> tuple[Act, ...]:
+    def wait(self, seconds: float) -> tuple[Effect, ...]:
         """Let time pass, and fire every deadline on the way at its own time."""
         until = self.seconds + seconds
-        done: list[Act] = []
+        done: list[Effect] = []
         for _ in range(1000):
             due = self.conductor.deadline
             if due is None or due > until:
@@ -110,15 +96,15 @@ class Stage:
         self.seconds = until
         return tuple(done)
 
-    def hear_timer(self) -> tuple[Act, ...]:
+    def hear_timer(self) -> tuple[Effect, ...]:
         return self.hear(TimerFired())
 
     # The usual beginnings
 
-    def send(self, text: str = "do it", prompt_id: str = "p1") -> tuple[Act, ...]:
+    def send(self, text: str = "do it", prompt_id: str = "p1") -> tuple[Effect, ...]:
         return self.order(Send(prompt_id=PromptId(prompt_id), text=text))
 
-    def started(self, *, is_adopted: bool = False) -> tuple[Act, ...]:
+    def started(self, *, is_adopted: bool = False) -> tuple[Effect, ...]:
         assert self.spawn_id is not None
         return self.hear(AgentStarted(spawn_id=self.spawn_id, capabilities=self.capabilities, is_adopted=is_adopted))
 
@@ -130,7 +116,7 @@ class Stage:
             self.see(BecameReady())
         self.submitted(prompt_id)
 
-    def submitted(self, prompt_id: str = "p1", stage: DeliveryStage = DeliveryStage.TYPED) -> tuple[Act, ...]:
+    def submitted(self, prompt_id: str = "p1", stage: DeliveryStage = DeliveryStage.TYPED) -> tuple[Effect, ...]:
         return self.hear(Submitted(prompt_id=PromptId(prompt_id), stage=stage, message="because"))
 
     # What came of it
@@ -165,7 +151,7 @@ class Stage:
         return [act.prompt.text for act in self.acts if isinstance(act, SubmitPrompt)]
 
 
-def refused(acts: Iterable[Act]) -> str:
+def refused(acts: Iterable[Effect]) -> str:
     """Why a command was refused; blank if it was confirmed."""
     for act in acts:
         if isinstance(act, Refuse):

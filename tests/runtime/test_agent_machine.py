@@ -138,7 +138,7 @@ def test_eight_threads_lose_no_update() -> None:
             machine.apply(use)
 
     in_threads(*[hammer] * 8)
-    assert machine.snapshot().unnamed_tools == 8 * each
+    assert machine.snapshot().open_tools == 8 * each
 
 
 @pytest.mark.usefixtures("eager_threads")

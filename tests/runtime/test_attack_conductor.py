@@ -28,25 +28,21 @@ from interlock.agents.observations import (
 from interlock.agents.port import Capabilities
 from interlock.lifecycle.turns import turn_states
 from interlock.monitor.standing import Standing
-from interlock.runtime.acts import (
+from interlock.runtime.book import SessionBook
+from interlock.runtime.policy import RunPolicy
+from interlock.runtime.session.effects import Append, DecideForAgent, InterruptAgent, SpawnAgent, StopAgent
+from interlock.runtime.session.inputs import (
     AgentNotStarted,
     AgentStarted,
     Answer,
-    Append,
     Cancel,
     Decided,
-    DecideForAgent,
-    InterruptAgent,
     RemovePrompt,
     Send,
     SetGate,
-    SpawnAgent,
     Start,
     Stop,
-    StopAgent,
 )
-from interlock.runtime.book import SessionBook
-from interlock.runtime.policy import RunPolicy
 from interlock.vocabulary.audit import (
     Anomaly,
     DeliveryReceipt,
@@ -388,12 +384,12 @@ def test_a_decision_that_may_have_arrived_is_not_given_again() -> None:
     stage.working()
     stage.see(ApprovalAsked(request_id="r1", question="may I?", options=YES_NO))
     (dialog,) = stage.logged(DialogOpened)
-    stage.order(Answer(approval_id=dialog.dialog_id, option="Yes"))
+    stage.order(Answer(approval_id=dialog.dialog_id, option="Yes", is_allowed=True))
     stage.hear(Decided(request_id="r1", problem="Enter was pressed", is_unknown=True))
     assert len(stage.wanted(DecideForAgent)) == 1
     assert stage.conductor.status.attention is Attention.ERROR
     stage.see(ApprovalGone(request_id="r1"))
-    assert not stage.conductor._asking.problem, "it was taken after all"
+    assert not stage.conductor.questions.problem, "it was taken after all"
 
 
 def test_a_decision_that_did_not_arrive_can_be_given_once_more_by_whoever_made_it() -> None:
@@ -401,7 +397,7 @@ def test_a_decision_that_did_not_arrive_can_be_given_once_more_by_whoever_made_i
     stage.working()
     stage.see(ApprovalAsked(request_id="r1", question="may I?", options=YES_NO))
     (dialog,) = stage.logged(DialogOpened)
-    answer = Answer(approval_id=dialog.dialog_id, option="Yes")
+    answer = Answer(approval_id=dialog.dialog_id, option="Yes", is_allowed=True)
     stage.order(answer)
     stage.order(answer)
     assert len(stage.wanted(DecideForAgent)) == 1
@@ -429,7 +425,7 @@ def asked_and_adopted(*, is_answered: bool) -> tuple[Stage, Stage, str]:
     stage.see(ApprovalAsked(request_id="r1", question="may I?", options=YES_NO))
     (dialog,) = stage.logged(DialogOpened)
     if is_answered:
-        stage.order(Answer(approval_id=dialog.dialog_id, option="Yes"))
+        stage.order(Answer(approval_id=dialog.dialog_id, option="Yes", is_allowed=True))
     again = adopted(stage)
     again.started(is_adopted=True)
     return stage, again, dialog.dialog_id
@@ -448,7 +444,7 @@ def test_a_question_that_is_still_asked_after_an_adoption_is_the_same_one_with_i
     stage, again, dialog_id = asked_and_adopted(is_answered=False)
     again.see(ApprovalAsked(request_id="again-1", question="may I?", options=YES_NO))
     assert again.logged(DialogOpened) == []
-    again.order(Answer(approval_id=dialog_id, option="Yes"))
+    again.order(Answer(approval_id=dialog_id, option="Yes", is_allowed=True))
     (given,) = again.wanted(DecideForAgent)
     assert given.decision.request_id == "again-1"
     again.hear(Decided(request_id="again-1"))
@@ -493,7 +489,7 @@ def test_a_suspended_call_is_asked_again_as_itself_after_an_adoption() -> None:
     again.started(is_adopted=True)
     again.see(ApprovalAsked(request_id="r2", call_id="c1", question="?"))
     assert again.logged(DialogOpened) == []
-    assert refused(again.order(Answer(approval_id=asked.ticket.suspension.id))) == ""
+    assert refused(again.order(Answer(approval_id=asked.ticket.suspension.id, is_allowed=True))) == ""
     assert len(again.wanted(DecideForAgent)) == 1
 
 
@@ -504,7 +500,7 @@ def test_a_call_that_nobody_asked_about_any_more_is_not_asked_about_after_an_ado
     stage.see(ApprovalGone(request_id="r1"))
     again = adopted(stage)
     again.started(is_adopted=True)
-    assert again.conductor._asking.open_count == 0
+    assert again.conductor.questions.open_count == 0
 
 
 # What cannot be seen

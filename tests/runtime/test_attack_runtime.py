@@ -21,10 +21,10 @@ from interlock.lifecycle.turns import turn_states
 from interlock.log.memory import MemoryLog
 from interlock.log.port import Slice
 from interlock.runtime import runtime as runtime_module
-from interlock.runtime.acts import Answer
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.runtime import Runtime
-from interlock.runtime.supervisor import SessionFailed
+from interlock.runtime.session.inputs import Answer
+from interlock.runtime.session.supervisor import SessionFailed
 from interlock.testing.puppet import EVERYTHING, Puppet, PuppetDriver
 from interlock.vocabulary.audit import Anomaly, DialogOpened, ProcessEvent, ProcessEventKind
 from interlock.vocabulary.errors import Unreachable, UsageError
@@ -130,7 +130,7 @@ def test_whoever_waits_is_told_when_the_session_fails_and_it_is_not_shown_as_it_
                 await runtime.send(session_id, "two")
             with pytest.raises(SessionFailed):
                 await waiting
-            with pytest.raises(SessionFailed):
+            with pytest.raises(SessionFailed, match=f"session {session_id} is not supervised any more: "):
                 await runtime.send(session_id, "three")
             status = runtime.status(session_id)
             assert (status.activity, status.attention) == (Activity.UNKNOWN, Attention.ERROR)
@@ -293,7 +293,7 @@ def test_one_agent_that_cannot_be_stopped_keeps_nobody_else_alive(monkeypatch: p
             return puppet
 
     async def story() -> None:
-        monkeypatch.setattr("interlock.runtime.supervisor._STOP_SECONDS", 0.2)
+        monkeypatch.setattr("interlock.runtime.session.supervisor._STOP_SECONDS", 0.2)
         stubborn, driver, log = StubbornDriver(name="stubborn"), PuppetDriver(), MemoryLog()
         runtime = Runtime(log, [stubborn, driver])
         await runtime.__aenter__()
@@ -356,7 +356,7 @@ def test_a_stop_reaches_an_agent_that_waits_for_a_slot() -> None:
 
 def test_a_start_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        monkeypatch.setattr("interlock.runtime.errands._SPAWN_SECONDS", 0.05)
+        monkeypatch.setattr("interlock.runtime.session.agent_calls._SPAWN_SECONDS", 0.05)
         driver, log = SlowDriver(), MemoryLog()
         async with Runtime(log, [driver]) as runtime:
             session_id = await runtime.open_session(SPEC)
@@ -412,9 +412,9 @@ def test_a_decision_that_may_have_arrived_is_given_once() -> None:
             book = runtime.supervisor(session_id).book
             await runtime.supervisor(session_id).until(lambda _: book.dialogs.open or None)
             asked = next(e.data for e in await events_of(log, session_id) if isinstance(e.data, DialogOpened))
-            await runtime.decide(session_id, Answer(approval_id=asked.dialog_id, option="Yes"))
+            await runtime.decide(session_id, Answer(approval_id=asked.dialog_id, option="Yes", is_allowed=True))
             supervisor = runtime.supervisor(session_id)
-            await supervisor.until(lambda conductor: conductor._asking.problem or None)
+            await supervisor.until(lambda conductor: conductor.questions.problem or None)
             assert len(puppet.decisions) == 1
 
     run(story())

@@ -12,6 +12,7 @@ from interlock.agents.observations import (
     ApprovalOption,
     BecameReady,
     ChildrenChanged,
+    ContextFilled,
     Exited,
     HistoryCompacted,
     MessageEnded,
@@ -30,30 +31,35 @@ from interlock.agents.observations import (
 from interlock.agents.port import Capabilities
 from interlock.projections.replay import provider_items
 from interlock.projections.replay_items import AssistantText, UserText
-from interlock.runtime.acts import (
-    AgentNotStarted,
-    Answer,
+from interlock.runtime.policy import RunPolicy
+from interlock.runtime.session.effects import (
     Append,
     AskAttended,
-    Attended,
-    Cancel,
-    Decided,
     DecideForAgent,
-    EditPrompt,
     InterruptAgent,
-    RemovePrompt,
-    SetGate,
     SpawnAgent,
-    Start,
-    Stop,
     StopAgent,
     SubmitPrompt,
 )
-from interlock.runtime.policy import RunPolicy
+from interlock.runtime.session.inputs import (
+    AgentNotStarted,
+    Answer,
+    Attended,
+    Cancel,
+    Decided,
+    EditPrompt,
+    RemovePrompt,
+    SetGate,
+    Start,
+    Stop,
+)
+from interlock.vocabulary.approval import ApprovalState
 from interlock.vocabulary.audit import (
     Anomaly,
+    DecisionUndelivered,
     DeliveryReceipt,
     DeliveryStage,
+    DialogAnswered,
     DialogClosed,
     DialogOpened,
     DialogOutcome,
@@ -74,9 +80,10 @@ from interlock.vocabulary.conversation import (
     ToolResult,
 )
 from interlock.vocabulary.ids import PromptId, TurnId
-from interlock.vocabulary.presenter import Status, TextDelta
+from interlock.vocabulary.presenter import ContextPressure, Status, TextDelta
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import Activity, Attention, DriverKind, ExitReason, TurnState
+from tests.projections.whole_logs import approvals
 from tests.runtime.conducting import BEGAN, Stage, refused
 
 NATURAL = TurnEnded(ending=TurnEnding.NATURAL)
@@ -298,7 +305,7 @@ def test_an_error_keeps_useful_text_as_partial(text: str, state: TurnState) -> N
 def test_a_terminal_turn_completes_without_text_and_with_text_of_its_transcript() -> None:
     stage = Stage(kind=DriverKind.TERMINAL, capabilities=Capabilities(owns_text=False, outlives_runtime=True))
     stage.working()
-    stage.see(NATURAL)
+    stage.see(PromptReached(stage=DeliveryStage.ACCEPTED), NATURAL)
     stage.working("two", "p2")
     stage.see(done("by transcript"))
     assert [turn.state for turn in stage.turns] == [TurnState.COMPLETED] * 2
@@ -407,7 +414,9 @@ def test_a_decision_is_used_once() -> None:
     approval_id = asking(stage)
     stage.order(Answer(approval_id=approval_id, is_allowed=True))
     assert refused(stage.order(Answer(approval_id=approval_id, is_allowed=True))) == ""
-    assert "no effect" in refused(stage.order(Answer(approval_id=approval_id, is_allowed=False)))
+    other = refused(stage.order(Answer(approval_id=approval_id, is_allowed=False)))
+    assert "no effect" in other
+    assert "decided already: Yes" in other
     assert len(stage.wanted(DecideForAgent)) == 1
     assert len(stage.logged(ToolCallDecided)) == 1
 
@@ -415,7 +424,7 @@ def test_a_decision_is_used_once() -> None:
 def test_an_answer_to_nothing_is_refused() -> None:
     stage = Stage()
     stage.working()
-    assert "nothing is asked" in refused(stage.order(Answer(approval_id="apr_9")))
+    assert "nothing is asked" in refused(stage.order(Answer(approval_id="apr_9", is_allowed=True)))
 
 
 def test_an_option_that_is_not_offered_is_refused_and_nothing_is_written() -> None:
@@ -423,7 +432,7 @@ def test_an_option_that_is_not_offered_is_refused_and_nothing_is_written() -> No
     stage.working()
     approval_id = asking(stage)
     before = len(stage.events)
-    assert "no option 'Maybe'" in refused(stage.order(Answer(approval_id=approval_id, option="Maybe")))
+    assert "no option 'Maybe'" in refused(stage.order(Answer(approval_id=approval_id, option="Maybe", is_allowed=True)))
     assert len(stage.events) == before
 
 
@@ -431,9 +440,10 @@ def test_choosing_an_option_that_rejects_is_a_denial() -> None:
     stage = Stage()
     stage.working()
     approval_id = asking(stage)
-    stage.order(Answer(approval_id=approval_id, option="No"))
+    stage.order(Answer(approval_id=approval_id, option="No", is_allowed=False))
     (decided,) = stage.wanted(DecideForAgent)
     assert not decided.decision.is_allowed
+    stage.hear(Decided(request_id="r1"))
     assert stage.logged(ToolResult)[0].error is not None
 
 
@@ -444,7 +454,7 @@ def test_a_question_that_is_about_no_known_call_is_a_dialog() -> None:
     stage.see(asked)
     (dialog,) = stage.logged(DialogOpened)
     assert stage.state() is TurnState.WAITING
-    stage.order(Answer(approval_id=dialog.dialog_id, option="Yes"))
+    stage.order(Answer(approval_id=dialog.dialog_id, option="Yes", is_allowed=True))
     stage.hear(Decided(request_id="d1"))
     stage.see(ApprovalGone(request_id="d1"))
     assert [one.outcome for one in stage.logged(DialogClosed)] == [DialogOutcome.ANSWERED]
@@ -487,22 +497,98 @@ def test_past_its_deadline_the_answer_is_no() -> None:
     assert result.error.kind == "approval_expired"
 
 
-def test_a_decision_that_did_not_reach_the_agent_is_given_again_and_then_somebody_is_told() -> None:
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_a_decision_that_did_not_reach_the_agent_is_taken_back_and_its_question_is_open_again(is_allowed: bool) -> None:
     stage = Stage()
     stage.working()
     approval_id = asking(stage)
-    stage.order(Answer(approval_id=approval_id))
+    given = Answer(approval_id=approval_id, is_allowed=is_allowed, decision_id="d1")
+    stage.order(given)
     for _ in range(3):
         stage.hear(Decided(request_id="r1", problem="broken pipe"))
     assert len(stage.wanted(DecideForAgent)) == 3
-    assert stage.conductor.status.attention is Attention.ERROR
+    (lost,) = stage.logged(DecisionUndelivered)
+    assert (lost.target_id, lost.decision_id, lost.reason) == (approval_id, "d1", "broken pipe")
+    assert stage.logged(ToolResult) == [], "nothing follows from a decision that the agent does not have"
+    assert stage.state() is TurnState.WAITING
+    assert stage.conductor.status.attention is Attention.APPROVAL
+    (shown,) = approvals(stage.events)
+    assert (shown.state, shown.problem, shown.outcome) == (ApprovalState.OPEN, "broken pipe", "")
+    assert refused(stage.order(given)) == "", "the same decision can be made again"
+    stage.hear(Decided(request_id="r1"))
+    (shown,) = approvals(stage.events)
+    assert (shown.outcome, shown.problem) == ("allowed" if is_allowed else "denied", "")
+
+
+def test_the_other_decision_can_be_made_when_the_first_did_not_reach_the_agent() -> None:
+    stage = Stage()
+    stage.working()
+    approval_id = asking(stage)
+    stage.order(Answer(approval_id=approval_id, is_allowed=True))
+    for _ in range(3):
+        stage.hear(Decided(request_id="r1", problem="broken pipe"))
+    assert refused(stage.order(Answer(approval_id=approval_id, is_allowed=False))) == ""
+    stage.hear(Decided(request_id="r1"))
+    (result,) = stage.logged(ToolResult)
+    assert result.error is not None
+    assert result.error.kind == "approval_denied"
+
+
+def test_a_no_by_the_deadline_that_did_not_reach_the_agent_is_asked_as_a_new_question() -> None:
+    stage = Stage(RunPolicy(approval_seconds=30))
+    stage.working()
+    asking(stage)
+    stage.wait(31)
+    for _ in range(3):
+        stage.hear(Decided(request_id="r1", problem="broken pipe"))
+    (dialog,) = stage.logged(DialogOpened)
+    assert "broken pipe" in dialog.problem
+    assert dialog.deadline_at is not None
+    assert stage.state() is TurnState.WAITING
+    assert refused(stage.order(Answer(approval_id=dialog.dialog_id, is_allowed=True))) == ""
+    assert stage.wanted(DecideForAgent)[-1].decision.is_allowed
+
+
+@pytest.mark.parametrize(("option", "is_allowed"), [("No", True), ("Yes", False)])
+def test_an_option_that_contradicts_the_verdict_is_refused_and_nothing_is_written(
+    option: str, is_allowed: bool
+) -> None:
+    stage = Stage()
+    stage.working()
+    approval_id = asking(stage)
+    before = len(stage.events)
+    said = refused(stage.order(Answer(approval_id=approval_id, option=option, is_allowed=is_allowed)))
+    assert "contradicts itself" in said
+    assert len(stage.events) == before
+    assert stage.wanted(DecideForAgent) == []
+
+
+def test_choosing_one_of_several_answers_while_refusing_to_answer_is_refused() -> None:
+    stage = Stage()
+    stage.working()
+    stage.see(ApprovalAsked(request_id="r1", question="Which?", options=(ApprovalOption(label="Red"),)))
+    (dialog,) = stage.logged(DialogOpened)
+    said = refused(stage.order(Answer(approval_id=dialog.dialog_id, option="Red", is_allowed=False)))
+    assert "contradicts itself" in said
+    assert stage.logged(DialogAnswered) == []
+
+
+def test_a_denied_call_that_ran_all_the_same_is_told_with_its_result() -> None:
+    stage = Stage()
+    stage.working()
+    approval_id = asking(stage)
+    stage.order(Answer(approval_id=approval_id, is_allowed=False))
+    stage.see(ToolReturned(call_id="c1", output="files"))
+    (result,) = stage.logged(ToolResult)
+    assert (result.ok, result.output) == (True, "files")
+    assert [one.kind for one in stage.logged(Anomaly)] == ["denied_call_ran"]
 
 
 def test_an_answer_that_nothing_confirms_is_an_anomaly() -> None:
     stage = Stage(RunPolicy(confirm_seconds=15))
     stage.working()
     approval_id = asking(stage)
-    stage.order(Answer(approval_id=approval_id))
+    stage.order(Answer(approval_id=approval_id, is_allowed=True))
     stage.hear(Decided(request_id="r1"))
     stage.wait(16)
     assert [one.kind for one in stage.logged(Anomaly)] == ["decision_unconfirmed"]
@@ -681,6 +767,25 @@ def test_background_work_is_settling_and_holds_the_queue_but_not_for_ever() -> N
     stage.wait(101)
     assert stage.prompts == ["do it", "next"]
     assert "children_never_ended" in [one.kind for one in stage.logged(Anomaly)]
+
+
+@pytest.mark.parametrize(("used", "is_over"), [(999, False), (1000, True), (1100, True)])
+def test_a_budget_is_used_up_once_it_is_reached(used: int, is_over: bool) -> None:
+    stage = Stage(RunPolicy(max_tokens=1000))
+    stage.working()
+    stage.see(UsageReported(scope=UsageScope.TURN, input_tokens=used - 200, output_tokens=200), done("ok"))
+    assert [gate.reason for gate in stage.logged(QueueGate)] == [f"{used} of 1000 tokens are used"] * is_over
+
+
+@pytest.mark.parametrize(
+    ("used", "tier"),
+    [(None, "unknown"), (69, "none"), (70, "advisory"), (84, "advisory"), (85, "warning"), (95, "critical")],
+)
+def test_how_full_the_context_is_is_told_in_tiers(used: int | None, tier: str) -> None:
+    stage = Stage()
+    stage.working()
+    stage.see(ContextFilled(used_tokens=used, window_tokens=100))
+    assert [one.tier.value for one in stage.published(ContextPressure)] == [tier]
 
 
 def test_a_budget_that_is_used_up_pauses_the_queue_and_kills_nothing() -> None:

@@ -51,8 +51,8 @@ def test_the_run_section_is_the_policy_field_by_field() -> None:
 
 def test_the_pool_section_is_the_limits_field_by_field() -> None:
     assert Config().pool.limits() == PoolLimits()
-    limits = parse("[pool]\ntotal = 4\npreempts = true\n[pool.per_agent]\nclaude = 2\npi = 'off'", {}).config.pool
-    assert limits.limits() == PoolLimits(total=4, per_agent={"claude": 2, "pi": None}, preempts=True)
+    limits = parse("[pool]\ntotal = 4\n[pool.per_agent]\nclaude = 2\npi = 'off'", {}).config.pool
+    assert limits.limits() == PoolLimits(total=4, per_agent={"claude": 2, "pi": None})
 
 
 def test_the_server_section_fits_the_settings_of_the_server() -> None:
@@ -80,7 +80,7 @@ def test_a_limit_is_switched_off_by_a_word() -> None:
     assert parse('[run]\nstall_after_seconds = "off"', {}).config.run.stall_after_seconds is None
     assert parse("", {"INTERLOCK_RUN_STALL_AFTER_SECONDS": "off"}).config.run.stall_after_seconds is None
     assert wrong('[run]\nstart_seconds = "off"') == [
-        "config.toml, line 2: run.start_seconds: expected a number above 0 to 31536000, found another string"
+        "config.toml, line 2: run.start_seconds: expected a number above 0 to 31536000, found a string"
     ]
 
 
@@ -153,21 +153,21 @@ stall_after_seconds = 3
     assert wrong(text) == [
         "config.toml, line 2: server.prot: expected one of host, port, allowed_hosts, allowed_origins, "
         "found an unknown key; did you mean server.port?",
-        "config.toml, line 3: server.port: expected a whole number from 0 to 65535, found another whole number",
+        "config.toml, line 3: server.port: expected a whole number from 0 to 65535, found a whole number out of range",
         "config.toml, line 5: run.max_tokens: expected a whole number from 1 to 9007199254740992, "
-        'or "off", found another whole number',
-        "config.toml, line 6: run.stalled_is_terminal: expected true or false, found another whole number",
+        'or "off", found a whole number out of range',
+        "config.toml, line 6: run.stalled_is_terminal: expected true or false, found a whole number",
         "config.toml, line 8: agents.claude.env: expected one of driver, argv, stream_driver, acp_argv, model, cwd, "
         "options, environment, run, found an unknown key; did you mean agents.claude.environment?",
         "config.toml, line 9: agents.Mine: expected a name: small letters, digits and dashes",
         'config.toml, line 12: pool.per_agent.x: expected a whole number from 1 to 100000, or "off", '
-        "found another whole number",
+        "found a whole number out of range",
         "config.toml, line 13: notfy: expected one of server, run, pool, agents, notify, ui, found an unknown key; "
         "did you mean notify?",
         "config.toml, line 16: notify.kinds: expected a list, each one of approval, question, plan, auth, quota, "
-        "error, failed, interrupted, completed, found a list that does not fit",
-        "config.toml, line 17: notify.webhook: expected an http or https URL, found another string",
-        "config.toml, line 19: ui.theme: expected one of auto, dark, light, found another string",
+        "error, held, failed, interrupted, completed, found a list that does not fit",
+        "config.toml, line 17: notify.webhook: expected an http or https URL, found a string",
+        "config.toml, line 19: ui.theme: expected one of auto, dark, light, found a string",
         "config.toml, line 20: ui.stall_after_seconds: expected one of colour, theme, found an unknown key; "
         "did you mean run.stall_after_seconds?",
     ]
@@ -185,7 +185,11 @@ def test_the_error_itself_tells_the_first_mistake_and_counts_the_rest() -> None:
 @pytest.mark.parametrize(
     ("variable", "text", "said"),
     [
-        ("INTERLOCK_SERVER_PORT", "abc", "server.port: expected a whole number from 0 to 65535, found another text"),
+        (
+            "INTERLOCK_SERVER_PORT",
+            "abc",
+            "server.port: expected a whole number from 0 to 65535, found a text that does not fit",
+        ),
         ("INTERLOCK_SERVER_PORT", "1\nx = 2", "server.port: expected a whole number from 0 to 65535"),
         ("INTERLOCK_NOTIFY_BELL", "yes", "notify.bell: expected true or false"),
         ("INTERLOCK_NOTIFY_COMMAND", "'unended", "notify.command: expected a list, each a string"),
@@ -227,9 +231,9 @@ def test_an_option_is_json(value: str) -> None:
     [
         ("[server\n", "config.toml, line 1: expected TOML (Expected ']' at the end of a table declaration)"),
         ("a = 1\na = 2\n", "config.toml, line 2: expected TOML (Cannot overwrite a value)"),
-        ("server = 3\n", "config.toml, line 1: server: expected a table, found another whole number"),
+        ("server = 3\n", "config.toml, line 1: server: expected a table, found a whole number"),
         ("[[agents]]\n", "config.toml, line 1: agents: expected a table, found a list that does not fit"),
-        ("[agents]\nclaude = 'x'\n", "config.toml, line 2: agents.claude: expected a table, found another string"),
+        ("[agents]\nclaude = 'x'\n", "config.toml, line 2: agents.claude: expected a table, found a string"),
     ],
 )
 def test_a_file_of_another_shape_is_refused(text: str, said: str) -> None:
@@ -360,7 +364,9 @@ def test_without_a_home_there_is_no_file_and_defaults_hold(monkeypatch: pytest.M
 
 
 def test_what_is_no_plain_file_is_read_and_bounded_too() -> None:
-    for data, said in ((b"[server]\nport = 1\n", None), (b"#" * (MAX_BYTES + 1), "is larger than")):
+    port = b"[server]\nport = 1\n"
+    full = port + b"#" * (MAX_BYTES - len(port))
+    for data, said in ((port, None), (full, None), (b"#" * (MAX_BYTES + 1), "is larger than")):
         reader, writer = os.pipe()
         with os.fdopen(reader), os.fdopen(writer, "wb") as pipe:
             writing = threading.Thread(target=lambda pipe=pipe, data=data: (pipe.write(data), pipe.close()))

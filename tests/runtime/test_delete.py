@@ -12,10 +12,10 @@ from interlock.agents.port import AgentSpec, NotDelivered
 from interlock.lifecycle.queue import PromptState
 from interlock.lifecycle.turns import turn_states
 from interlock.log.memory import MemoryLog
-from interlock.runtime.acts import Answer
 from interlock.runtime.book import SessionBook
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.runtime import InterruptReport, Runtime, Watcher
+from interlock.runtime.session.inputs import Answer
 from interlock.testing.puppet import Puppet, PuppetDriver
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events import Event
@@ -154,7 +154,7 @@ def test_what_the_log_could_not_keep_is_refused_and_costs_nothing_else(text: str
             with pytest.raises(UsageError, match="could not be kept"):
                 await runtime.send(session_id, text)
             with pytest.raises(UsageError, match="could not be kept"):
-                await runtime.decide(session_id, Answer(approval_id="a", data={"deep": [text]}))
+                await runtime.decide(session_id, Answer(approval_id="a", is_allowed=True, data={"deep": [text]}))
             await runtime.send(session_id, "plain")
             await soon(lambda: next((one for one in driver.puppets if one.prompts), None))
 

@@ -28,14 +28,14 @@ from interlock.agents.observations import (
     TurnEnding,
 )
 from interlock.agents.pool.pool import PoolLimits
-from interlock.agents.port import AgentSpec, Capabilities, DeliveryUnknown, NotDelivered
+from interlock.agents.port import AgentSpec, Capabilities, DeliveryUnknown, NotDelivered, StopReport
 from interlock.lifecycle.turns import turn_states
 from interlock.log.memory import MemoryLog
 from interlock.log.port import Log, LogUnavailable
 from interlock.log.sqlite import SqliteLog
-from interlock.runtime.acts import Answer
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.runtime import Runtime
+from interlock.runtime.session.inputs import Answer
 from interlock.testing.puppet import EVERYTHING, Puppet, PuppetDriver
 from interlock.vocabulary.audit import (
     DeliveryReceipt,
@@ -44,11 +44,12 @@ from interlock.vocabulary.audit import (
     ProcessEventKind,
     ToolCallSuspended,
 )
-from interlock.vocabulary.conversation import AssistantMessage
+from interlock.vocabulary.conversation import AssistantMessage, ToolCall, ToolError, ToolResult
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import PromptId, SessionId, SpawnId
 from interlock.vocabulary.presenter import Status, TextDelta
+from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import Activity, DriverKind, ExitReason, TurnState
 from tests.contract.harness import run
 from tests.runtime.conducting import soon
@@ -145,8 +146,8 @@ def test_an_approval_is_answered_through_the_runtime() -> None:
             prompt_id = await runtime.send(session_id, "list")
             puppet = await soon(first_prompt(driver))
             puppet.say(ToolCalled(call_id="c1", name="ls"), ApprovalAsked(request_id="r1", call_id="c1", name="ls"))
-            book = runtime.supervisor(session_id).book
-            await soon(lambda: book.calls if book.calls and any(c.ticket for c in book.calls.calls) else None)
+            # The book alone is ahead of the log: a look through the runtime sees only what is durable.
+            await runtime.until(session_id, lambda machine: machine.book.suspended or None)
             asked = next(e.data for e in await events_of(log, session_id) if isinstance(e.data, ToolCallSuspended))
             await runtime.decide(session_id, Answer(approval_id=asked.ticket.suspension.id, is_allowed=True))
             await soon(lambda: puppet.decisions or None)
@@ -202,6 +203,66 @@ def test_a_crash_restarts_the_agent_which_resumes_its_own_session() -> None:
             assert (await runtime.wait_turn(session_id, prompt_id)).error_kind == "process_died"
             again = await soon(lambda: driver.puppets[1] if len(driver.puppets) > 1 else None)
             assert again.spec.resume == "native-7"
+
+    run(story())
+
+
+def test_what_the_log_cannot_keep_costs_a_character_and_not_the_session() -> None:
+    deep: Json = "bottom"
+    for _ in range(200):
+        deep = [deep]
+
+    async def story() -> None:
+        driver, log = PuppetDriver(), MemoryLog()
+        async with Runtime(log, [driver]) as runtime:
+            session_id = await runtime.open_session(SPEC)
+            prompt_id = await runtime.send(session_id, "hello")
+            puppet = await soon(first_prompt(driver))
+            puppet.say(
+                ToolCalled(call_id="c1", name="ls\x00", args={"\x00": [1 << 80, float("inf"), "\udfff"], "deep": deep}),
+                ToolReturned(call_id="c1", error=ToolError(kind="failed", message="no\x00")),
+                TextArrived(text="half a \ud83d"),
+                Exited(signal=11, stderr_tail="boom \x00"),
+            )
+            assert (await runtime.wait_turn(session_id, prompt_id)).state is TurnState.PARTIAL_FAILED
+        data = [one.data for one in await events_of(log, session_id)]
+        assert [one.text for one in data if isinstance(one, AssistantMessage)][-1] == "half a \ufffd"
+        (call,) = (one for one in data if isinstance(one, ToolCall))
+        assert isinstance(call.args, dict)
+        assert (call.name, call.args["\ufffd"]) == ("ls\ufffd", [str(1 << 80), "inf", "\ufffd"])
+        assert [one.error and one.error.message for one in data if isinstance(one, ToolResult)] == ["no\ufffd"]
+        assert [one.stderr_tail for one in data if isinstance(one, ProcessEvent) and one.stderr_tail] == ["boom \ufffd"]
+
+    run(story())
+
+
+def test_a_stop_returns_when_what_the_agent_left_was_looked_for() -> None:
+    class Slow(Puppet):
+        looked = asyncio.Event()
+
+        async def stop(self) -> StopReport:
+            report = await super().stop()
+            await self.looked.wait()
+            return report
+
+    class Driver(PuppetDriver):
+        async def spawn(self, spec: AgentSpec, spawn_id: SpawnId) -> Puppet:
+            self.puppets.append(Slow(spec, spawn_id, EVERYTHING))
+            self.latest.say(BecameReady())
+            return self.latest
+
+    async def story() -> None:
+        driver, log = Driver(), MemoryLog()
+        Slow.looked = asyncio.Event()
+        async with Runtime(log, [driver]) as runtime:
+            session_id = await runtime.open_session(SPEC)
+            await runtime.start(session_id)
+            puppet = await soon(lambda: driver.latest if driver.puppets else None)
+            stopping = asyncio.create_task(runtime.stop(session_id))
+            await soon(lambda: puppet.is_gone and runtime.status(session_id).activity is Activity.GONE)
+            assert not stopping.done()
+            Slow.looked.set()
+            await stopping
 
     run(story())
 
@@ -306,7 +367,7 @@ def test_the_options_and_limits_of_a_session_outlive_the_runtime() -> None:
         async with Runtime(log, [PuppetDriver()]) as second:
             supervisor = second.supervisor(session_id)
             assert supervisor.spec.options == {"mode": "plan"}
-            assert supervisor.conductor.policy == RunPolicy(turn_budget_seconds=7, max_tokens=9)
+            assert supervisor.machine.policy == RunPolicy(turn_budget_seconds=7, max_tokens=9)
 
     run(story())
 
@@ -316,8 +377,8 @@ async def die(runtime: Runtime) -> None:
     for task in runtime._runs.values():
         task.cancel()
     for supervisor in runtime._supervisors.values():
-        supervisor._handle = None
-        for task in supervisor._tasks:
+        supervisor.agent._handle = None
+        for task in supervisor.agent._tasks:
             task.cancel()
     await asyncio.gather(*runtime._runs.values(), return_exceptions=True)
 

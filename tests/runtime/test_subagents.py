@@ -17,12 +17,11 @@ from interlock.lifecycle.subagents import WaitStatus, subagents_from
 from interlock.lifecycle.turns import turn_states
 from interlock.log.memory import MemoryLog
 from interlock.projections.diagnose import ReportStatus, diagnose
-from interlock.projections.replay import provider_input
 from interlock.runtime.child_results import MAX_SUMMARY_CHARACTERS, ChildResult, checkpoint_in
 from interlock.runtime.policy import Instant
 from interlock.runtime.runtime import Runtime, wall_clock
+from interlock.runtime.session.supervisor import SessionFailed
 from interlock.runtime.subagents import Subagents
-from interlock.runtime.supervisor import SessionFailed
 from interlock.testing.puppet import EVERYTHING, Puppet, PuppetDriver
 from interlock.vocabulary.audit import Anomaly, DeliveryStage
 from interlock.vocabulary.conversation import SubagentEvent
@@ -32,6 +31,7 @@ from interlock.vocabulary.ids import SessionId, SpawnId, SubagentId
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import SubagentState, TurnState
 from tests.contract.harness import run
+from tests.projections.whole_logs import provider_input
 from tests.runtime.conducting import soon
 
 SPEC = AgentSpec(agent="puppet", driver="puppet")
@@ -199,11 +199,8 @@ def test_a_child_that_uses_up_its_time_is_timed_out_and_stopped() -> None:
             assert (last.elapsed_ms or 0) >= 50
             assert last.next_actions[0].command == f"interlock turns {last.child_session_id}"
             await soon(lambda: True if puppet.is_gone else None)
-            await soon(
-                lambda: (
-                    True if on.runtime.supervisor(last.child_session_id or on.parent).conductor.agent is None else None
-                )
-            )
+            of_the_child = on.runtime.supervisor(last.child_session_id or on.parent)
+            await of_the_child.until(lambda machine: True if machine.agent is None else None)  # after what it appended
             assert await on.child_turn(child) is TurnState.INTERRUPTED
 
     run(story())

@@ -16,11 +16,10 @@ from interlock.lifecycle.workflow_plan import StepSpec, WorkflowSpec
 from interlock.lifecycle.workflow_step import StartStep, StepEvidence
 from interlock.log.memory import MemoryLog
 from interlock.projections.diagnose import diagnose
-from interlock.projections.replay import provider_input
 from interlock.runtime.child_results import checkpoint_in
 from interlock.runtime.runtime import wall_clock
+from interlock.runtime.session.supervisor import SessionFailed
 from interlock.runtime.subagents import CLOSED
-from interlock.runtime.supervisor import SessionFailed
 from interlock.runtime.workflows import ASK_FOR_CHECKPOINT, Workflows, step_prompt
 from interlock.testing.puppet import Puppet
 from interlock.vocabulary.audit import WorkflowEvent, WorkflowEventKind
@@ -29,6 +28,7 @@ from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import SessionId, StepId, SubagentId, WorkflowId
 from interlock.vocabulary.states import StepState, SubagentState, WorkflowState
 from tests.contract.harness import run
+from tests.projections.whole_logs import provider_input
 from tests.runtime.conducting import soon
 from tests.runtime.test_subagents import SPEC, Full, Slow, Stage, cancelled_at_the_gate, stage
 

@@ -27,6 +27,7 @@ OBSERVERS = {
     "GET /api/tasks",
     "GET /api/tasks/{task_id}",
     "GET /api/tasks/{task_id}/runtime-check",
+    "GET /api/tasks/{task_id}/state",
     "GET /api/tasks/{task_id}/screen",
     "GET /api/tasks/{task_id}/turns",
     "GET /api/tasks/{task_id}/turns/{turn_id}",

@@ -18,13 +18,22 @@ from interlock.runtime.runtime import Runtime
 from interlock.server.commands import Commands
 from interlock.server.hub import Hub
 from interlock.server.past import is_same_decision
-from interlock.server.problems import Deadline, KeyReused, NotFound, NotSupervised, Refusal, Unfit, UnknownTask
+from interlock.server.problems import (
+    AlreadyDecided,
+    Deadline,
+    KeyReused,
+    NotFound,
+    NotSupervised,
+    Refusal,
+    Unfit,
+    UnknownTask,
+)
 from interlock.server.settings import ServerSettings
 from interlock.server.shapes import OpenTask
 from interlock.testing.puppet import PuppetDriver
 from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.audit import DecisionAction, DialogAnswered, DialogOption, ToolCallDecided
-from interlock.vocabulary.errors import InterlockError, UsageError
+from interlock.vocabulary.errors import InterlockError
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
 from interlock.vocabulary.requests import (
@@ -131,7 +140,9 @@ def test_every_command_of_a_socket_and_what_its_ack_tells() -> None:
             puppet.say(ApprovalAsked(request_id="r", question="May I?"))
             await soon(lambda: on.status() == "PENDING_CONFIRMATION")
             approval_id = next(iter(on.hub.views[A].approvals.approvals))
-            told = await perform(ApprovalDecide(id="6", task_id=A, approval_id=approval_id, text="ok"), decided_by=by)
+            told = await perform(
+                ApprovalDecide(id="6", task_id=A, approval_id=approval_id, is_allowed=True, text="ok"), decided_by=by
+            )
             assert told == {"approval_id": approval_id, "state": "decided"}
             assert on.hub.views[A].approvals.approvals[approval_id].decided_by == by
             cancelled = await perform(ChatCancel(id="7", task_id=A), decided_by=by)
@@ -164,7 +175,7 @@ def test_commands_on_a_task_that_is_not_there() -> None:
                 commands.start(A),
                 commands.stop(A),
                 commands.delete(A, decided_by=""),
-                commands.decide(ApprovalDecide(id="1", task_id=A, approval_id="x"), decided_by=""),
+                commands.decide(ApprovalDecide(id="1", task_id=A, approval_id="x", is_allowed=True), decided_by=""),
             ):
                 with pytest.raises(UnknownTask):
                     await asked
@@ -454,7 +465,7 @@ QUESTION = Approval(
     asked_at=AT,
 )
 BARE = structs.replace(QUESTION, options=())
-ASKED = ApprovalDecide(id="1", task_id=A, approval_id="q")
+ASKED = ApprovalDecide(id="1", task_id=A, approval_id="q", is_allowed=True)
 ALLOWED = ToolCallDecided(target_id="q", action=DecisionAction.RESUME, decision_id="d")
 DENIED = ToolCallDecided(target_id="q", action=DecisionAction.CANCEL, decision_id="d", reason="no")
 BLUE = structs.replace(ALLOWED, result="Blue")
@@ -471,7 +482,9 @@ SAME: tuple[tuple[Approval, ToolCallDecided | DialogAnswered, dict[str, object],
     (QUESTION, ALLOWED, {"option": "n"}, False),
     (QUESTION, ALLOWED, {"option": "unheard"}, False),
     (QUESTION, DENIED, {"is_allowed": False, "text": "no"}, True),
-    (QUESTION, DENIED, {"option": "No", "text": "no"}, True),
+    (QUESTION, DENIED, {"is_allowed": False, "option": "No", "text": "no"}, True),
+    (QUESTION, structs.replace(ALLOWED, option="Yes"), {}, True),
+    (QUESTION, structs.replace(ALLOWED, option="Yes, always"), {}, False),
     (QUESTION, DENIED, {"is_allowed": False}, False),
     (QUESTION, DENIED, {"text": "no"}, False),
     (QUESTION, BLUE, {"option": "b"}, True),
@@ -514,7 +527,7 @@ def test_what_nobody_runs_says_so_by_every_command() -> None:
                 commands.stop(A),
                 commands.delete(A, decided_by=""),
                 commands.start(A),
-                commands.decide(ApprovalDecide(id="1", task_id=A, approval_id="x"), decided_by=""),
+                commands.decide(ApprovalDecide(id="1", task_id=A, approval_id="x", is_allowed=True), decided_by=""),
             ):
                 with pytest.raises(NotSupervised):
                     await asked
@@ -540,8 +553,9 @@ def test_a_dialog_is_answered_once_and_a_repeat_after_its_end_is_the_same() -> N
             other, late = structs.replace(asked, is_allowed=True), structs.replace(asked, decision_id="e")
             with pytest.raises(KeyReused):
                 await on.commands.decide(other, decided_by="")
-            with pytest.raises(UsageError):
-                await on.commands.decide(late, decided_by="")
+            assert (await on.commands.decide(late, decided_by="")).state == "closed", "the same decision, by another id"
+            with pytest.raises(AlreadyDecided, match="decided already: no"):
+                await on.commands.decide(structs.replace(late, is_allowed=True), decided_by="")
             unnamed = structs.replace(asked, decision_id="")
             assert (await on.commands.decide(unnamed, decided_by="")).state == "closed"
 

@@ -15,12 +15,13 @@ from interlock.log.memory import MemoryLog
 from interlock.log.port import LogUnavailable, SessionPage, Slice
 from interlock.projections.task_view import TaskView
 from interlock.runtime import runtime as runtime_module
-from interlock.runtime.errands import Item
 from interlock.runtime.runtime import Runtime
+from interlock.runtime.session.agent_calls import Item
 from interlock.server import hub as hub_module
 from interlock.server.hub import GOING_AWAY, MAX_ASIDE, SERVICE_RESTART, Hub
 from interlock.server.outbox import Outbox
 from interlock.server.problems import NotReady, UnknownTask
+from interlock.server.rooms import Rooms
 from interlock.server.settings import ServerSettings
 from interlock.testing.puppet import PuppetDriver
 from interlock.vocabulary.conversation import UserMessage
@@ -36,6 +37,7 @@ from tests.server.socket_harness import FRAMES, SPEC, Author, Reader, digest, so
 
 SETTINGS = ServerSettings()
 ONE = SessionId("ses_one")
+TWO = SessionId("ses_two")
 
 
 class Fickle(MemoryLog):
@@ -923,3 +925,56 @@ def test_whatever_happens_to_sessions_the_hub_ends_where_the_log_is(seed: int, m
 def test_whatever_happens_for_long(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime_module, "MAX_UNREAD", 40 if seed % 2 else 10_000)
     run(live_through(seed))
+
+
+def test_a_round_that_fails_is_told_and_the_next_one_is_made(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also the first: whoever starts the hub waits for it."""
+
+    async def story() -> None:
+        log, author = Fickle(), Author()
+        await keep(log, *author.opened())
+        broken = iter([RuntimeError("broken on purpose")])
+
+        def refresh(_: object) -> None:
+            for error in broken:
+                raise error
+
+        monkeypatch.setattr(Rooms, "refresh", refresh)
+        async with hub_over(log, Quiet()) as hub:
+            await soon(lambda: hub.is_ready)
+            assert hub.times_failed == 1
+            author = Author(TWO)
+            await keep(log, *author.opened())
+            hub._doubt_everything()
+            await soon(lambda: TWO in hub.views)
+        assert "broken on purpose" in caplog.text
+
+    run(story())
+
+
+def test_what_is_published_is_heard_again_after_a_failure(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        log, runtime, author = Fickle(), Quiet(), Author()
+        hear = Hub._hear
+        broken = iter([RuntimeError("broken on purpose")])
+
+        def hear_badly(hub: Hub, event: Event) -> None:
+            for error in broken:
+                raise error
+            hear(hub, event)
+
+        monkeypatch.setattr(Hub, "_hear", hear_badly)
+        async with hub_over(log, runtime) as hub:
+            opened = author.opened()
+            await keep(log, *opened)
+            runtime.publish(*opened)
+            await soon(lambda: len(runtime.watchers) == 2)
+            await soon(lambda: ONE in hub.views)
+            await soon(lambda: hub.is_ready)
+        assert "broken on purpose" in caplog.text
+
+    run(story())

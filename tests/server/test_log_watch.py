@@ -43,7 +43,12 @@ def test_the_board_says_that_nothing_is_recorded_until_it_is_again(caplog: pytes
         session_id, events = some_event()
 
         async def problem() -> str:
-            return str((await server.observer.get("/api/tasks")).json()["log_problem"])
+            found = str((await server.observer.get("/api/tasks")).json()["log_problem"])
+            health = (await server.observer.get("/health")).json()
+            metrics = (await server.observer.get("/metrics")).text
+            assert health["recording"] is not bool(found)
+            assert f"\ninterlock_recording {int(not found)}\n" in metrics
+            return found
 
         async with house(log=log) as server:
             assert await problem() == ""

@@ -39,7 +39,7 @@ def test_frames_are_refused_beyond_the_bound_of_bytes() -> None:
     box = outbox(Bell(), frames=100, size=10)
     assert [box.offer(b"xxxx", ROOM) for _ in range(3)] == [True, True, False]
     assert box.offer(b"xx", ROOM)
-    assert box.size_bytes == 10
+    assert box._bytes == 10
 
 
 def test_a_frame_that_is_too_large_goes_into_an_empty_outbox() -> None:
@@ -55,7 +55,7 @@ def test_what_is_put_in_comes_out_in_order() -> None:
         box.answer(b"2")
         box.offer(b"3", None)
         assert [await box.take() for _ in range(3)] == [b"1", b"2", b"3"]
-        assert (len(box), box.size_bytes) == (0, 0)
+        assert (len(box), box._bytes) == (0, 0)
 
     run(story())
 
@@ -122,7 +122,7 @@ def test_answers_that_pile_up_to_twice_the_bound_end_the_connection() -> None:
         box.answer(b"x")
         assert box.closing == Closing(TRY_AGAIN_LATER, "answers are not read")
         assert await box.take() is None, "what it does not read is not kept"
-        assert (len(box), box.size_bytes, traffic.overflows) == (0, 0, 1)
+        assert (len(box), box._bytes, traffic.overflows) == (0, 0, 1)
 
     run(story())
 
@@ -212,7 +212,7 @@ def test_a_client_that_never_reads_costs_no_more_than_its_bound() -> None:
             for event in author.said("word "):
                 rooms.publish(event)
         assert len(stuck) <= 10
-        assert stuck.size_bytes <= 10_000
+        assert stuck._bytes <= 10_000
         assert len(well) == 5_002  # its answer, the start, the words
         assert traffic.frames_refused == 1, "after the first refusal it is not even asked"
         raw = [await stuck.take() for _ in range(len(stuck))]
@@ -245,7 +245,7 @@ def test_a_burst_is_one_write_and_needs_no_writer() -> None:
         assert line.writes == [], "more may come"
         await asyncio.sleep(0)
         assert line.writes == [[b"a", b"b", b"c"]]
-        assert (len(box), box.size_bytes) == (0, 0)
+        assert (len(box), box._bytes) == (0, 0)
         box.offer(b"d", ROOM)
         await asyncio.sleep(0)
         assert line.writes[1:] == [[b"d"]]

@@ -16,7 +16,7 @@ from litestar.exceptions import (
 from interlock.agents.port import NotDelivered
 from interlock.log.lease import LeaseHeld
 from interlock.log.port import LogUnavailable, VersionConflict
-from interlock.runtime.supervisor import SessionFailed
+from interlock.runtime.session.supervisor import SessionFailed
 from interlock.server.problems import (
     Deadline,
     Forbidden,

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.projections.badge import ANSWER_ON_ITS_WAY, ANSWER_SECONDS
 from interlock.server.problems import UnknownTask
 from interlock.server.rooms import Rooms
 from interlock.testing.histories import endless_history
+from interlock.testing.scribe import EPOCH
+from interlock.vocabulary.audit import ProcessEvent, ProcessEventKind
 from interlock.vocabulary.events import Event
+from interlock.vocabulary.evidence import Evidence, EvidenceSource
 from interlock.vocabulary.frames import ChatChunk, Push
 from interlock.vocabulary.ids import SessionId, StreamId
-from interlock.vocabulary.presenter import ScreenUpdate, TextDelta
+from interlock.vocabulary.presenter import ScreenUpdate, Status, TextDelta
 from interlock.vocabulary.requests import (
     BoardBehind,
     BoardJoin,
@@ -24,7 +30,7 @@ from interlock.vocabulary.requests import (
     TaskJoined,
     TaskResume,
 )
-from interlock.vocabulary.states import Activity, TaskStatus
+from interlock.vocabulary.states import Activity, Attention, TaskStatus
 from tests.server.socket_harness import FRAMES, Author, Reader, digest, frames_of, whole
 
 ONE = SessionId("ses_one")
@@ -300,6 +306,48 @@ def test_the_board_tells_each_line_that_changes_and_none_for_text() -> None:
     publish(rooms, author.shown(Activity.WORKING))
     reader.read()
     assert reader.lines == lines, "nothing changed"
+
+
+def test_a_badge_whose_time_is_up_is_told_to_the_room_and_the_board_though_nothing_more_is_heard() -> None:
+    now = EPOCH
+    rooms, author = Rooms(lambda: now), Author()
+    publish(rooms, author.opened(), author.queued(), author.began())
+    given = Evidence(source=EvidenceSource.LOG, rule=ANSWER_ON_ITS_WAY, at=EPOCH)
+    asking = Status(activity=Activity.WORKING, attention=Attention.QUESTION, evidence=(given,))
+    publish(rooms, [author.live(asking)])
+    reader = Reader(rooms)
+    reader.join(ONE)
+    rooms.join_board(reader, BoardJoin(id="b"))
+    reader.read()
+    rooms.refresh()
+    assert not reader.inbox, "its time is not up"
+    now = EPOCH + timedelta(seconds=ANSWER_SECONDS)
+    rooms.refresh()
+    told = [msgspec.json.decode(frame) for frame in reader.inbox]
+    assert [one["type"] for one in told] == ["task:badge", "board:task"]
+    for badge in (told[0]["badge"], told[1]["task"]["badge"]):
+        assert (badge["attention"], badge["needs_person"]) == ("question", True)
+    reader.read()
+    rooms.refresh()
+    assert not reader.inbox, "it is told once"
+
+
+def test_an_agent_that_crashes_is_told_with_the_count_of_the_last_hour() -> None:
+    now = EPOCH
+    rooms, author = Rooms(lambda: now), Author()
+    publish(rooms, author.opened())
+    reader = Reader(rooms)
+    reader.join(ONE)
+    reader.read()
+    event = author.log(ProcessEvent(kind=ProcessEventKind.RESTART_DUE), of_turn=False)
+    publish(rooms, event)
+    told = [msgspec.json.decode(frame) for frame in reader.inbox]
+    assert [(one["type"], one["badge"]["crashes"]) for one in told] == [("task:badge", 1)]
+    reader.read()
+    now = event[0].ts + timedelta(hours=1)
+    rooms.refresh()
+    told = [msgspec.json.decode(frame) for frame in reader.inbox]
+    assert [(one["type"], one["badge"]["crashes"]) for one in told] == [("task:badge", 0)]
 
 
 def test_a_new_task_is_a_new_line() -> None:

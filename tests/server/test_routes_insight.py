@@ -14,7 +14,7 @@ from interlock.log.ndjson import export
 from interlock.log.port import LogUnavailable, Slice
 from interlock.log.sqlite import SqliteLog
 from interlock.projections.why import why
-from interlock.runtime.conductor import Conductor
+from interlock.runtime.session.router import SessionMachine
 from interlock.server.ledger import Ledger
 from interlock.vocabulary.audit import UsageScope
 from interlock.vocabulary.ids import SessionId
@@ -37,7 +37,7 @@ async def one_turn(server: House, key: str, *said: UsageReported) -> SessionId:
     return task_id
 
 
-def is_running(conductor: Conductor, *, expected: bool) -> bool:
+def is_running(conductor: SessionMachine, *, expected: bool) -> bool:
     return (conductor.running_spawn is not None) is expected
 
 
@@ -64,7 +64,7 @@ def test_spawns_are_told_by_task_and_over_all_in_pages() -> None:
             for key in ("ses_a", "ses_b"):
                 task_id = await one_turn(server, key)
                 server.driver.latest.say(Exited(code=0))
-                conductor = server.runtime.supervisor(task_id).conductor
+                conductor = server.runtime.supervisor(task_id).machine
                 await soon(partial(is_running, conductor, expected=False))
                 await server.operator.post(f"/api/tasks/{task_id}/start")
                 await soon(partial(is_running, conductor, expected=True))

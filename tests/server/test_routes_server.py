@@ -23,8 +23,8 @@ def test_health_tells_three_things_to_anybody() -> None:
     async def story() -> None:
         async with house() as server:
             answer = (await server.stranger.get("/health")).json()
-            assert answer.keys() == {"alive", "ready", "version"}
-            assert (answer["alive"], answer["ready"]) == (True, True)
+            assert answer.keys() == {"alive", "ready", "recording", "version"}
+            assert (answer["alive"], answer["ready"], answer["recording"]) == (True, True, True)
 
     run(story())
 

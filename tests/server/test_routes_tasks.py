@@ -150,6 +150,29 @@ def test_turns_and_messages_come_in_pages() -> None:
     run(story())
 
 
+def test_the_state_document_is_served_with_its_version() -> None:
+    async def story() -> None:
+        async with house() as server:
+            task_id = await server.open()
+            path = f"/api/tasks/{task_id}/state"
+            assert (await server.observer.get(path)).json()["state"] == {}
+            await server.operator.post(f"/api/tasks/{task_id}/prompts", json={"text": "hello"})
+            puppet = await server.prompted()
+            view = server.state.hub.view(task_id)
+            assert view is not None
+            await soon(lambda: view.turn_id)
+            told = (await server.observer.get(path)).json()
+            assert told.keys() == {"task_id", "version", "turn_id", "state"}
+            assert (told["task_id"], told["version"], told["turn_id"]) == (task_id, view.version, view.turn_id)
+            assert told["state"]["__run"]["status"] == "running"
+            puppet.say(done())
+            await soon(lambda: view.check().task_status == "COMPLETED")
+            run_record = (await server.observer.get(path)).json()["state"]["__run"]
+            assert (run_record["status"], run_record["done_reason"]) == ("done", "natural")
+
+    run(story())
+
+
 def test_a_check_says_what_a_join_would_and_never_has_a_body() -> None:
     async def story() -> None:
         async with house() as server:
@@ -168,10 +191,12 @@ def test_a_check_says_what_a_join_would_and_never_has_a_body() -> None:
                 "turn_id",
                 "status_updated_at",
                 "active_stream",
+                "tick",
             }
             assert told.json()["active_stream"].keys() == {"stream_id", "cursor", "last_activity_at"}
             assert told.json()["task_status"] == snapshot.task_status == "RUNNING"
             assert (told.json()["version"], told.json()["turn_id"]) == (snapshot.version, snapshot.turn_id)
+            assert told.json()["tick"] == snapshot.tick > 0
             assert told.json()["active_stream"]["cursor"] == snapshot.stream.cursor == len("a secret answer")
             assert "secret" not in told.text
 
@@ -185,7 +210,7 @@ def test_an_agent_is_started_and_stopped_and_a_task_is_put_away() -> None:
             first = (await server.operator.post(f"/api/tasks/{task_id}/start")).json()
             assert first["is_running"] != first["is_starting"]  # asked for, or there: never both
             await soon(lambda: server.driver.puppets)
-            await soon(lambda: server.runtime.supervisor(task_id).conductor.agent)
+            await soon(lambda: server.runtime.supervisor(task_id).machine.agent)
             started = (await server.operator.post(f"/api/tasks/{task_id}/start")).json()
             running = {"task_id": task_id, "is_running": True, "is_starting": False}
             assert (started, len(server.driver.puppets)) == (running, 1)
@@ -218,6 +243,7 @@ def test_what_nobody_runs_is_read_and_commands_say_what_to_do() -> None:
             for path in (
                 "",
                 "/runtime-check",
+                "/state",
                 "/turns",
                 "/messages",
                 "/queue",
@@ -343,6 +369,7 @@ def test_what_is_not_there_is_said_to_be_not_there() -> None:
             for path in (
                 "",
                 "/runtime-check",
+                "/state",
                 "/turns",
                 "/messages",
                 "/queue",

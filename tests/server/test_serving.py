@@ -22,16 +22,19 @@ from websockets.exceptions import ConnectionClosed
 
 from interlock.agents.observations import Exited
 from interlock.agents.port import StopReport
+from interlock.log.memory import MemoryLog
+from interlock.log.port import SessionPage
 from interlock.log.sqlite import SqliteLog
+from interlock.runtime.runtime import Runtime
 from interlock.server import serving
 from interlock.server.__main__ import main
 from interlock.server.serving import SERVER_FILE, ServerFile, Setup, announced, bind, check_host, serve, signals, url_of
 from interlock.server.token_file import TOKEN_FILE, TokenFile
 from interlock.testing.puppet import Puppet, PuppetDriver
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.ids import SessionId
 from tests.contract.harness import run
-from tests.runtime.conducting import soon
-from tests.server.http_harness import SETTINGS, client
+from tests.server.http_harness import SETTINGS, TOKENS, client
 
 TASK: Final = {"agent": "claude", "driver": "claude-stream", "title": "kept"}
 
@@ -167,8 +170,9 @@ def test_a_home_that_is_held_says_by_whom(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextlib.contextmanager
-    def none() -> Iterator[asyncio.Event]:
-        yield asyncio.Event()  # a thread cannot hear signals
+    def none(*, ends_process: bool) -> Iterator[tuple[asyncio.Event, asyncio.Event]]:
+        assert ends_process
+        yield asyncio.Event(), asyncio.Event()  # a thread cannot hear signals
 
     monkeypatch.setattr(serving, "signals", none)
 
@@ -226,20 +230,37 @@ def test_the_file_goes_with_the_server_and_takes_the_place_of_an_old_one(home: P
     assert list(home.iterdir()) == []
 
 
-def test_the_second_signal_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    ended: list[int] = []
-    monkeypatch.setattr(os, "_exit", ended.append)
+def test_the_second_signal_is_told_from_the_first_and_ends_nothing_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "_exit", lambda code: pytest.fail(f"it exits with {code}"))
 
     async def story() -> None:
-        with signals() as asked:
+        with signals() as (asked, asked_again):
             os.kill(os.getpid(), signal.SIGTERM)
             await asked.wait()
-            assert ended == []
+            assert not asked_again.is_set()
             os.kill(os.getpid(), signal.SIGINT)
-            await soon(lambda: ended)
-        assert ended == [128 + signal.SIGINT]
+            await asked_again.wait()
+            os.kill(os.getpid(), signal.SIGINT)
 
     run(story())
+
+
+@pytest.mark.parametrize("ends_process", [True, False])
+def test_who_ends_with_the_server_hears_no_signal_after_it(ends_process: bool) -> None:
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+
+    async def story() -> None:
+        with signals(ends_process=ends_process) as (asked, _):
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asked.wait()
+
+    try:
+        run(story())
+        assert (signal.getsignal(signal.SIGINT) is signal.SIG_IGN) is ends_process
+        assert (signal.getsignal(signal.SIGTERM) is signal.SIG_IGN) is ends_process
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def test_a_server_that_is_cancelled_leaves_its_home_as_it_should(home: Path) -> None:
@@ -259,7 +280,10 @@ def test_a_server_that_is_cancelled_leaves_its_home_as_it_should(home: Path) -> 
     run(story())
 
 
-def test_an_end_that_takes_too_long_is_cut_off_and_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_hurried", [False, True], ids=["by its time", "by a second signal"])
+def test_an_end_that_takes_too_long_is_cut_off_and_told(
+    home: Path, monkeypatch: pytest.MonkeyPatch, is_hurried: bool
+) -> None:
     let_go = asyncio.Event()
 
     async def reluctant(self: Puppet) -> StopReport:
@@ -277,7 +301,9 @@ def test_an_end_that_takes_too_long_is_cut_off_and_told(home: Path, monkeypatch:
 
     async def story() -> None:
         ready: asyncio.Future[ServerFile] = asyncio.get_running_loop().create_future()
-        setup = Setup(home=home, settings=replace(SETTINGS, closing_seconds=0.5), drivers=[PuppetDriver()])
+        closing, hurried = (60.0, 0.1) if is_hurried else (0.5, 60.0)
+        settings = replace(SETTINGS, closing_seconds=closing, hurried_seconds=hurried)
+        setup = Setup(home=home, settings=settings, drivers=[PuppetDriver()])
         served = asyncio.create_task(serve(setup, ready.set_result, give_up=give_up))
         told = await ready
         token = msgspec.json.decode((home / TOKEN_FILE).read_bytes(), type=TokenFile).operator
@@ -288,8 +314,38 @@ def test_an_end_that_takes_too_long_is_cut_off_and_told(home: Path, monkeypatch:
                 path = f"/api/tasks/{opened.json()['task_id']}/runtime-check"
                 status = (await operator.get(path)).json()["task_status"]
         os.kill(os.getpid(), signal.SIGTERM)
+        if is_hurried:
+            os.kill(os.getpid(), signal.SIGTERM)
         await served
 
     run(story(), 50)
     assert given_up == [1]
     assert not (home / SERVER_FILE).exists()
+
+
+def test_a_server_that_is_given_up_before_its_log_was_read_leaves_nothing_behind() -> None:
+    """Else what follows the log would go on, over a log and a runtime that are closed."""
+
+    class Slow(MemoryLog):
+        async def sessions(self, *, prefix: str = "", after: SessionId | None = None, limit: int = 100) -> SessionPage:
+            asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError("nobody sets that")
+
+    asked = asyncio.Event()
+
+    async def story() -> None:
+        async def begin() -> None:
+            async with Runtime(MemoryLog(), []) as runtime:
+                with bind(SETTINGS) as listening:
+                    async with serving.running(runtime, Slow(), TOKENS, SETTINGS, listening):
+                        raise AssertionError("it cannot have started")
+
+        before = asyncio.all_tasks()
+        beginning = asyncio.create_task(begin())
+        await asked.wait()
+        beginning.cancel()
+        await asyncio.gather(beginning, return_exceptions=True)
+        assert asyncio.all_tasks() == before
+
+    run(story())

@@ -214,7 +214,7 @@ def test_an_observer_looks_and_does_nothing() -> None:
                 ("queue:edit", {"prompt_id": "p", "text": "x"}),
                 ("queue:remove", {"prompt_id": "p"}),
                 ("queue:gate", {"is_open": False}),
-                ("approval:decide", {"approval_id": "a"}),
+                ("approval:decide", {"approval_id": "a", "is_allowed": True}),
             ]
             for kind, fields in commands:
                 refused = await client.ask(kind, task_id=task_id, **fields)
@@ -227,6 +227,27 @@ def test_an_observer_looks_and_does_nothing() -> None:
             for kind in ("board:leave", "ping"):
                 assert isinstance(await client.ask(kind), Ack)
             assert isinstance(await client.ask("task:leave", task_id=task_id), Ack)
+
+    run(story())
+
+
+def test_a_decision_without_a_verdict_is_no_request_and_nothing_is_logged() -> None:
+    async def story() -> None:
+        async with serving() as bench, bench.client() as client:
+            task_id = await bench.open_task()
+            puppet = await bench.at_work(task_id)
+            puppet.say(ApprovalAsked(request_id="r1", question="may I?"))
+            await client.ask("task:join", task_id=task_id)
+            await soon(lambda: bench.hub.views[task_id].approvals.open)
+            approval_id = bench.hub.views[task_id].approvals.open[0].approval_id
+            version = bench.hub.views[task_id].version
+            for more in ({}, {"text": "yes"}, {"option": "Yes"}, {"is_allowed": None}):
+                refused = await client.ask("approval:decide", task_id=task_id, approval_id=approval_id, **more)
+                assert isinstance(refused, Refused)
+                assert 400 <= refused.problem.status < 500
+                assert isinstance(await client.ask("ping"), Ack)
+            assert bench.hub.views[task_id].version == version
+            assert puppet.decisions == []
 
     run(story())
 
@@ -280,7 +301,7 @@ class Slow:
     def __call__(self, runtime: Runtime, hub: Hub) -> Slow:
         return self
 
-    async def perform(self, request: ChatSend, *, decided_by: str) -> dict[str, str]:
+    async def perform(self, request: ChatSend, *, decided_by: str, connection: object) -> dict[str, str]:
         self.begun.append(request.id)
         self.running += 1
         try:

@@ -20,7 +20,7 @@ from interlock.vocabulary.requests import Ack
 from tests.contract.harness import run
 from tests.server.raw_frames import Opcode, frame, handshake_of
 from tests.server.socket_harness import QUICK, serving, soon
-from tests.server.test_socket_hostile import unread
+from tests.server.test_socket_hostile import narrow, unread
 
 
 class Pipe(asyncio.Transport):
@@ -247,6 +247,7 @@ def test_a_peer_that_reads_nothing_keeps_no_connection_of_ours() -> None:
             join = b'{"type":"task:join","id":"j","task_id":"%s"}' % task_id.encode()
             await loop.sock_sendall(raw, frame(Opcode.TEXT, join))
             await soon(lambda: bench.hub.rooms._members.get(task_id))
+            narrow(bench)
             for _ in range(300):
                 puppet.say(TextArrived(text="z" * 20_000))
                 assert isinstance(await bystander.ask("ping"), Ack)
@@ -280,6 +281,7 @@ def test_a_server_that_closes_does_not_wait_for_those_who_do_not_read() -> None:
             for raw in stuck:
                 await loop.sock_sendall(raw, frame(Opcode.TEXT, join))
             await soon(lambda: len(bench.hub.rooms._members.get(task_id, ())) == 3)
+            narrow(bench)
             async with bench.client() as well:
                 await well.ask("task:join", task_id=task_id)
                 while bench.hub.rooms.times_behind < 3:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from interlock.client.inputs import (
     CancelAcked,
     CheckAnswered,
@@ -25,10 +27,16 @@ from interlock.vocabulary.states import TaskStatus
 TASK, TURN, STREAM = SessionId("ses_a"), TurnId("t1"), StreamId("s1")
 
 
-def check(status: TaskStatus, cursor: int | None = None) -> RuntimeCheck:
+def check(status: TaskStatus, cursor: int | None = None, tick: int = 0) -> RuntimeCheck:
     active = None if cursor is None else ActiveStream(stream_id=STREAM, cursor=cursor, last_activity_at=EPOCH)
     return RuntimeCheck(
-        task_id=TASK, task_status=status, version=5, turn_id=TURN, status_updated_at=EPOCH, active_stream=active
+        task_id=TASK,
+        task_status=status,
+        version=5,
+        turn_id=TURN,
+        status_updated_at=EPOCH,
+        active_stream=active,
+        tick=tick,
     )
 
 
@@ -110,6 +118,16 @@ def test_text_that_the_server_cut_is_asked_for() -> None:
     client.tell(JoinAcked(client.join, snapshot("ab")))
     assert client.machine.state.stream is not None
     assert client.machine.state.stream.text == "ab"
+
+
+def test_the_last_frames_of_a_version_that_were_lost_are_asked_for() -> None:
+    """Seed 107503: the message of the end came; the patch of the state document and the status after it did not. The
+    check knew of no newer version, and the client kept a document in which the run goes on."""
+    client = entered("ab")
+    assert client.look(check(TaskStatus.RUNNING, 2, tick=9)) == [], "all that the room said is here"
+    assert [type(output) for output in client.look(check(TaskStatus.RUNNING, 2, tick=11))] == [Join]
+    client.tell(JoinAcked(client.join, structs.replace(snapshot("ab"), tick=11)))
+    assert client.look(check(TaskStatus.RUNNING, 2, tick=11)) == []
 
 
 def test_a_new_socket_is_no_answer() -> None:

@@ -202,7 +202,7 @@ def test_in_a_real_terminal_it_follows_its_size() -> None:
     async def main() -> None:
         async with stage(*AGENT) as on:
             await shows(on.pane, lambda capture: state_of(capture) == "idle")
-            await on.pane.resize(50, 12)
+            await on.client.command("resize-window", "-t", on.pane.pane_id, "-x", "50", "-y", "12")
             await submit(on.pane, "say hello")
             capture = await shows(on.pane, "• hello")
             assert (capture.snapshot.columns, len(capture.snapshot.rows)) == (50, 12)

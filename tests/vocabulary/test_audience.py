@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.testing.scribe import Scribe
+from interlock.vocabulary import audit, conversation, presenter
 from interlock.vocabulary.conversation import (
     AssistantMessage,
     MessageMetadata,
@@ -13,7 +14,7 @@ from interlock.vocabulary.conversation import (
     SubagentEvent,
 )
 from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.events import PAYLOAD_MODULES, TYPE_OF, UnknownEvent, audience
+from interlock.vocabulary.events import TYPE_OF, UnknownEvent, audience
 from interlock.vocabulary.ids import SubagentId
 from interlock.vocabulary.registry import DECLARATIONS, Audience, Durability, Payload, declare
 from interlock.vocabulary.states import SubagentState
@@ -24,7 +25,7 @@ DESIGN = {
     Audience.AUDIT: """turn_started turn_failed run_state stream_checkpoint provider_usage permission_decision
         tool_call_suspended tool_call_decided workflow_event session_fork process_event surface_event
         delivery_receipt queue_event queue_gate anomaly session_opened session_deleted agent_session dialog_opened
-        dialog_answered dialog_closed""",
+        dialog_answered dialog_closed decision_undelivered""",
     Audience.PRESENTER: "text_delta reasoning_delta status plan context_pressure screen_update",
 }
 
@@ -42,7 +43,7 @@ def test_the_types_are_those_of_the_design_each_with_its_audience() -> None:
 def test_no_payload_is_without_a_declaration() -> None:
     written = {
         thing
-        for module in PAYLOAD_MODULES
+        for module in (conversation, audit, presenter)
         for thing in vars(module).values()
         if isinstance(thing, type) and issubclass(thing, Payload) and thing is not Payload
     }

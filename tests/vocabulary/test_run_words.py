@@ -66,7 +66,11 @@ def test_only_done_is_terminal() -> None:
         (CANCELLED, RunStatus.DONE, "cancelled"),
         (TerminationReason.error("test error"), RunStatus.DONE, "error"),
         (TerminationReason.stopped("max_turns"), RunStatus.DONE, "stopped:max_turns"),
-        (TerminationReason.stopped("max_rounds_reached", "12"), RunStatus.DONE, "stopped:max_rounds"),
+        (
+            TerminationReason.stopped_with_detail("max_rounds_reached", "12"),
+            RunStatus.DONE,
+            "stopped:max_rounds_reached",
+        ),
     ],
 )
 def test_termination_reason_to_run_status_mapping(
@@ -147,10 +151,22 @@ def test_a_reason_with_the_wrong_value_cannot_be_made_either() -> None:
         ("consecutive_errors_exceeded", StopCode.CONSECUTIVE_ERRORS),
     ],
 )
-def test_other_spellings_of_our_stop_codes_are_read_as_ours(spelling: str, code: StopCode) -> None:
+def test_other_spellings_of_our_stop_codes_are_kept_and_read_as_ours(spelling: str, code: StopCode) -> None:
     stopped = StoppedReason(spelling)
-    assert (stopped.code, stopped.known) == (code.value, code)
+    assert (stopped.code, stopped.known) == (spelling, code)
     assert decode(f'{{"type":"stopped","value":{{"code":"{spelling}"}}}}').stop_code == code.value
+
+
+def test_a_stop_code_is_written_as_it_was_given() -> None:
+    reason = TerminationReason.stopped("timeout_reached")
+    assert msgspec.json.encode(reason).decode() == '{"type":"stopped","value":{"code":"timeout_reached"}}'
+    assert decode(msgspec.json.encode(reason).decode()) == reason
+
+
+def test_a_stop_with_its_detail_is_made_as_on_the_page() -> None:
+    reason = TerminationReason.stopped_with_detail("max_turns", "12 of 12")
+    assert reason.value == StoppedReason.with_detail("max_turns", "12 of 12") == StoppedReason("max_turns", "12 of 12")
+    assert reason.to_run_status() == (RunStatus.DONE, "stopped:max_turns")
 
 
 def test_a_foreign_stop_code_is_kept() -> None:

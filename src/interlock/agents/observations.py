@@ -7,6 +7,7 @@ observation is a sign of life of the parent and nothing more.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -18,7 +19,7 @@ from interlock.vocabulary.audit import UsageScope as UsageScope
 from interlock.vocabulary.conversation import CompactionTrigger, ToolError
 from interlock.vocabulary.ids import TurnId
 from interlock.vocabulary.registry import Json
-from interlock.vocabulary.states import Attention
+from interlock.vocabulary.states import Activity, Attention
 
 TRACE_MAX_CHARACTERS: Final = 4096
 
@@ -296,6 +297,14 @@ Observation: TypeAlias = (
 )
 
 
+# What a watched terminal proves of its process: that it works, not at what; or that it is at rest.
+_STANDING_EVENTS: Final[Mapping[Activity, AgentEvent]] = {
+    Activity.WORKING: AgentEvent(AgentEventType.UNKNOWN),
+    Activity.SETTLING: AgentEvent(AgentEventType.DONE),
+    Activity.QUIET: AgentEvent(AgentEventType.DONE),
+}
+
+
 def traced(raw: str | bytes) -> Traced:
     """Keep the beginning of what could not be read."""
     text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
@@ -303,11 +312,21 @@ def traced(raw: str | bytes) -> Traced:
 
 
 def agent_event(seen: Observation) -> AgentEvent | None:
-    """The observation in the words of the process machine; None for what is no output of the agent."""
+    """The observation in the words of the process machine; None for what says nothing of what the agent does.
+
+    That it is ready, or seen at rest, is what `done` means to that machine: no tool is in flight, and nothing is
+    worked on. Figures and the ledger of its background work say neither.
+    """
     kind = AgentEventType
     match seen:
-        case StandingSeen() | ChannelLost() | Exited():
+        case TextArrived(text=text, sub_agent=child):
+            return AgentEvent(kind.TEXT_DELTA, text=text, sub_agent=child)
+        case ChannelLost() | Exited() | UsageReported() | ContextFilled() | ChildrenChanged() | ApprovalGone():
             return None
+        case StandingSeen(standing=standing):
+            return _STANDING_EVENTS.get(standing.activity)
+        case BecameReady():
+            return AgentEvent(kind.DONE)
         case SessionNamed(native_session_id=name):
             return AgentEvent(kind.SESSION_START, session_id=name)
         case TurnEnded(ending=ending, error_message=message):
@@ -326,7 +345,7 @@ def _work_event(seen: Observation) -> AgentEvent:
     match seen:
         case ThoughtArrived(text=text, sub_agent=child):
             return AgentEvent(kind.THINKING, text=text, sub_agent=child)
-        case TextArrived(text=text, sub_agent=child) | MessageEnded(text=text, sub_agent=child):
+        case MessageEnded(text=text, sub_agent=child):
             return AgentEvent(kind.TEXT_DELTA, text=text, sub_agent=child)
         case ToolCalled(call_id=call_id, name=name, sub_agent=child):
             return AgentEvent(kind.TOOL_USE, tool_name=name, tool_use_id=call_id, sub_agent=child)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from interlock.agents.observations import Observation
 from interlock.screen.snapshot import Snapshot
@@ -21,8 +21,6 @@ from interlock.vocabulary.errors import PeerFault
 from interlock.vocabulary.ids import PromptId, SpawnId, TurnId
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import DriverKind
-
-SPAWN_ID_VARIABLE: Final = "INTERLOCK_SPAWN_ID"
 
 
 class NotDelivered(PeerFault):

@@ -21,14 +21,14 @@ from interlock.cli.painting import Column, Line, Row, Tone, table, terminal_colu
 from interlock.cli.server_api import Body, ServerApi, home_folder, listed
 from interlock.cli.task_lines import (
     PAGE,
-    Standing,
+    Shown,
     age,
     by_attention,
     countdown_of,
     duration,
     short_ids,
+    shown_of,
     since_of,
-    standing_of,
     why_of,
 )
 from interlock.vocabulary.errors import Unreachable
@@ -39,8 +39,8 @@ PATIENCE_SECONDS: Final = 60.0
 _COMPLETE, _PARTIAL = 0, 3
 _COLUMNS: Final = (
     Column("SESSION"),
-    Column("AGENT", 6, gives=2),
-    Column("SHOWS"),
+    Column("AGENT", 6, gives=3),
+    Column("SHOWS", 12, gives=2),
     Column("FOR", is_number=True),
     Column("Q", is_number=True),
     Column("TITLE", 10),
@@ -120,7 +120,7 @@ def tell_unwritten(log_problem: str) -> int:
 
 def tell_hidden(tasks: Sequence[Body], *, every: bool) -> None:
     """Say what is not in the list, and where there is nothing at all."""
-    over = 0 if every else sum(standing_of(task).is_over for task in tasks)
+    over = 0 if every else sum(shown_of(task).is_over for task in tasks)
     if over:
         output.note(f"{over} that ended {'is' if over == 1 else 'are'} not shown: --all")
     if not tasks:
@@ -137,36 +137,36 @@ def print_summaries(tasks: Sequence[Body]) -> None:
 def board(tasks: Sequence[Body], *, every: bool, now: datetime) -> list[Line]:
     """The table: nothing where there is nothing to show."""
     shorts = short_ids([str(task["task_id"]) for task in tasks])
-    rows = [_row(task, shorts, now) for task in tasks if every or not standing_of(task).is_over]
+    rows = [_row(task, shorts, now) for task in tasks if every or not shown_of(task).is_over]
     return table(_COLUMNS, rows) if rows else []
 
 
 def _row(task: Body, shorts: dict[str, str], now: datetime) -> Row:
-    standing = standing_of(task)
+    shown = shown_of(task, now)
     cells = (
         shorts[str(task["task_id"])],
         str(task.get("agent", "")),
-        standing.words,
+        shown.words,
         age(since_of(task), now),
         str(task.get("queued") or ""),
         str(task.get("title", "")),
         countdown_of(task, now) or why_of(task),
     )
-    tone = tone_of(standing)
-    return Row(cells, (Tone.PLAIN, Tone.PLAIN, tone, Tone.PLAIN, Tone.PLAIN, Tone.PLAIN, _why_tone(standing)))
+    tone = tone_of(shown)
+    return Row(cells, (Tone.PLAIN, Tone.PLAIN, tone, Tone.PLAIN, Tone.PLAIN, Tone.PLAIN, _why_tone(shown)))
 
 
-def tone_of(standing: Standing) -> Tone:
+def tone_of(shown: Shown) -> Tone:
     """The colour of what a session shows."""
-    if standing.needs_person:
+    if shown.needs_person:
         return Tone.URGENT
-    if standing.has_failed:
+    if shown.has_failed:
         return Tone.DOUBTFUL
-    return _TONES.get(standing.activity, Tone.FAINT)
+    return _TONES.get(shown.activity, Tone.FAINT)
 
 
-def _why_tone(standing: Standing) -> Tone:
-    return Tone.PLAIN if standing.needs_person else Tone.FAINT
+def _why_tone(shown: Shown) -> Tone:
+    return Tone.PLAIN if shown.needs_person else Tone.FAINT
 
 
 def watch_sessions(home: Path, *, every: bool, json: bool, patience_seconds: float = PATIENCE_SECONDS) -> int:

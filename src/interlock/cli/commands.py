@@ -77,6 +77,7 @@ Exit code 2: this is no terminal; `interlock ps` needs none.""",
         """\
   interlock show ses_01               by the beginning of its id
   interlock show parser               or of a word of its title
+  interlock show ses_01 --state       its state document, with its version
   interlock show ses_01 --json""",
     ),
     Command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import UTC, datetime
 from typing import Annotated, Final, TypeAlias
@@ -15,10 +16,10 @@ from interlock.cli.choices import answering, approving, choose_option, choose_qu
 from interlock.cli.painting import Line, Tone
 from interlock.cli.server_api import Body, ServerApi, home_folder
 from interlock.cli.server_options import HomeOption, JsonFlag, SessionArgument
-from interlock.cli.show import commands
-from interlock.cli.task_lines import PAGE, age, find_task, standing_of, task_path
-from interlock.cli.transcript_lines import text_lines
+from interlock.cli.show import asked_lines, commands
+from interlock.cli.task_lines import PAGE, age, find_task, shown_of, task_path
 from interlock.vocabulary.errors import Unreachable, UsageError
+from interlock.vocabulary.ids import SPAWN_ID_VARIABLE
 
 SHOWN_WITHIN_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.1
@@ -119,12 +120,10 @@ def approvals(*, home: HomeOption = None, json: JsonFlag = False) -> int:
 def _lines(approval: Body, now: datetime, *, is_only: bool) -> list[Line]:
     asked = f"  {approval['session_id']}  {approval['approval_id']}  asked {age(approval.get('asked_at'), now)} ago"
     asked += "" if approval.get("is_answerable", True) else ", nobody runs the session: nobody can take an answer now"
-    tool = [[(f"  tool {approval['tool']}", "")]] if approval.get("tool") else []
     options = approval.get("options", ())
     return [
         [(str(approval["attention"]), Tone.URGENT.value), (asked, "")],
-        *text_lines(str(approval["question"])),
-        *tool,
+        *asked_lines(approval),
         *([(f"  {at}. {one['label']}", "")] for at, one in enumerate(options, start=1)),
         *([("    ", ""), (line, Tone.HEAD.value)] for line in commands(approval, is_only=is_only)),
     ]
@@ -153,8 +152,8 @@ def _asked(api: ServerApi, task_id: str) -> list[Body]:
     while True:
         detail = api.get(task_path(task_id))
         asked: list[Body] = detail["approvals"]
-        standing = standing_of(detail["summary"])
-        is_due = standing.needs_person and standing.attention in _ASKING
+        shown = shown_of(detail["summary"])
+        is_due = shown.needs_person and shown.attention in _ASKING
         if asked or not is_due or time.monotonic() > deadline:
             return asked
         time.sleep(_LOOK_SECONDS)
@@ -174,7 +173,12 @@ def _decide(
     api: ServerApi, asked: Body, done: str, option: Body | None, *, is_allowed: bool, json: bool, text: str = ""
 ) -> int:
     decision_id = new_id("dec")
-    body = {"is_allowed": is_allowed, "option": spelled(option, asked) if option is not None else "", "text": text}
+    body = {
+        "is_allowed": is_allowed,
+        "option": spelled(option, asked) if option is not None else "",
+        "text": text,
+        "from_spawn": os.environ.get(SPAWN_ID_VARIABLE, ""),
+    }
     task_id, name = str(asked["session_id"]), quote(str(asked["approval_id"]), safe="")
     path = f"{task_path(task_id)}/approvals/{name}/decision"
     try:

@@ -15,8 +15,10 @@ from interlock.log.sqlite import SqliteLog
 from interlock.projections.why import why
 from interlock.projections.why_lines import render_lines
 from interlock.testing.scribe import Scribe
+from interlock.vocabulary.advice import advice_lines
 from interlock.vocabulary.audit import RunState, StreamCheckpoint, TurnStarted
 from interlock.vocabulary.conversation import AssistantMessage, ToolCall, ToolResult, UserMessage
+from interlock.vocabulary.ending_words import ending_detail
 from interlock.vocabulary.ids import CallId, RunId, SessionId, StreamId
 from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, SUSPENDED, RunStatus, TerminationReason
@@ -157,11 +159,15 @@ def _detail(record: TurnRecord, fold: TurnFold) -> str:
 
 
 def _details(record: TurnRecord, fold: TurnFold) -> Iterable[str]:
-    if record.error_kind:
-        yield record.error_kind
+    detail = ending_detail(record.state.value, record.error_kind, record.error_message)
+    if detail:
+        yield detail
     if record.settles_as is not None:
         yield f"recovery would write {record.settles_as.value}"
     if record.state.value == "waiting":
-        yield "next: " + ", ".join(action.command or action.kind.value for action in record.next_actions[:1])
+        yield (
+            "next: "
+            + advice_lines(((one.kind.value, one.command) for one in record.next_actions), record.session_id)[0]
+        )
     for finding in fold.findings:
         yield finding.message

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from interlock.vocabulary.approval import Approval
+from interlock.vocabulary.ending_words import repeats
 from interlock.vocabulary.frames import (
     AgentStatusChanged,
     ApprovalClosed,
@@ -57,18 +58,20 @@ def _status(status: Status) -> str:
 
 
 def _message(message: Message) -> str:
-    label = "" if message.status is MessageStatus.COMPLETED else f" [{message.status.value}]"
+    status = "" if message.status is MessageStatus.COMPLETED else message.status.value
+    label = f" [{message.label or status}]" if message.label or status else ""
     said = _quoted(message.text)
     match message.role:
         case Role.USER:
-            return f"you: {said}"
+            return f"you{label}: {said}"
         case Role.TOOL:
-            return f"tool {message.name}: {message.status.value}"
+            kind = "tool" if message.kind is None else message.kind.value
+            return f"{kind} {message.name}: {message.label or message.status.value}"
         case Role.END:
-            kind = f" ({message.error_kind})" if message.error_kind else ""
+            kind = "" if repeats(message.status, message.error_kind) else f" ({message.error_kind})"
             return f"the turn ended: {message.status.value}{kind}{f': {said}' if message.text else ''}"
         case Role.ANSWER | Role.COMMENTARY:
-            seen = "" if message.is_verified else " [read off the screen]"
+            seen = "" if message.is_verified or message.label else " [read off the screen]"
             return f"agent{label}{seen}: {said}"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
+from interlock.cli.leftovers import Leftovers, stop_leftovers
 from interlock.cli.server_api import ServerApi, home_folder
 from interlock.cli.server_options import Flag, HomeOption, JsonFlag
 from interlock.cli.server_process import Grip, Presence, Server, health_of, held_server
@@ -45,7 +46,7 @@ def down(
     Parameters
     ----------
     stop_agents
-        Stop the agents in tmux, too. Their open turns are interrupted.
+        Stop the agents in tmux, too. Their open turns are interrupted. Also those that a killed server left.
     now
         Do not let it finish what it does. What it leaves is settled at the next start.
     """
@@ -66,22 +67,44 @@ def down(
 
 
 def _absent(home: Path, server: Server, *, stop_agents: bool, json: bool) -> int:
-    """Nobody is there to be ended, or to stop agents: those that outlived a server are told."""
+    """No server runs: those of its agents that outlived it are told, or ended."""
     if server.presence in (Presence.HELD, Presence.UNKNOWN):
         raise Unreachable(f"{server.holder} has the log in {home}, and is not known to be its server; nothing was done")
+    done = _stop_leftovers(home) if stop_agents else Leftovers()
     left = _survivors(home)
     if json:
-        output.print_json({"was_running": False, "pid": None, "left_running": left, "problems": {}})
-    elif server.presence is Presence.STALE:
-        output.note(f"no server runs in {home}: process {server.pid} ended without a word")
-    else:
-        output.note(f"no server runs in {home}")
-    if left:
-        how = "`interlock up`, then `interlock down --stop-agents`"
+        told = {
+            "was_running": False,
+            "pid": None,
+            "left_running": left,
+            "problems": {} if done is None else done.problems,
+        }
+        output.print_json(told | {"stopped": [] if done is None else done.stopped})
+    ended = f": process {server.pid} ended without a word" if server.presence is Presence.STALE else ""
+    output.note(f"no server runs in {home}{ended}")
+    if done is None:
+        return ExitCode.PARTIAL
+    for task_id in done.stopped:
+        output.note(f"the agent of {task_id}, which had outlived its server, was stopped")
+    for task_id, problem in done.problems.items():
+        output.error(f"the agent of {task_id} could not be stopped: {problem}")
+    if left and not stop_agents:
+        how = "`interlock down --stop-agents`"
         output.note(f"{len(left)} {'agent goes' if len(left) == 1 else 'agents go'} on without one; to end them: {how}")
         for task_id in left:
             output.note(f"  {task_id}")
-    return ExitCode.PARTIAL if stop_agents and left != [] else ExitCode.COMPLETED
+    return ExitCode.PARTIAL if stop_agents and (left != [] or done.problems) else ExitCode.COMPLETED
+
+
+def _stop_leftovers(home: Path) -> Leftovers | None:
+    """None: the log could not be read, so that it is not known which processes are agents of this home."""
+    if not (home / DATABASE_NAME).exists():
+        return Leftovers()
+    try:
+        return asyncio.run(stop_leftovers(home))
+    except LogUnavailable as error:
+        output.error(f"which agents are left could not be read, and none was stopped: {error}")
+        return None
 
 
 def _running(home: Path, *, must_know: bool) -> list[str] | None:
@@ -118,7 +141,7 @@ def _end(grip: Grip, server: Server, *, is_hurried: bool) -> bool:
 
 
 def _has_ended(grip: Grip, *, is_hurried: bool) -> bool:
-    """Wait for its end, which is bounded. The server takes a second request for: at once."""
+    """Wait for its end, which is bounded. The server takes a second request for: soon."""
     if not is_hurried:
         return grip.wait(END_SECONDS)
     deadline = time.monotonic() + _NOW_SECONDS

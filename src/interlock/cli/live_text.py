@@ -14,7 +14,17 @@ from typing import Final, NamedTuple
 
 from interlock.cli.painting import Line, Tone
 from interlock.cli.server_api import Body
-from interlock.cli.transcript_lines import INDENT, heading, label, message_lines, text_lines, turn_line
+from interlock.cli.transcript_lines import (
+    INDENT,
+    detail_lines,
+    heading,
+    label,
+    label_of,
+    message_lines,
+    painted_label,
+    text_lines,
+    turn_line,
+)
 
 _GAP: Final = "[...]"
 _ENDED: Final = {"COMPLETED": "completed", "FAILED": "failed", "CANCELLED": "interrupted"}
@@ -44,8 +54,9 @@ class _Stream:
 class LiveText:
     """Feed it frames in order (`add`); it prints."""
 
-    def __init__(self, outlet: Outlet, *, with_turns: bool = False) -> None:
+    def __init__(self, outlet: Outlet, *, with_turns: bool = False, session_id: str = "") -> None:
         self._out = outlet
+        self._session_id = session_id
         self._with_turns = with_turns
         self._known: dict[int, Body] = {}
         self._stream: _Stream | None = None
@@ -103,15 +114,17 @@ class LiveText:
         else:
             self._close_line()
             self._tell_turn(message.get("turn_id"), state)
-            self._out.lines([*message_lines(message), []])
+            self._out.lines([*message_lines(message, self._session_id), []])
 
     def _change(self, known: Body, message: Body) -> None:
         has_other_words = known.get("text", "") != message.get("text", "")
-        is_news = message.get("role") == "tool" or message["status"] != "completed"
-        if not has_other_words and not (is_news and known["status"] != message["status"]):
+        has_other_detail = known.get("detail", "") != message.get("detail", "")
+        said = label_of(message)
+        if not has_other_words and not has_other_detail and said in ("", label_of(known)):
             return
         self._close_line()
-        self._out.lines([heading(message), *(text_lines(str(message.get("text", ""))) if has_other_words else ()), []])
+        words = text_lines(str(message.get("text", ""))) if has_other_words else ()
+        self._out.lines([heading(message), *words, *(detail_lines(message) if has_other_detail else ()), []])
 
     # Streams
 
@@ -147,7 +160,7 @@ class LiveText:
         return message.get("stream_id") == stream.stream_id or message.get("turn_id") == stream.turn_id
 
     def _finish_stream(self, message: Body) -> None:
-        stream, text, status = self._stream, str(message.get("text", "")), str(message["status"])
+        stream, text = self._stream, str(message.get("text", ""))
         assert stream is not None, "it takes its place"
         stream.is_open = False
         if text.startswith(stream.text):
@@ -156,13 +169,16 @@ class LiveText:
                 self._close_line()
             else:
                 self._out.lines(text_lines(text[len(stream.text) :]))
-            self._out.lines([*([] if status == "completed" else [label(status)]), []])
+            said = painted_label(message)
+            self._out.lines([said, []] if said else [[]])
             return
         self._close_line()
         if stream.text.startswith(text.strip()):
-            self._out.lines([label(status, f"kept up to {len(text)} characters"), []])
+            self._out.lines([painted_label(message, f"kept up to {len(text)} characters"), []])
         else:
-            self._out.lines([label("void", "the words that hold follow"), [], *message_lines(message), []])
+            self._out.lines(
+                [label("void", "the words that hold follow"), [], *message_lines(message, self._session_id), []]
+            )
 
     def _end(self, event: str, data: Body) -> None:
         stream = self._stream

@@ -17,6 +17,7 @@ from interlock.log.repair import (
     MakeSummary,
     MoveHead,
     Quarantine,
+    RebuildIndex,
     RepairPlan,
     RepairStep,
     apply_repair,
@@ -108,5 +109,7 @@ def _step(step: RepairStep) -> str:
             return f"{step.session_id}: move the head from event {step.from_version} to {step.version}, which follow"
         case MakeSummary():
             return f"{step.session_id}: make its lost summary anew, up to event {step.version}"
+        case RebuildIndex():
+            return f"{step.session_id}: rebuild its index of turns ({step.reason})"
         case _:
             assert_never(step)

@@ -71,6 +71,11 @@ def _print_reports(reports: Sequence[VerifyReport], faults: tuple[str, ...]) -> 
     if damage:
         output.print_text("")
         print_damage(damage)
+    for report in reports:
+        if report.index_problem:
+            output.note(
+                f"{output.escape(report.session_id)}: {report.index_problem}; run `interlock log repair --apply`"
+            )
 
 
 def _verdict(report: VerifyReport) -> str:

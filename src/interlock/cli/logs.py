@@ -56,7 +56,7 @@ def logs(
     if follow:
         return _follow(folder, task_id, last, patience, with_turns=turns, json=json)
     states = _states(api, task_id) if turns else {}
-    printer = LiveText(_OUTLET, with_turns=turns)
+    printer = LiveText(_OUTLET, with_turns=turns, session_id=task_id)
     for message in _messages(api, task_id, last):
         if json:
             output.print_json(message)
@@ -86,7 +86,7 @@ def _states(api: ServerApi, task_id: str) -> dict[str, str]:
 
 
 def _follow(home: Path, task_id: str, last: int | None, patience: float, *, with_turns: bool, json: bool) -> int:
-    printer = LiveText(_OUTLET, with_turns=with_turns)
+    printer = LiveText(_OUTLET, with_turns=with_turns, session_id=task_id)
     older = partial(_print_older, home, task_id, last, printer)
     is_first = True
     try:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from interlock.cli import output
 from interlock.lifecycle import render
 from interlock.lifecycle.table import ContextT, Machine, StateT
-from interlock.monitor.machines import MACHINES
+from interlock.machines import MACHINES
 from interlock.vocabulary.errors import UsageError
 
 

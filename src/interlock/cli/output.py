@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final, TextIO
 
 from interlock.cli import looks
@@ -123,10 +123,26 @@ def columns(text: str) -> int:
 
 
 def note(text: str) -> None:
-    """Say something that is not the answer (progress, a hint) on stderr."""
+    """Say something that is not the answer (progress, a hint) on stderr. Said of a Ctrl-C, it is said to its end."""
     if sys.stderr is not None:
-        with suppress(OSError):  # nobody hears it; the exit code still says what is to be said
+        with _uninterrupted(), suppress(OSError):  # nobody hears it; the exit code still says what is to be said
             _write(sys.stderr, escape_lines(text) + "\n")
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Where a KeyboardInterrupt is handled, another SIGINT waits until the words are out: they may be the only ones
+    that tell what goes on without us. Elsewhere nothing is held back: a Ctrl-C must end a write that blocks."""
+    if not isinstance(sys.exc_info()[1], KeyboardInterrupt):
+        yield
+        return
+    import signal
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def error(text: str) -> None:

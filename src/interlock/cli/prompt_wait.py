@@ -24,7 +24,10 @@ from interlock.cli.prompt_watch import Ending, Look, Outcome, Watch, is_queued, 
 from interlock.cli.replies import Contract, NoReply, Reply
 from interlock.cli.server_api import Body, Frame, ServerApi
 from interlock.cli.show import commands
-from interlock.cli.task_lines import PAGE, standing_of, task_path
+from interlock.cli.task_lines import PAGE, shown_of, task_path
+from interlock.cli.transcript_lines import label_of
+from interlock.vocabulary.advice import advice_lines
+from interlock.vocabulary.ending_words import repeats
 from interlock.vocabulary.errors import InterlockError, Unreachable, UsageError
 
 # Proven by the terminal, which is no transcript: what it shows is for people to read.
@@ -101,7 +104,7 @@ def _await(asked: Asked, patience: Patience) -> Outcome:
         if outcome is not None:
             return outcome
         turn_id = turn_id or (None if look.turn is None else str(look.turn["turn_id"]))
-        if watch.denials or watch.lost_at is not None:
+        if watch.is_in_doubt:
             changes.hurry()
         told = _tell_progress(asked, look, told)
     raise AssertionError("looks end by an error only")
@@ -144,9 +147,9 @@ def _tell_progress(asked: Asked, look: Look, told: str) -> str:
     """A line on standard error for each change of what is waited for."""
     ahead = places_ahead(asked.prompt_id, look.detail)
     if look.turn is not None:
-        said = standing_of(look.summary).words
+        said = shown_of(look.summary).words
     else:
-        said = f"queued, {ahead} ahead of it" if ahead else f"queued, the agent is {standing_of(look.summary).words}"
+        said = f"queued, {ahead} ahead of it" if ahead else f"queued, the agent is {shown_of(look.summary).words}"
     if said != told:
         output.note(f"{asked.task_id}: {said}")
     return said
@@ -229,6 +232,7 @@ def _answer(asked: Asked, outcome: Outcome) -> Body | None:
         "text": "\n".join(str(one.get("text", "")) for one in kept),
         "is_partial": outcome.state != "completed",
         "is_verified": all(one.get("is_verified", True) for one in kept),
+        "label": label_of(kept[-1]),
     }
 
 
@@ -278,15 +282,20 @@ def _explain(asked: Asked, outcome: Outcome, answer: Body | None) -> None:
 def _explain_end(asked: Asked, outcome: Outcome, answer: Body | None) -> None:
     turn = outcome.look.turn or {}
     said = (str(turn.get("error_kind", "")), str(turn.get("error_message", "")))
-    what = ": ".join(one for one in said if one not in ("", outcome.state))
+    what = ": ".join(one for one in said if not repeats(outcome.state, one))
     if outcome.state == "completed":
         if answer is None:
             output.note(_WORDLESS.format(asked.task_id))
         elif not answer["is_verified"]:
             output.note("unverified: this text was read off a screen")
         return
-    label = "partial: the text is what was kept of a turn that failed" if answer is not None else outcome.state
+    label = str(answer["label"]) if answer is not None else outcome.state
     output.note(f"{label}{f' ({what})' if what else ''}\n  interlock why {asked.task_id}     tells the evidence")
+    why = f"interlock why {asked.task_id}"
+    actions = ((str(one.get("kind", "")), str(one.get("command", ""))) for one in turn.get("next_actions", ()))
+    for line in advice_lines(actions, asked.task_id):
+        if not line.startswith(why):
+            output.note(f"  {line}")
 
 
 def tell_questions(task_id: str, detail: Body) -> None:

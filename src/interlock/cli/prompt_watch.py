@@ -2,7 +2,9 @@
 
 Laws:
 1. That a turn ended, and how, is what its record says, and nothing else.
-2. Blocked is what only a person can change: a question that is open, or a queue that is held.
+2. Blocked is what only a person can change: the badge says that the session needs one, or the queue that this prompt
+   waits in is held, also while another turn runs. An error is blocked only after a while: the end of the turn that
+   had it may be on its way, and law 1 goes before.
 3. That a prompt will have no turn is said only where the queue and then the transcript, read in this order, deny it
    twice: it leaves the one for the other in one step, which may be read half.
 4. What nobody runs is not known to be anything. It is said only after a while: a server that begins takes up its
@@ -17,10 +19,11 @@ from typing import Final
 
 from interlock.cli.exit_codes import ExitCode, exit_code_for_turn
 from interlock.cli.server_api import Body
-from interlock.cli.task_lines import standing_of
+from interlock.cli.task_lines import shown_of
 from interlock.vocabulary.states import TurnState
 
 _DENIALS: Final = 2
+_BROKEN: Final = "error"
 _GRACE_SECONDS: Final = 5.0
 
 
@@ -69,6 +72,12 @@ class Watch:
     past_questions: bool = False
     denials: int = 0
     lost_at: float | None = None
+    broken_at: float | None = None
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether something was seen that counts only if it is seen again: look soon."""
+        return bool(self.denials) or self.lost_at is not None or self.broken_at is not None
 
 
 def step(watch: Watch, look: Look, now: float) -> tuple[Watch, Outcome | None]:
@@ -85,7 +94,7 @@ def step(watch: Watch, look: Look, now: float) -> tuple[Watch, Outcome | None]:
     watch = replace(watch, denials=0)
     if not look.summary.get("is_supervised", True):
         return _lost(watch, look, now)
-    return replace(watch, lost_at=None), _of_queue(watch, look)
+    return _of_queue(replace(watch, lost_at=None), look, now)
 
 
 def _of_turn(watch: Watch, look: Look, turn: Body, now: float) -> tuple[Watch, Outcome | None]:
@@ -95,20 +104,31 @@ def _of_turn(watch: Watch, look: Look, turn: Body, now: float) -> tuple[Watch, O
     watch = replace(watch, lost_at=None, denials=0)
     if state.is_terminal:
         return watch, Outcome(ending=Ending.ENDED, code=exit_code_for_turn(state), look=look)
-    return watch, None if watch.past_questions or not is_asked(look, turn) else _blocked(look)
+    is_newest = look.summary.get("turn_id") == turn["turn_id"]
+    return _of_badge(watch, look, now) if is_newest else (watch, None)
 
 
-def _of_queue(watch: Watch, look: Look) -> Outcome | None:
-    queue = look.detail["queue"]
-    if not queue.get("is_open", True):
-        is_broken = standing_of(look.summary).attention == "error"
-        return Outcome(ending=Ending.HELD, code=ExitCode.FAILED if is_broken else ExitCode.BLOCKED, look=look)
+def _of_queue(watch: Watch, look: Look, now: float) -> tuple[Watch, Outcome | None]:
+    if not look.detail["queue"].get("is_open", True):
+        return watch, _blocked(look, Ending.HELD)
     # Whoever is asked, and in whichever turn: behind a question nothing leaves the queue.
-    return _blocked(look) if look.detail["approvals"] and not watch.past_questions else None
+    return _of_badge(watch, look, now)
 
 
-def _blocked(look: Look) -> Outcome:
-    return Outcome(ending=Ending.BLOCKED, code=ExitCode.BLOCKED, look=look)
+def _of_badge(watch: Watch, look: Look, now: float) -> tuple[Watch, Outcome | None]:
+    shown = shown_of(look.summary)
+    if watch.past_questions or not shown.needs_person:
+        return replace(watch, broken_at=None), None
+    if shown.attention != _BROKEN:
+        return replace(watch, broken_at=None), _blocked(look, Ending.BLOCKED)
+    since = now if watch.broken_at is None else watch.broken_at
+    is_sure = now - since >= _GRACE_SECONDS
+    return replace(watch, broken_at=since), _blocked(look, Ending.BLOCKED) if is_sure else None
+
+
+def _blocked(look: Look, ending: Ending) -> Outcome:
+    is_broken = shown_of(look.summary).attention == _BROKEN
+    return Outcome(ending=ending, code=ExitCode.FAILED if is_broken else ExitCode.BLOCKED, look=look)
 
 
 def _lost(watch: Watch, look: Look, now: float) -> tuple[Watch, Outcome | None]:
@@ -116,13 +136,6 @@ def _lost(watch: Watch, look: Look, now: float) -> tuple[Watch, Outcome | None]:
     is_sure = now - since >= _GRACE_SECONDS
     unknown = Outcome(ending=Ending.UNKNOWN, code=ExitCode.UNKNOWN, look=look)
     return replace(watch, lost_at=since), unknown if is_sure else None
-
-
-def is_asked(look: Look, turn: Body) -> bool:
-    """Whether a turn waits for a person now. One whose question was answered, and has yet to go on, does not."""
-    summary = look.summary
-    is_newest = summary.get("turn_id") == turn["turn_id"]
-    return is_newest and summary.get("task_status") == "PENDING_CONFIRMATION"
 
 
 def is_queued(prompt_id: str, detail: Body) -> bool:

@@ -25,6 +25,9 @@ _RULES: Final[Mapping[str, str]] = {
     "stream.children_open": "its tasks go on",
     "stream.not_ready": "not ready yet",
     "stream.ready": "awaits a prompt",
+    "stream.stopping": "being stopped",
+    "stream.spent": "takes no prompt",
+    "stream.fell_silent": "gone silent",
     "answer_on_its_way": "answer on its way",
 }
 _SOURCES: Final[Mapping[str, str]] = {

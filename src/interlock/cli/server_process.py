@@ -112,9 +112,11 @@ def start_server(home: Path, options: Sequence[str] = (), *, within_seconds: flo
             output.note(f"starting the server of {home.absolute()}")
         return _until_ready(home, log, process, within_seconds)
     except KeyboardInterrupt:
-        _forget(process)
-        if process is not None:
-            output.note("the server goes on starting; `interlock down` ends it")
+        try:
+            if process is not None:
+                output.note("the server goes on starting; `interlock down` ends it")
+        finally:
+            _forget(process)
         raise
 
 

@@ -14,13 +14,13 @@ _LIMIT: Final = 200
 def offer_sessions(_context: object) -> list[tuple[str, str]]:
     """The id of each session that the server knows, and how it is known to a person; who needs one comes first."""
     from interlock.cli.server_api import ServerApi, home_folder, listed
-    from interlock.cli.task_lines import by_attention, standing_of
+    from interlock.cli.task_lines import by_attention, shown_of
 
     try:
         page = ServerApi.of_home(home_folder(None)).ask("GET", f"/api/tasks?limit={_LIMIT}", seconds=_SECONDS)
         tasks = by_attention(listed(page))
     except (InterlockError, OSError):
         return []
-    words = [(str(task.get("agent", "")), str(task.get("title", "")), standing_of(task).words) for task in tasks]
+    words = [(str(task.get("agent", "")), str(task.get("title", "")), shown_of(task).words) for task in tasks]
     said = [output.escape(", ".join(word for word in one if word)) for one in words]
     return list(zip((str(task["task_id"]) for task in tasks), said, strict=True))

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from interlock.cli import output
-from interlock.cli.board import tone_of
+from interlock.cli.board import tell_unwritten, tone_of
 from interlock.cli.choices import is_plain, is_yes_or_no
 from interlock.cli.painting import Line, Tone
 from interlock.cli.server_api import Body, ServerApi, home_folder
-from interlock.cli.server_options import HomeOption, JsonFlag, SessionArgument
+from interlock.cli.server_options import Flag, HomeOption, JsonFlag, SessionArgument
 from interlock.cli.spawns import end_of, life_of
 from interlock.cli.task_lines import (
     PAGE,
@@ -24,29 +24,46 @@ from interlock.cli.task_lines import (
     duration,
     find_task,
     read_moment,
+    shown_of,
     since_of,
-    standing_of,
     task_path,
 )
 from interlock.cli.transcript_lines import heading, text_lines
 from interlock.cli.usage import figure, note_of
+from interlock.vocabulary.ending_words import repeats
 
 _WIDTH = 10
 _NEWEST = 200
-_MAX_ARGUMENTS = 2_000
 _MAX_LAST_WORDS = 8
 
 
-def show(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFlag = False) -> int:
+def show(
+    session: SessionArgument,
+    /,
+    *,
+    home: HomeOption = None,
+    state: Flag = False,
+    json: JsonFlag = False,
+) -> int:
     """Print how a session stands, with the evidence: its turn, its queue, its questions and the commands that answer
-    them, its last answer, its process and what it used."""
+    them, its last answer, its process and what it used.
+
+    Parameters
+    ----------
+    state
+        Print only the state document of the session as JSON, with the version of the log that it holds for.
+    """
     api = ServerApi.of_home(home_folder(home))
-    known = gather(api, str(find_task(api, session)["task_id"]))
+    task_id = str(find_task(api, session)["task_id"])
+    if state:
+        output.print_json(api.get(f"{task_path(task_id)}/state"))
+        return 0
+    known = gather(api, task_id)
     if json:
         output.print_json(known)
     else:
         output.print_painted(list(_lines(known, datetime.now(UTC))))
-    return 0
+    return tell_unwritten(known["log_problem"])
 
 
 def gather(api: ServerApi, task_id: str) -> Body:
@@ -62,7 +79,9 @@ def gather(api: ServerApi, task_id: str) -> Body:
         "answer": last_answer(api.get(f"{path}/messages", limit=_NEWEST)["items"]),
         "spawn": spawns[-1] if spawns else None,
         "last_words": last_words(spawns),
+        "state": api.get(f"{path}/state"),
         "usage": api.get(f"{path}/usage")["total"],
+        "log_problem": str(api.get("/api/server").get("log_problem", "")),
     }
 
 
@@ -92,13 +111,13 @@ def _lines(known: Body, now: datetime) -> Iterator[Line]:
 
 
 def _head(task: Body, now: datetime) -> Iterator[Line]:
-    standing = standing_of(task)
+    shown = shown_of(task, now)
     yield _field("session", (str(task["task_id"]), Tone.HEAD), (f"  {task.get('title', '')}".rstrip(), ""))
     driver = f", by {task['driver']}" if task.get("driver") else ""
     yield _field("agent", (f"{task.get('agent', '')}{driver}", ""))
     held = age(since_of(task), now)
-    yield _field("shows", (standing.words, tone_of(standing)), (f" for {held}" if held else "", ""))
-    for proof in (task.get("live") or {}).get("evidence") or ():
+    yield _field("shows", (shown.words, tone_of(shown)), (f" for {held}" if held else "", ""))
+    for proof in (task.get("badge") or {}).get("evidence") or ():
         where = f", {proof['where']}" if proof.get("where") else ""
         yield _field("because", (f"{proof['source']}: {proof['rule']}{where}", ""))
     if not task.get("is_supervised", True):
@@ -114,7 +133,7 @@ def _turn(known: Body) -> Iterator[Line]:
         return
     status = task.get("task_status") or "not known"
     yield _field("turn", (f"{turn['turn_id']}, {known['turns']} in all", ""))
-    kind = f": {turn['error_kind']}" if turn.get("error_kind") else ""
+    kind = "" if repeats(turn["state"], turn.get("error_kind", "")) else f": {turn['error_kind']}"
     asked = ", to be cancelled" if turn.get("cancel_requested") else ""
     yield _field("status", (f"{status}, the turn is {turn['state']}{kind}{asked}", ""))
     if turn.get("error_message"):
@@ -164,20 +183,21 @@ def _question(approval: Body, number: int, count: int, now: datetime) -> Iterato
     left = "" if deadline is None else f", {duration((deadline - now).total_seconds())} left"
     moot = "" if approval.get("is_answerable", True) else ", nobody runs the session: nobody can take an answer now"
     yield [(f"{approval['attention']}{place}", Tone.URGENT), (f"  asked {waited} ago{left}{moot}", "")]
-    yield from text_lines(str(approval["question"]))
-    if approval.get("tool"):
-        yield [(f"  tool {approval['tool']} {_arguments(approval)}", "")]
+    yield from asked_lines(approval)
     for line in commands(approval, is_only=count == 1):
         yield [("    ", ""), (line, Tone.HEAD)]
 
 
-def _arguments(approval: Body) -> str:
-    """What a tool is to be called with. Who decides must know if there is more of it."""
-    spelled = json_module.dumps(approval.get("arguments"), ensure_ascii=False)
-    if len(spelled) <= _MAX_ARGUMENTS:
-        return spelled
-    hidden = len(spelled) - _MAX_ARGUMENTS
-    return f"{spelled[:_MAX_ARGUMENTS]} [{hidden} characters more: interlock show {approval['session_id']} --json]"
+def asked_lines(approval: Body) -> Iterator[Line]:
+    """What is asked, in full: the words, the tool and everything that it is to be called with; and why it is asked
+    again, where a decision did not reach the agent."""
+    yield from text_lines(str(approval["question"]))
+    if approval.get("tool"):
+        arguments = approval.get("arguments")
+        spelled = "" if arguments is None else f" {json_module.dumps(arguments, ensure_ascii=False)}"
+        yield [(f"  tool {approval['tool']}{spelled}", "")]
+    if approval.get("problem"):
+        yield [(f"  asked again: the decision did not reach the agent: {approval['problem']}", Tone.DOUBTFUL)]
 
 
 def commands(approval: Body, *, is_only: bool) -> list[str]:

@@ -13,7 +13,7 @@ from interlock.cli.painting import Line, Tone
 from interlock.cli.server_api import Body, ServerApi, home_folder, read_private
 from interlock.cli.server_options import HomeOption, JsonFlag
 from interlock.cli.server_presence import SERVER_FILE, Presence, Server, health_of
-from interlock.cli.task_lines import age, read_moment, since_of, standing_of, why_of
+from interlock.cli.task_lines import age, read_moment, shown_of, since_of, why_of
 from interlock.vocabulary.errors import InterlockError
 
 _WIDTH = 10
@@ -74,7 +74,7 @@ def _told(home: Path, server: Server, health: Body | None, found: Found | None) 
         "version": (health or {}).get("version"),
         "log_problem": None if found is None else found.log_problem,
         "sessions": None if tasks is None else len(tasks),
-        "needs_person": None if tasks is None else [one for one in tasks if standing_of(one).needs_person],
+        "needs_person": None if tasks is None else [one for one in tasks if shown_of(one).needs_person],
     }
 
 
@@ -93,7 +93,7 @@ def _lines(home: Path, server: Server, health: Body | None, found: Found | None)
         if found.log_problem:
             lines.append(_field("log", f"cannot be written, nothing is recorded: {found.log_problem}", Tone.URGENT))
         lines.append(_field("sessions", _counted(found.tasks)))
-        lines += [_need(task, now) for task in found.tasks if standing_of(task).needs_person]
+        lines += [_need(task, now) for task in found.tasks if shown_of(task).needs_person]
     return lines
 
 
@@ -102,15 +102,15 @@ def _holder(server: Server) -> list[Line]:
 
 
 def _counted(tasks: list[Body]) -> str:
-    counts = Counter("need you" if standing_of(one).needs_person else standing_of(one).activity for one in tasks)
+    counts = Counter("need you" if shown_of(one).needs_person else shown_of(one).activity for one in tasks)
     return ", ".join((f"{len(tasks)} in all", *(f"{count} {word}" for word, count in counts.items())))
 
 
 def _need(task: Body, now: datetime) -> Line:
-    standing = standing_of(task)
+    shown = shown_of(task, now)
     what = f"{task['task_id']}  {task.get('agent', '')}  "
     held = age(since_of(task), now)
-    return [*_field("needs you", what), (standing.words, tone_of(standing).value), (f" for {held}: {why_of(task)}", "")]
+    return [*_field("needs you", what), (shown.words, tone_of(shown).value), (f" for {held}: {why_of(task)}", "")]
 
 
 def _field(name: str, text: str, tone: Tone = Tone.PLAIN) -> Line:

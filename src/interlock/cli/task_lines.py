@@ -1,19 +1,16 @@
-"""Sessions as lines for a person: which one is meant, what it shows, and in which order. Pure, but for `find_task`, and
-for the clock of law 4.
+"""Sessions as lines for a person: which one is meant, what its badge says, and in which order. Pure, but for
+`find_task`.
 
 Laws:
-1. Who needs a person comes first, then what is stalled or not known, then what works, settles, is quiet, and is over.
-   Among equals the one that waits longest.
-2. What is not known is called unknown, and comes before what works: nothing that somebody should look at hides below.
-3. Both axes show: what the agent does, and what it needs.
-4. What was answered, and not asked again, needs nobody, also while the agent's screen still shows it. For how long is
-   bounded: what still shows it then may be something else.
+1. The badge of a session decides; what is here puts it in words. The order is the badge's rank, and among equals the
+   one that waits longest comes first.
+2. A server that sends no badge is older than this command: then nothing is known, and nothing is guessed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
@@ -25,96 +22,101 @@ LIST: Final = "`interlock ps --all` lists them"
 PAGE: Final = 500
 _MIN_ID: Final = 8
 _NOT_FOUND: Final = 404
-_NEEDS: Final = ("approval", "question", "plan", "auth", "quota", "error", "held")
-_RANKS: Final = ("stalled", "unknown", "starting", "working", "settling", "quiet", "gone", "ended", "deleted")
-# The server's word, see `projections.task_answers`; longer than the runtime waits for a sign that it was taken.
-_ANSWERED: Final = "answer_on_its_way"
-_ANSWER_SECONDS: Final = 20.0
-_ENDINGS: Final = {"FAILED": "failed", "CANCELLED": "interrupted"}
-_FAILURES: Final = {"partial_failed": "partial", "timed_out": "timed out"}
+_OUTCOMES: Final = {
+    "new": "new",
+    "done": "done",
+    "partial": "failed · partial answer kept",
+    "failed": "failed",
+    "timed_out": "timed out",
+    "interrupted": "interrupted",
+}
+_AT_REST: Final = {"new": "no prompt yet", "done": "ready for a prompt"}
+_FAILURES: Final = ("partial", "failed", "timed_out")
+_SUBSTATES: Final = {"thinking": "thinking", "responding": "responding"}
+_LAST_RANK: Final = 99
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
-class Standing(NamedTuple):
-    """What a line says of a session. `activity` is one of ours for those that nobody runs: `ended`, `deleted`."""
+class Shown(NamedTuple):
+    """The badge of a session, with its words."""
 
     activity: str
     attention: str
+    needs_person: bool
+    outcome: str
     words: str
     rank: int
-    has_failed: bool = False
-    is_answered: bool = False
+    since: str
+    is_over: bool
 
     @property
-    def needs_person(self) -> bool:
-        return self.attention != "none" and not self.is_answered
+    def has_failed(self) -> bool:
+        return self.outcome in _FAILURES
 
     @property
-    def is_over(self) -> bool:
-        return self.activity in ("ended", "deleted") and not self.needs_person
+    def is_answered(self) -> bool:
+        """It was asked, and has the answer: that changes soon, one way or the other."""
+        return self.attention != "none" and not self.needs_person
 
 
-def standing_of(task: Body) -> Standing:
-    """Read both axes, and the status where nobody watches."""
-    live = task.get("live") or {}
-    activity = _activity(task, live)
-    attention = str(live.get("attention", "none"))
-    if attention == "none" and task.get("open_approvals"):
-        attention = "approval"  # what is asked is asked, whatever the agent seems to do
-    if attention == "none" and task.get("held") and activity in ("quiet", "gone"):
-        attention = "held"  # nothing goes on until somebody lets the queue go on
-    if attention not in ("none", *_NEEDS):
-        attention = "question"  # a word of a newer server: it is still a need
-    is_answered = attention != "none" and any(map(_is_on_its_way, live.get("evidence") or ()))
-    is_needed = attention != "none" and not is_answered
-    rank = _NEEDS.index(attention) if is_needed else len(_NEEDS) + _RANKS.index(activity)
-    words = f"{activity}, {attention} answered" if is_answered else _words(task, activity, attention)
-    has_failed = task.get("task_status") == "FAILED"
-    return Standing(activity, attention, words, rank, has_failed, is_answered)
+def shown_of(task: Body, now: datetime | None = None) -> Shown:
+    """Read the badge. Without a time the words leave out how long a tool runs."""
+    badge = task.get("badge") or {}
+    return Shown(
+        activity=str(badge.get("activity", "unknown")),
+        attention=str(badge.get("attention", "none")),
+        needs_person=bool(badge.get("needs_person")),
+        outcome=str(badge.get("outcome") or ""),
+        words=_words(task, badge, now),
+        rank=int(badge.get("rank", _LAST_RANK)),
+        since=str(badge.get("since") or ""),
+        is_over=bool(badge.get("is_over")),
+    )
 
 
-def _is_on_its_way(proof: Body) -> bool:
-    given = read_moment(proof.get("at")) if proof.get("rule") == _ANSWERED else None
-    return given is not None and abs((datetime.now(UTC) - given).total_seconds()) < _ANSWER_SECONDS
+def _words(task: Body, badge: Body, now: datetime | None) -> str:
+    said = " · ".join(one for one in _parts(task, badge, now) if one)
+    crashes = badge.get("crashes") or 0
+    return f"{said} · {crashes} crash{'' if crashes == 1 else 'es'} in 1h" if crashes else said
 
 
-def _activity(task: Body, live: Body) -> str:
-    status = task.get("task_status")
+def _parts(task: Body, badge: Body, now: datetime | None) -> tuple[str, ...]:
+    activity, attention = str(badge.get("activity", "unknown")), str(badge.get("attention", "none"))
+    status, outcome = task.get("task_status"), str(badge.get("outcome") or "")
     if status == "DELETE":
-        return "deleted"
-    if live:
-        activity = str(live.get("activity", "unknown"))
-        return activity if activity in _RANKS else "unknown"
-    if not task.get("is_supervised", True):
-        # An open turn that nobody runs has no status: nobody knows what becomes of it.
-        return "ended" if status is not None or task.get("turn_id") is None else "unknown"
-    if status in ("RUNNING", "CANCELLING", "PENDING_CONFIRMATION"):
-        return "unknown"
-    return "gone"  # nothing was heard of an agent: none was started since the server was
-
-
-def _words(task: Body, activity: str, attention: str) -> str:
+        return ("archived",)
     if attention != "none":
-        return attention if activity in ("working", "quiet") else f"{attention}, {activity}"
-    status = str(task.get("task_status"))
+        said = attention if badge.get("needs_person") else f"{attention} answered"
+        return (said,) if activity in ("working", "quiet") else (said, activity)
     if status == "CANCELLING":
-        return f"{activity}, cancelling"
-    if activity == "gone" and task.get("turn_id") is None:
-        return "not running"  # never started, or it died before its first turn: a summary does not tell which
-    ending = _ENDINGS.get(status)
-    if status == "FAILED":
-        ending = _FAILURES.get(str(task.get("turn_state")), ending)
-    return f"{activity}, {ending}" if ending and activity in ("quiet", "gone", "ended") else activity
+        return activity, "stopping"
+    if activity == "working":
+        return activity, _doing(badge, now)
+    if activity not in ("quiet", "gone") or not outcome:
+        return ("ended" if badge.get("is_over") else "idle" if activity == "quiet" else activity,)
+    ended = _OUTCOMES.get(outcome, outcome)
+    if badge.get("is_over"):
+        return ("ended",) if outcome in ("new", "done") else ("ended", ended)
+    return ended, "not running" if activity == "gone" else _AT_REST.get(outcome, "")
+
+
+def _doing(badge: Body, now: datetime | None) -> str:
+    """What a working agent works at."""
+    substate = str(badge.get("substate") or "")
+    if substate != "running_tool":
+        return _SUBSTATES.get(substate, "")
+    held = "" if now is None else age(badge.get("tool_since"), now)
+    return " ".join(one for one in ("running", str(badge.get("tool") or "a tool"), held) if one)
 
 
 def by_attention(tasks: Iterable[Body]) -> list[Body]:
     """Law 1."""
-    return sorted(tasks, key=lambda task: (standing_of(task).rank, since_of(task), str(task["task_id"])))
+    return sorted(tasks, key=lambda task: (shown_of(task).rank, since_of(task), str(task["task_id"])))
 
 
 def since_of(task: Body) -> str:
     """When what it shows began, as the server spelled it. These sort as they are: all are UTC of one server."""
-    return str(task.get("since") or task.get("status_updated_at") or task.get("last_at") or "")
+    return str((task.get("badge") or {}).get("since") or "")
 
 
 def why_of(task: Body) -> str:
@@ -122,20 +124,20 @@ def why_of(task: Body) -> str:
     question = " ".join(str(task.get("question", "")).split())
     if question:
         return question
-    if standing_of(task).attention == "held":
+    if shown_of(task).attention == "held":
         return str(task["held"])
-    proofs = (task.get("live") or {}).get("evidence") or ()
+    proofs = (task.get("badge") or {}).get("evidence") or ()
     if not proofs:
         return "" if task.get("is_supervised", True) else "nobody runs it"
     proof = proofs[0]
-    where = str(proof.get("where", "")) if standing_of(task).attention == "error" else ""
+    where = str(proof.get("where", "")) if shown_of(task).attention == "error" else ""
     return where or words_of(str(proof.get("source", "")), str(proof.get("rule", "")))
 
 
 def countdown_of(task: Body, now: datetime) -> str:
     """For how long an agent that is not used stays, if it is stopped at all."""
     idle_at = read_moment((task.get("live") or {}).get("idle_at"))
-    if idle_at is None or standing_of(task).activity != "quiet":
+    if idle_at is None or shown_of(task).activity != "quiet":
         return ""
     return f"stops in {duration((idle_at - now).total_seconds())}"
 
@@ -213,6 +215,6 @@ def choose_task(tasks: Sequence[Body], text: str) -> Body:
 
 
 def _candidate(task: Body) -> Candidate:
-    standing = standing_of(task)
-    said = ", ".join(word for word in (str(task.get("agent", "")), standing.words) if word)
-    return Candidate(str(task["task_id"]), str(task.get("title", "")), said, standing.activity != "deleted")
+    shown = shown_of(task)
+    said = ", ".join(word for word in (str(task.get("agent", "")), shown.words) if word)
+    return Candidate(str(task["task_id"]), str(task.get("title", "")), said, task.get("task_status") != "DELETE")

@@ -2,7 +2,10 @@
 
 Laws:
 1. The words of an agent are indented, and what we say of them is not: no text can pass for a heading of ours.
-2. What is not a clean, whole answer bears a label: partial, failed, cancelled, timed out, broke off, unverified.
+2. What is not a clean, whole answer bears the label that its message has. Text that grows, and messages of an older
+   server, have none: there the status says it.
+3. The end of a turn says how to go on, by commands that can be pasted; so does a child or a workflow that failed.
+4. Of what a tool gave back the beginning and the end are printed, and how much is left out.
 """
 
 from __future__ import annotations
@@ -12,8 +15,12 @@ from typing import Final
 from interlock.cli.painting import Line, Tone
 from interlock.cli.server_api import Body
 from interlock.cli.task_lines import read_moment
+from interlock.vocabulary.advice import advice_lines
+from interlock.vocabulary.ending_words import repeats
 
 INDENT: Final = "  "
+_DETAIL_HEAD: Final = 12
+_DETAIL_TAIL: Final = 6
 # The others speak for themselves: what a user said is complete, and a tool's status is in its heading.
 _LABELS: Final = {
     "partial": "partial",
@@ -30,30 +37,55 @@ _BAD: Final = frozenset({"failed", "timed_out", "partial", "cancelled", "interru
 _NAMES: Final = {"user": "you", "answer": "agent", "commentary": "agent, at work", "end": "end of the turn"}
 
 
-def message_lines(message: Body) -> list[Line]:
-    """One message: a heading, then its text."""
-    return [heading(message), *text_lines(str(message.get("text", "")))]
+def message_lines(message: Body, session_id: str = "") -> list[Line]:
+    """One message: a heading, its text, what came of a tool, and what to do next where something ended badly."""
+    words = text_lines(str(message.get("text", "")))
+    return [heading(message), *words, *detail_lines(message), *_next_lines(message, session_id)]
 
 
 def heading(message: Body) -> Line:
     """Who speaks, when, and how far to trust it."""
     role, status = str(message.get("role", "")), str(message.get("status", ""))
+    name = _tool_name(message) if role == "tool" else _NAMES.get(role, role)
+    said = label_of(message)
+    pieces = [(name, Tone.HEAD.value), *_time(message)]
+    return [*pieces, _label(said, status)] if said else pieces
+
+
+def label_of(message: Body) -> str:
+    """What stands in brackets beside a message: nothing beside a clean answer."""
+    role, status, label = (str(message.get(key, "")) for key in ("role", "status", "label"))
     if role == "tool":
-        return [(f"tool {message.get('name', '')}".rstrip(), Tone.HEAD), *_time(message), _label(f"{status}", status)]
-    pieces = [(_NAMES.get(role, role), Tone.HEAD.value), *_time(message)]
-    said = _LABELS.get(status, "" if status == "completed" else status)
-    kind = str(message.get("error_kind", ""))
-    if said or kind:
-        pieces.append(_label(": ".join(one for one in (said, kind) if one), status))
-    if not message.get("is_verified", True):
-        pieces.append(_label("unverified: read off a screen", "unknown"))
-    return pieces
+        return f"{status}: {label}" if label else status
+    if label:
+        return label
+    kind, text = str(message.get("error_kind", "")), str(message.get("text", ""))
+    is_told = repeats(status, kind) or kind.replace("_", " ") == text
+    seen = "" if message.get("is_verified", True) else "unverified: read off a screen"
+    said = ": ".join(one for one in (_status_words(status), "" if is_told else kind) if one)
+    return "; ".join(one for one in (said, seen) if one)
+
+
+def detail_lines(message: Body) -> list[Line]:
+    """What came of a tool, indented twice."""
+    lines = text_lines(str(message.get("detail", "")))
+    left_out = len(lines) - _DETAIL_HEAD - _DETAIL_TAIL
+    if left_out > 1:
+        more: Line = [(f"{INDENT}[{left_out} lines more: `interlock logs --json` has them]", Tone.FAINT)]
+        lines = [*lines[:_DETAIL_HEAD], more, *lines[-_DETAIL_TAIL:]]
+    return [[(INDENT, ""), *line] for line in lines]
 
 
 def label(status: str, detail: str = "") -> Line:
     """A line that says how a text ended which stands above it."""
     said = _LABELS.get(status, status)
     return [_label(": ".join(one for one in (said, detail) if one), status)]
+
+
+def painted_label(message: Body, detail: str = "") -> Line:
+    """The label of a message whose text stands above it."""
+    said = ": ".join(one for one in (label_of(message), detail) if one)
+    return [_label(said, str(message.get("status", "")))] if said else []
 
 
 def text_lines(text: str) -> list[Line]:
@@ -66,6 +98,23 @@ def turn_line(turn_id: str, state: str, kind: str = "") -> Line:
     """Where a turn begins, or how it ended."""
     tone = Tone.ACTIVE if state == "completed" else Tone.PLAIN if state in ("running", "waiting") else Tone.DOUBTFUL
     return [("turn ", Tone.HEAD), (turn_id, ""), (f"  {state}", tone), (f": {kind}" if kind else "", "")]
+
+
+def _next_lines(message: Body, session_id: str) -> list[Line]:
+    is_advised = message.get("role") == "end" or message.get("kind", "tool") != "tool"
+    advised = message.get("next_actions", ()) if is_advised else ()
+    actions = ((str(one.get("kind", "")), str(one.get("command", ""))) for one in advised)
+    return [[("next: ", Tone.FAINT), (line, "")] for line in advice_lines(actions, session_id)]
+
+
+def _tool_name(message: Body) -> str:
+    kind = str(message.get("kind", "tool"))
+    name = message.get("item_id" if kind == "workflow" else "name", "")
+    return f"{kind} {name}".rstrip()
+
+
+def _status_words(status: str) -> str:
+    return _LABELS.get(status, "" if status == "completed" else status)
 
 
 def _time(message: Body) -> list[tuple[str, str]]:

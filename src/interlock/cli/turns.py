@@ -7,11 +7,15 @@ from interlock.cli.exit_codes import ExitCode
 from interlock.cli.home import HomeOption, JsonFlag, SessionArgument, may_have_owner, read_log, slices, tell_damage
 from interlock.cli.painting import Column, Row, Tone, table
 from interlock.cli.sessions import find_session
-from interlock.cli.survivors import Survivor, tell_survivor
+from interlock.cli.survivors import Survivor, living_agent, tell_survivor
 from interlock.lifecycle.turns import TurnRecord
+from interlock.log.port import LogDamage
 from interlock.log.sqlite import SqliteLog
+from interlock.projections.dossier import dossiers_in
 from interlock.projections.turns import TurnsView
+from interlock.vocabulary.ending_words import ending_detail
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.states import TurnState
 
 _COLUMNS = (
@@ -52,14 +56,12 @@ def turns(
         raise UsageError(f"--last {last} is no number of turns", remedy="give 1 or more")
 
     async def work(log: SqliteLog) -> int:
-        view, survivor = TurnsView(), Survivor()
-        async for found in slices(log, (await find_session(log, session)).session_id):
-            view.feed(found)
-            for event in found.events:
-                survivor.add(event)
+        session_id = (await find_session(log, session)).session_id
         is_owned = await may_have_owner(log)
-        pid = None if is_owned else survivor.living_pid()
-        records = view.records(owner_alive=is_owned or pid is not None)[-(last or 0) :]
+        if last is None:
+            records, damage, pid = await _every_turn(log, session_id, is_owned=is_owned)
+        else:
+            records, damage, pid = await _last_turns(log, session_id, last, is_owned=is_owned)
         if pid is not None and any(not one.state.is_terminal for one in records):
             tell_survivor(pid)
         if json:
@@ -68,9 +70,31 @@ def turns(
             output.print_painted(table(_COLUMNS, [_row(one) for one in records]))
         else:
             output.note("the session has no turn yet")
-        return ExitCode.DAMAGED_LOG if tell_damage(view.damage) else ExitCode.COMPLETED
+        return ExitCode.DAMAGED_LOG if tell_damage(damage) else ExitCode.COMPLETED
 
     return read_log(home, work)
+
+
+_Read = tuple[list[TurnRecord], tuple[LogDamage, ...], int | None]
+
+
+async def _every_turn(log: SqliteLog, session_id: SessionId, *, is_owned: bool) -> _Read:
+    """The turns, the damage, and the process that lives on without a server."""
+    view, survivor = TurnsView(), Survivor()
+    async for found in slices(log, session_id):
+        view.feed(found)
+        for event in found.events:
+            survivor.add(event)
+    pid = None if is_owned else survivor.living_pid()
+    return view.records(owner_alive=is_owned or pid is not None), view.damage, pid
+
+
+async def _last_turns(log: SqliteLog, session_id: SessionId, last: int, *, is_owned: bool) -> _Read:
+    """As `_every_turn`, of the turns that began last. Only their part of the log is read, and its damage told."""
+    part = await log.read_turns(session_id, last=last)
+    pid = None if is_owned else living_agent(part.process)
+    found = dossiers_in(part, owner_alive=is_owned or pid is not None)
+    return [one.record for one in found[-last:]], part.found.damage, pid
 
 
 def _row(turn: TurnRecord) -> Row:
@@ -79,7 +103,7 @@ def _row(turn: TurnRecord) -> Row:
         turn.turn_id,
         turn.state.value,
         turn.basis.value,
-        turn.error_kind or settles,
+        ending_detail(turn.state.value, turn.error_kind, turn.error_message) or settles,
         ", ".join(f"{proof.where} #{proof.seq}" for proof in turn.evidence) or "none",
         f"{turn.first_seq}..{turn.last_seq}",
     )

@@ -4,6 +4,8 @@ Laws:
 1. What is so already is true at once.
 2. `done` is told by the record of the newest turn, and only where nothing waits behind it.
 3. What cannot become true any more is not waited for, and neither is what only a person can bring about.
+4. An error that an agent shows while it starts, works or settles may pass: it is waited out. At rest it counts once it
+   has stood for a while, and so does that nobody runs a session (`may_pass`).
 """
 
 from __future__ import annotations
@@ -12,13 +14,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from interlock.cli.exit_codes import ExitCode, exit_code_for_turn
-from interlock.cli.prompt_watch import Look, is_asked
-from interlock.cli.task_lines import standing_of
+from interlock.cli.prompt_watch import Look
+from interlock.cli.task_lines import shown_of
+from interlock.vocabulary.ending_words import repeats
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.states import Activity, TaskStatus, TurnState
 
 CONDITIONS: Final = ("ready", "done", "blocked", "idle", "gone")
 _STATUS: Final = "status:"
+_UNSETTLED: Final = (Activity.STARTING, Activity.WORKING, Activity.SETTLING)
 _OPEN: Final = (TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.CANCELLING, TaskStatus.PENDING_CONFIRMATION)
 
 
@@ -32,11 +36,13 @@ class Until:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """That the waiting is over: whether it came true, with which exit code, and why, in a few words."""
+    """That the waiting is over: whether it came true, with which exit code, and why, in a few words. `may_pass`: only
+    if it is still so after a while."""
 
     is_met: bool
     code: ExitCode
     why: str
+    may_pass: bool = False
 
 
 def parse_until(text: str) -> Until:
@@ -55,35 +61,36 @@ def parse_until(text: str) -> Until:
 
 def judge(until: Until, look: Look, *, past_questions: bool = False) -> Verdict | None:
     """Whether the waiting is over; None: not yet."""
-    summary, standing = look.summary, standing_of(look.summary)
+    summary, shown = look.summary, shown_of(look.summary)
     if _is_met(until, look):
-        return _done(look) if until.word == "done" else _met(standing.words)
-    if standing.activity == "deleted":
-        return Verdict(False, ExitCode.FAILED, "it was put away")
+        return _done(look) if until.word == "done" else _met(shown.words)
+    if summary.get("task_status") == TaskStatus.DELETE:
+        return Verdict(False, ExitCode.FAILED, "it was archived")
     if not summary.get("is_supervised", True):
-        return Verdict(False, ExitCode.UNKNOWN, "nobody runs it")
-    if until.word in ("done", "idle", "ready") and is_blocked(look) and not past_questions:
-        is_broken = standing.attention == "error"
-        return Verdict(False, ExitCode.FAILED if is_broken else ExitCode.BLOCKED, standing.words)
+        return Verdict(False, ExitCode.UNKNOWN, "nobody runs it", may_pass=True)
+    if until.word in ("done", "idle", "ready") and shown.needs_person and not past_questions:
+        if shown.attention != "error":
+            return Verdict(False, ExitCode.BLOCKED, shown.words)
+        return None if shown.activity in _UNSETTLED else Verdict(False, ExitCode.FAILED, shown.words, may_pass=True)
     return None
 
 
 def _is_met(until: Until, look: Look) -> bool:
-    standing = standing_of(look.summary)
+    shown = shown_of(look.summary)
     match until.word:
         case "ready":
             # A dialog that was answered and still stands there needs nobody, and takes no prompt either.
-            return standing.activity == "quiet" and standing.attention == "none" and is_idle(look)
+            return shown.activity == "quiet" and shown.attention == "none" and is_idle(look)
         case "done":
             return is_idle(look) and look.turn is not None
         case "idle":
             return is_idle(look)
         case "blocked":
-            return is_blocked(look)
+            return shown.needs_person
         case "gone":
-            return standing.activity in ("gone", "ended", "deleted")
+            return shown.activity == "gone"
         case _:
-            return until.status in (look.summary.get("task_status"), standing.activity)
+            return until.status in (look.summary.get("task_status"), shown.activity)
 
 
 def is_idle(look: Look) -> bool:
@@ -94,20 +101,11 @@ def is_idle(look: Look) -> bool:
     return is_over and not is_open and not look.detail["queue"].get("waiting")
 
 
-def is_blocked(look: Look) -> bool:
-    """Whether it cannot go on without a person."""
-    is_held = bool(look.detail["queue"].get("waiting")) and not look.detail["queue"].get("is_open", True)
-    is_waiting = look.turn is not None and is_asked(look, look.turn)
-    return standing_of(look.summary).needs_person or is_waiting or is_held
-
-
 def _done(look: Look) -> Verdict:
     assert look.turn is not None, "it is done by its turn"
     state = TurnState(look.turn["state"])
     kind = str(look.turn.get("error_kind", ""))
-    return Verdict(
-        True, exit_code_for_turn(state), f"{state.value}: {kind}" if kind not in ("", state) else state.value
-    )
+    return Verdict(True, exit_code_for_turn(state), state.value if repeats(state, kind) else f"{state.value}: {kind}")
 
 
 def _met(words: str) -> Verdict:

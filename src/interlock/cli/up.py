@@ -89,7 +89,8 @@ def _serve(
         output.flush()
 
     try:
-        return asyncio.run(serve(_setup(home, host, port, allow_remote=allow_remote), on_ready))
+        setup = _setup(home, host, port, allow_remote=allow_remote)
+        return asyncio.run(serve(setup, on_ready, ends_process=True))
     except LogUnavailable as error:
         raise Unreachable(str(error)) from error
 

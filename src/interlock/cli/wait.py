@@ -18,11 +18,11 @@ from interlock.cli.send import SERVER_SECONDS, PastFlag, TimeoutOption, check_ti
 from interlock.cli.server_api import Body, ServerApi, home_folder
 from interlock.cli.server_options import HomeOption, JsonFlag, PatienceOption
 from interlock.cli.session_names import offer_sessions
-from interlock.cli.task_lines import find_task, standing_of, task_path
+from interlock.cli.task_lines import find_task, shown_of, task_path
 from interlock.cli.until import Until, Verdict, judge, parse_until
 from interlock.vocabulary.errors import Unreachable, UsageError
 
-# A server that begins takes up its sessions one by one: until then, nobody runs them.
+# A server that begins takes up its sessions one by one: until then, nobody runs them. An agent may get over its error.
 _GRACE_SECONDS: Final = 5.0
 
 
@@ -86,7 +86,7 @@ class _Waiting:
         self._past_questions = past_questions
         self._json = json
         self._verdicts: dict[str, Verdict] = {}
-        self._lost: dict[str, float] = {}
+        self._doubtful: dict[str, float] = {}
         self._told: dict[str, str] = {}
         self._answered: set[str] = set()
 
@@ -112,7 +112,7 @@ class _Waiting:
                     self._look(task_id)
                 if self._is_enough:
                     return
-            if self._lost or self._answered:
+            if self._doubtful or self._answered:
                 changes.hurry()
 
     def _look(self, task_id: str) -> None:
@@ -121,24 +121,24 @@ class _Waiting:
         except Unreachable:
             return  # whoever hears the room waits for the server, and says so
         verdict = judge(self._until, look, past_questions=self._past_questions)
-        if verdict is not None and verdict.code is ExitCode.UNKNOWN and not self._is_lost(task_id):
+        if verdict is not None and verdict.may_pass and not self._has_lasted(task_id):
             return
         self._answered -= {task_id}
         if verdict is None:
-            self._lost.pop(task_id, None)
-            self._answered |= {task_id} if standing_of(look.summary).is_answered else set()
+            self._doubtful.pop(task_id, None)
+            self._answered |= {task_id} if shown_of(look.summary).is_answered else set()
             self._tell_progress(task_id, look)
         else:
             self._verdicts[task_id] = verdict
             self._tell(task_id, verdict, look)
 
-    def _is_lost(self, task_id: str) -> bool:
-        """Whether nobody has run it for long enough to say so."""
+    def _has_lasted(self, task_id: str) -> bool:
+        """Whether what may pass has been so for long enough to say so."""
         now = time.monotonic()
-        return now - self._lost.setdefault(task_id, now) >= _GRACE_SECONDS
+        return now - self._doubtful.setdefault(task_id, now) >= _GRACE_SECONDS
 
     def _tell_progress(self, task_id: str, look: Look) -> None:
-        words = standing_of(look.summary).words
+        words = shown_of(look.summary).words
         if look.turn is None and self._until.word == "done" and not look.detail["queue"].get("waiting"):
             words += ", there is no turn yet"
         if self._told.get(task_id) != words:

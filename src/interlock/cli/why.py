@@ -14,9 +14,11 @@ from interlock.cli.home import HomeOption, JsonFlag, SessionArgument, may_have_o
 from interlock.cli.sessions import as_number, find_session
 from interlock.cli.survivors import living_agent, tell_survivor
 from interlock.lifecycle.turns import fold_turns
-from interlock.log.port import Slice
+from interlock.log.port import Slice, TurnSlice
 from interlock.log.sqlite import SqliteLog
-from interlock.projections.why import why as explained
+from interlock.log.turn_index import whole_slice
+from interlock.projections.why import Explanation, why_last
+from interlock.projections.why import why as why_at
 from interlock.projections.why_lines import render_lines
 from interlock.vocabulary.actions import NextActionKind
 from interlock.vocabulary.errors import UsageError
@@ -44,12 +46,12 @@ def why(
     moment = parse_moment(at) if at else None
 
     async def work(log: SqliteLog) -> int:
-        found = await log.read((await find_session(log, session)).session_id)
+        session_id = (await find_session(log, session)).session_id
+        is_last = not turn and moment is None
+        part = await log.read_turns(session_id) if is_last else whole_slice(await log.read(session_id))
         is_owned = moment is not None or await may_have_owner(log)
-        pid = None if is_owned else living_agent(found.events)
-        explanation = explained(
-            found.events, turn_id=_turn_id(found, turn), at=moment, owner_alive=is_owned or pid is not None
-        )
+        pid = None if is_owned else living_agent(part.process)
+        explanation = _explain(part, turn, moment, is_last=is_last, owner_alive=is_owned or pid is not None)
         if pid is not None and explanation.record is not None and not explanation.record.state.is_terminal:
             tell_survivor(pid)
         if json:
@@ -59,11 +61,19 @@ def why(
             advice = (action for action in explanation.next_actions if action.kind is not NextActionKind.EXPLAIN_TURN)
             shown = structs.replace(explanation, next_actions=tuple(advice))
             output.print_text("\n".join(output.escape(line) for line in render_lines(shown)))
-        if tell_damage(found.damage):
+        if tell_damage(part.found.damage):
             return ExitCode.DAMAGED_LOG
         return exit_code_for_turn(None if explanation.record is None else explanation.record.state)
 
     return read_log(home, work)
+
+
+def _explain(
+    part: TurnSlice, turn: str, moment: datetime | int | None, *, is_last: bool, owner_alive: bool
+) -> Explanation:
+    if is_last:
+        return why_last(part, owner_alive=owner_alive)
+    return why_at(part.found.events, turn_id=_turn_id(part.found, turn), at=moment, owner_alive=owner_alive)
 
 
 def parse_moment(text: str) -> datetime | int:

@@ -22,8 +22,9 @@ from interlock.lifecycle.turns import TurnRecord
 from interlock.projections.why import Explanation
 from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.errors import PeerFault
-from interlock.vocabulary.frames import Message, QueueView, RuntimeCheck, TaskSummary
+from interlock.vocabulary.frames import Message, QueueView, RuntimeCheck, StateDocument, TaskSummary
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
+from interlock.vocabulary.registry import Json
 from interlock.vocabulary.requests import ApprovalDecide
 from interlock.vocabulary.task_screen import TaskScreen
 
@@ -104,6 +105,10 @@ class Api:
         """What is claimed of a turn, with the evidence."""
         return await self._http.get(_task(task_id, "why"), Explanation, query={"turn": turn_id})
 
+    async def state_document(self, task_id: SessionId) -> StateDocument:
+        """The state document of a task, with its version."""
+        return await self._http.get(_task(task_id, "state"), StateDocument)
+
     async def screen(self, task_id: SessionId, since: str = "") -> TaskScreen:
         """What the terminal of its agent shows. Once: whoever looks at a screen looks again soon."""
         query = {"since": since or None}
@@ -135,7 +140,13 @@ class Api:
 
     async def decide(self, asked: ApprovalDecide) -> ApprovalStanding:
         path = _task(asked.task_id, "approvals", asked.approval_id, "decision")
-        body = {"is_allowed": asked.is_allowed, "option": asked.option, "text": asked.text, "data": asked.data}
+        body: dict[str, Json] = {
+            "is_allowed": asked.is_allowed,
+            "option": asked.option,
+            "text": asked.text,
+            "data": asked.data,
+            "from_spawn": asked.from_spawn,
+        }
         return await self._http.command("POST", path, ApprovalStanding, key=asked.decision_id, body=body)
 
     async def start(self, task_id: SessionId, key: str) -> AgentStanding:

@@ -33,10 +33,13 @@ from interlock.vocabulary.frames import (
     Message,
     MessageStatus,
     QueueChanged,
+    StatePatched,
+    TaskBadgeChanged,
     TaskFrame,
     TaskStatusChanged,
 )
 from interlock.vocabulary.ids import SessionId, TurnId
+from interlock.vocabulary.patch import SetOp
 from interlock.vocabulary.states import TaskStatus
 
 UNKNOWN: Final = "unknown"
@@ -68,6 +71,7 @@ def frames_between(told: TaskState, now: TaskState, stream: LocalStream | None) 
         *_receipts(told, now),
         *_queue(told, now),
         *_approvals(told, now),
+        *_document(told, now),
         *_agent(told, now),
     )
 
@@ -75,7 +79,8 @@ def frames_between(told: TaskState, now: TaskState, stream: LocalStream | None) 
 def status_frame(now: TaskState) -> TaskStatusChanged:
     """The status as a frame."""
     status = None if now.status is None else TaskStatus(now.status)
-    return TaskStatusChanged(**_head(now, now.turn_id), task_status=status, status_updated_at=now.status_updated_at)
+    at = now.status_updated_at
+    return TaskStatusChanged(**_head(now, now.turn_id), task_status=status, status_updated_at=at, badge=now.badge)
 
 
 def message_frame(now: TaskState, message: Message) -> ChatMessage:
@@ -162,6 +167,14 @@ def _asked(now: TaskState, approval: Approval) -> ApprovalOpened | ApprovalDecid
     return ApprovalDecided(**head, approval=approval)
 
 
+def _document(told: TaskState, now: TaskState) -> Iterator[TaskFrame]:
+    """The whole document as one patch: by which steps it came about was not heard."""
+    if told.document != now.document:
+        yield StatePatched(**_head(now, now.turn_id), ops=(SetOp((), now.document),), source=LOST)
+
+
 def _agent(told: TaskState, now: TaskState) -> Iterator[TaskFrame]:
     if now.agent is not None and told.agent != now.agent:
-        yield AgentStatusChanged(**_head(now, now.turn_id), status=now.agent)
+        yield AgentStatusChanged(**_head(now, now.turn_id), status=now.agent, badge=now.badge)
+    elif now.badge is not None and now.badge != told.badge:
+        yield TaskBadgeChanged(**_head(now, now.turn_id), badge=now.badge)

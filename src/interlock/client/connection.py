@@ -125,11 +125,11 @@ class Connection:
 
     async def close(self) -> None:
         """End it for good."""
-        self.is_closed = True
-        keeping, self._keeping = self._keeping, None
-        if keeping is not None:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
+        was_closed, self.is_closed = self.is_closed, True
+        if self._keeping is not None:
+            if not was_closed:  # once: another cancel would break off the farewell, and leave the socket open
+                self._keeping.cancel()
+            await asyncio.wait((self._keeping,))
 
     # Asking
 

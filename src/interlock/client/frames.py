@@ -14,6 +14,7 @@ from typing import Final, assert_never
 from interlock.client import reconcile, transcript
 from interlock.client.reconcile import StatusWord, Verdict
 from interlock.client.state import Receipt, TaskState
+from interlock.lifecycle.patch import PatchError, apply_patch
 from interlock.lifecycle.queue import is_progress
 from interlock.vocabulary.approval import Approval
 from interlock.vocabulary.audit import DeliveryStage
@@ -31,10 +32,13 @@ from interlock.vocabulary.frames import (
     ChatStart,
     ChatThought,
     QueueChanged,
+    StatePatched,
+    TaskBadgeChanged,
     TaskFrame,
     TaskStatusChanged,
 )
 from interlock.vocabulary.ids import PromptId
+from interlock.vocabulary.patch import Patch
 
 _MAX_RECEIPTS: Final = 64
 
@@ -62,6 +66,8 @@ def take_frame(state: TaskState, frame: TaskFrame, now: float) -> tuple[TaskStat
         # Others of the same version may still follow.
         synced_version=max(state.synced_version, frame.version - 1),
     )
+    if isinstance(frame, TaskStatusChanged | AgentStatusChanged | TaskBadgeChanged) and frame.badge is not None:
+        state = replace(state, badge=frame.badge)
     if isinstance(frame, TaskStatusChanged):
         word = StatusWord(frame.task_status, frame.version, frame.turn_id, frame.status_updated_at)
         state, verdict = reconcile.take_status(state, word)
@@ -75,6 +81,10 @@ def take_frame(state: TaskState, frame: TaskFrame, now: float) -> tuple[TaskStat
             return state, Effect(is_short=is_short)
         case ChatDone() | ChatError() | ChatCancelled():
             return _end_stream(state, frame)
+        case StatePatched():
+            return _patch_document(state, frame)
+        case TaskBadgeChanged():
+            return state, _NOTHING  # taken above
         case _:
             return _take_content(state, frame), _NOTHING
 
@@ -85,6 +95,14 @@ def _end_stream(state: TaskState, frame: ChatDone | ChatError | ChatCancelled) -
     if isinstance(frame, ChatCancelled) and not is_past:
         state = replace(state, is_stopping=False)
     return state, Effect(has_ended_stream=True)
+
+
+def _patch_document(state: TaskState, frame: StatePatched) -> tuple[TaskState, Effect]:
+    """Apply a patch. One that cannot be applied is of another document than ours: what is there is asked for."""
+    try:
+        return replace(state, document=apply_patch(state.document, Patch(frame.ops))), _NOTHING
+    except PatchError:
+        return reconcile.count_anomaly(state), Effect(is_short=True)
 
 
 def _take_content(

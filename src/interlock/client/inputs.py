@@ -6,7 +6,7 @@ is open now changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -66,7 +66,7 @@ class JoinAcked:
     """We are in the room, and this is all that was said before."""
 
     generation: int
-    snapshot: TaskSnapshot
+    snapshot: TaskSnapshot = field(hash=False)  # it holds JSON, which has no hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class JoinFailed:
 class FrameArrived:
     """The room said something."""
 
-    frame: TaskFrame
+    frame: TaskFrame = field(hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ from interlock.client.inputs import (
 from interlock.client.probe import PROBE
 from interlock.client.reconcile import StatusWord, Verdict
 from interlock.client.state import CheckInFlight, JoinInFlight, SyncState, TaskState
+from interlock.lifecycle.task_status import StatusClass, classify
 from interlock.vocabulary.frames import TaskFrame, TaskSnapshot
 from interlock.vocabulary.ids import SessionId
 
@@ -301,7 +302,7 @@ def _join(state: TaskState, now: float, *, is_stream_whole: bool = False) -> Ste
 def _take_join_input(state: TaskState, input: JoinAcked | JoinFailed, now: float) -> Step:
     flight = state.joining
     if flight is None or flight.generation != input.generation:
-        return state, ()
+        return state, (Leave(),) if _is_ghost(state, input) else ()
     if isinstance(input, JoinFailed):
         return _fail_join(state, input.problem, is_final=input.is_final), ()
     if input.snapshot.task_id != state.task_id:
@@ -313,6 +314,14 @@ def _take_join_input(state: TaskState, input: JoinAcked | JoinFailed, now: float
             return _join(state, now, is_stream_whole=True)
         return _fail_join(reconcile.count_anomaly(state), "the server left out text of the stream"), ()
     return _enter(state, flight, input.snapshot, now)
+
+
+def _is_ghost(state: TaskState, input: JoinAcked | JoinFailed) -> bool:
+    """Whether the server has us in its room by a join that we gave up, and no other will follow: the task is over."""
+    is_given_up = state.joining is None and state.tick is None and state.is_connected
+    if not isinstance(input, JoinAcked) or not is_given_up or input.generation != state.generation:
+        return False
+    return classify(input.snapshot.task_status) is StatusClass.TERMINAL
 
 
 def _enter(state: TaskState, flight: JoinInFlight, snapshot: TaskSnapshot, now: float) -> Step:

@@ -117,7 +117,8 @@ class Reading:
 
 
 def take_check(state: TaskState, flight: CheckInFlight, check: RuntimeCheck) -> Reading:
-    """What a check tells. `is_missing`: it knows of stream text that is not here and did not come meanwhile."""
+    """What a check tells. `is_missing`: the room told frames that are not here, or the server knows of stream text that
+    is not here and did not come meanwhile."""
     state = replace(state, is_reachable=True)
     if check.version < state.version:
         return Reading(state, is_doubted=not state.is_verified)
@@ -130,12 +131,15 @@ def take_check(state: TaskState, flight: CheckInFlight, check: RuntimeCheck) -> 
         return Reading(state, is_conflict=True)
     state = _settle_send(state, is_later=not flight.saw_send)
     state = _settle_stop(state, is_later=not flight.saw_stop)
+    has_unheard = state.tick is not None and check.tick > state.tick
     if check.active_stream is not None:
         state = replace(state, server_confirmed_no_stream=False)
-        return Reading(state, is_missing=not flight.saw_stream and _lacks(state, check.active_stream))
+        lacks_text = not flight.saw_stream and _lacks(state, check.active_stream)
+        return Reading(state, is_missing=has_unheard or lacks_text)
     if flight.saw_stream and state.stream is not None:
-        return Reading(state, is_doubted=True)
-    return Reading(_confirm_no_stream(transcript.set_aside(state), is_later=not flight.saw_stop))
+        return Reading(state, is_doubted=True, is_missing=has_unheard)
+    state = _confirm_no_stream(transcript.set_aside(state), is_later=not flight.saw_stop)
+    return Reading(state, is_missing=has_unheard)
 
 
 def take_snapshot(state: TaskState, flight: JoinInFlight, snapshot: TaskSnapshot, now: float) -> Reading:
@@ -153,6 +157,8 @@ def take_snapshot(state: TaskState, flight: JoinInFlight, snapshot: TaskSnapshot
         approvals=snapshot.approvals,
         queue=snapshot.queue,
         agent=snapshot.agent,
+        badge=snapshot.badge,
+        document=snapshot.document,
         early=tuple(frame for frame in state.early if frame.tick > snapshot.tick),
     )
     state = transcript.take_piece(state, snapshot.stream, now)

@@ -97,6 +97,7 @@ class Shell:
         self._timer: asyncio.TimerHandle | None = None
         self._pulling: set[asyncio.Task[None]] = set()
         self._is_closed = False
+        self._closing = asyncio.Lock()
 
     @property
     def board(self) -> Board:
@@ -137,7 +138,12 @@ class Shell:
             self.feed(task_id, CheckRequested(reason))
 
     async def close(self) -> None:
-        """Leave, and end everything that is under way."""
+        """Leave, and end everything that is under way. Nothing of it is left when this returns, also where another call
+        began to close."""
+        async with self._closing:
+            await self._end()
+
+    async def _end(self) -> None:
         self._is_closed = True
         for task_id in tuple(self._manager.machines):
             self.close_task(task_id)
@@ -214,6 +220,8 @@ class Shell:
     # Checks
 
     def _pull(self, task_id: SessionId, asked: PullRuntime) -> None:
+        if self._is_closed:
+            return
         task = asyncio.create_task(self._check(task_id, asked), name=f"interlock check {task_id}")
         self._pulling.add(task)
         task.add_done_callback(self._pulling.discard)

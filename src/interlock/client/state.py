@@ -19,6 +19,8 @@ from typing import Final
 from interlock.client.growing_text import GrowingText
 from interlock.client.inputs import CheckReason
 from interlock.client.probe import IDLE_PROBE, Probe
+from interlock.lifecycle.envelope import run_lifecycle_from_state
+from interlock.lifecycle.run import RunLifecycleState
 from interlock.lifecycle.task_status import (
     RuntimePhase,
     StatusClass,
@@ -30,10 +32,12 @@ from interlock.lifecycle.task_status import (
 )
 from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.badge import Badge
 from interlock.vocabulary.evidence import Moment
 from interlock.vocabulary.frames import Message, MessageStatus, QueueView, Role, TaskFrame, TaskSnapshot
 from interlock.vocabulary.ids import PromptId, SessionId, StreamId, TurnId
 from interlock.vocabulary.presenter import Status
+from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import TaskStatus
 
 _EMPTY_QUEUE: Final = QueueView()
@@ -136,6 +140,7 @@ class Digest:
     messages: tuple[tuple[int, int, MessageStatus, str], ...]
     approvals: tuple[str, ...]
     queue: QueueView
+    document: Json = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +181,8 @@ class TaskState:
     approvals: tuple[Approval, ...] = field(default=(), hash=False)
     queue: QueueView = _EMPTY_QUEUE
     agent: Status | None = None
+    badge: Badge | None = None
+    document: Json = field(default_factory=dict, hash=False)
     receipts: tuple[Receipt, ...] = ()
 
     is_stopping: bool = False
@@ -202,6 +209,11 @@ class TaskState:
     def awaiting_send(self) -> bool:
         """A prompt of ours was accepted, and nothing newer than that was heard."""
         return self.awaiting_after is not None and self.version <= self.awaiting_after
+
+    @property
+    def run(self) -> RunLifecycleState | None:
+        """The run in the state document; None before the first one."""
+        return run_lifecycle_from_state(self.document)
 
     @property
     def flags(self) -> TaskFlags:
@@ -298,6 +310,7 @@ class TaskState:
             messages=_essence(self.messages),
             approvals=_open_ids(self.approvals),
             queue=self.queue,
+            document=self.document,
         )
 
 
@@ -312,6 +325,7 @@ def digest_of(snapshot: TaskSnapshot) -> Digest:
         messages=_essence(snapshot.messages),
         approvals=_open_ids(snapshot.approvals),
         queue=snapshot.queue,
+        document=snapshot.document,
     )
 
 

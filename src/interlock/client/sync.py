@@ -31,7 +31,7 @@ from interlock.lifecycle.turns import TurnRecord
 from interlock.projections.why import Explanation
 from interlock.vocabulary.approval import Approval
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.frames import Message, QueueView, TaskFrame, TaskSummary
+from interlock.vocabulary.frames import Message, QueueView, StateDocument, TaskFrame, TaskSummary
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.requests import AccessRole
@@ -183,6 +183,9 @@ class SyncTask:
     def screen(self, since: str = "") -> TaskScreen:
         return self._thread.call(self._handle.screen(since))
 
+    def state_document(self) -> StateDocument:
+        return self._thread.call(self._handle.state_document())
+
     def changes(self) -> Iterator[TaskState]:
         return self._thread.iterate(self._handle.changes)
 
@@ -223,7 +226,7 @@ class SyncTask:
         self,
         approval_id: str,
         *,
-        is_allowed: bool = True,
+        is_allowed: bool,
         option: str = "",
         text: str = "",
         data: Json = None,

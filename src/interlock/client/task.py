@@ -42,8 +42,8 @@ from interlock.lifecycle.turns import TurnRecord
 from interlock.projections.why import Explanation
 from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.errors import InterlockError, PeerFault, Unreachable, UsageError
-from interlock.vocabulary.frames import Message, QueueView
-from interlock.vocabulary.ids import PromptId, SessionId, TurnId, sortable_id
+from interlock.vocabulary.frames import Message, QueueView, StateDocument
+from interlock.vocabulary.ids import SPAWN_ID_VARIABLE, PromptId, SessionId, TurnId, sortable_id
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.requests import (
     Ack,
@@ -130,6 +130,11 @@ class TaskHandle:
         """What the terminal of the agent shows, and whether that is so now. With the `digest` of a picture that is
         known already, an unchanged one is not told again (`is_unchanged`). `UsageError` where it has none."""
         return await self._shell.api.screen(self.task_id, since)
+
+    async def state_document(self) -> StateDocument:
+        """The state document of the session, `{"__run": {...}}`, with its version. Of a task that is followed, the
+        document is also here, kept by patches: `state.document`, and its run as `state.run`."""
+        return await self._shell.api.state_document(self.task_id)
 
     # Following
 
@@ -272,13 +277,14 @@ class TaskHandle:
         self,
         approval_id: str,
         *,
-        is_allowed: bool = True,
+        is_allowed: bool,
         option: str = "",
         text: str = "",
         data: Json = None,
         decision_id: str = "",
     ) -> ApprovalStanding:
-        """Answer a question: yes or no, by one of its options, or in words."""
+        """Answer a question: yes or no, and by one of its options, or in words. An agent may not answer its own: the
+        server is told of the agent in whose process tree this runs, if any."""
         request = ApprovalDecide(
             id=self._id(),
             task_id=self.task_id,
@@ -288,6 +294,7 @@ class TaskHandle:
             text=text,
             data=data,
             decision_id=decision_id or new_id("dec"),
+            from_spawn=os.environ.get(SPAWN_ID_VARIABLE, ""),
         )
         return await self._command(request, partial(self._shell.api.decide, request), ApprovalStanding)
 

@@ -20,7 +20,7 @@ from interlock.lifecycle.turns import TurnRecord
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.frames import Message, QueueView
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
-from interlock.vocabulary.states import Activity, TaskStatus, TurnState
+from interlock.vocabulary.states import Activity, TurnState
 
 UNOWNED_SECONDS: Final = 2.0
 _ASK_AGAIN_SECONDS: Final = 15.0
@@ -51,10 +51,18 @@ class TurnWait:
                 self._judge(is_owned, now, f"prompt {self.prompt_id} waits")
         elif is_due or is_worth_asking(state, self.turn_id):
             record = await self.api.turn(self.task_id, self.turn_id)
-            if record.state.is_terminal or (self.until_blocked and is_blocked(record, state)):
+            if record.state.is_terminal or (self.until_blocked and await self._needs_person(state, record)):
                 return record
             self._judge(record.state is not TurnState.ABANDONED, now, f"turn {self.turn_id} has no end")
         return None
+
+    async def _needs_person(self, state: TaskState, record: TurnRecord) -> bool:
+        """Whether this turn waits for a person, as the badge of its task says. Where the record of the turn does
+        not say that it waits, that counts only while the task is verified: what is in doubt decides nothing."""
+        if record.state is not TurnState.WAITING and not state.is_verified:
+            return False
+        summary = (await self.api.task(self.task_id)).summary
+        return summary.turn_id == record.turn_id and summary.badge is not None and summary.badge.needs_person
 
     def _judge(self, is_owned: bool, now: float, what: str) -> None:
         if is_owned:
@@ -69,11 +77,6 @@ def may_be_unowned(state: TaskState) -> bool:
     """Whether nothing that is known here shows that somebody runs the task."""
     is_seen = state.agent is not None and state.agent.activity is not Activity.UNKNOWN
     return state.stream is None and not is_seen
-
-
-def is_blocked(record: TurnRecord, state: TaskState) -> bool:
-    is_asking = state.turn_id == record.turn_id and state.status == TaskStatus.PENDING_CONFIRMATION
-    return record.state is TurnState.WAITING or (is_asking and state.is_verified)
 
 
 def is_worth_asking(state: TaskState, turn_id: TurnId) -> bool:

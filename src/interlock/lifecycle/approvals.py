@@ -8,7 +8,9 @@ Laws:
 5. An early approval waits, bounded, for the question it answers. An early denial ends its call before it can start.
 6. A cancel gives exactly one error result, and the tool never runs.
 7. What may have begun before a crash is never run again: `settle_orphans` ends it. Suspended calls keep waiting.
-8. A due deadline is applied before the input that comes with it: past it, the answer is no.
+8. Where a driver gives decisions to the agent (`awaits_delivery`), nothing follows from one before it was delivered.
+   One that was not delivered is taken back, and its call asks again. A result of the agent proves the delivery.
+9. A due deadline is applied before the input that comes with it: past it, the answer is no.
 """
 
 from __future__ import annotations
@@ -34,7 +36,14 @@ from interlock.lifecycle.decisions import (
     target_of,
 )
 from interlock.lifecycle.toolcall import CallKey, EndKind, Execute, Start, Suspend, ToolCallState
-from interlock.vocabulary.audit import Anomaly, SuspensionTicket, ToolCallDecided, ToolCallSuspended
+from interlock.vocabulary.audit import (
+    Anomaly,
+    DecisionAction,
+    DecisionUndelivered,
+    SuspensionTicket,
+    ToolCallDecided,
+    ToolCallSuspended,
+)
 from interlock.vocabulary.conversation import ToolCall, ToolError, ToolResult
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.ids import CallId, TurnId
@@ -76,6 +85,23 @@ class CallDecided:
 
     decision: ToolCallDecided
     turn_id: TurnId | None = None
+    awaits_delivery: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionDelivered:
+    """The agent has the decision about a call."""
+
+    key: CallKey
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionLost:
+    """The decision about a call certainly did not reach the agent."""
+
+    key: CallKey
+    reason: str
+    deadline_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +118,19 @@ class TimerFired:
     """Time passed; see `next_deadline`."""
 
 
-CallsInput: TypeAlias = CallRequested | StartCall | CallSuspended | CallDecided | CallFinished | TimerFired
+CallsInput: TypeAlias = (
+    CallRequested
+    | StartCall
+    | CallSuspended
+    | CallDecided
+    | DecisionDelivered
+    | DecisionLost
+    | CallFinished
+    | TimerFired
+)
 
 
-Record: TypeAlias = ToolCall | ToolCallSuspended | ToolCallDecided | ToolResult | Anomaly
+Record: TypeAlias = ToolCall | ToolCallSuspended | ToolCallDecided | DecisionUndelivered | ToolResult | Anomaly
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +168,12 @@ def _take(state: ToolCalls, input: CallsInput) -> Stepped:
             return _start(state, key)
         case CallSuspended():
             return _suspended(state, input)
-        case CallDecided(decision, turn_id):
-            return _decided(state, decision, turn_id)
+        case CallDecided():
+            return _decided(state, input)
+        case DecisionDelivered(key):
+            return _go_on((state, ()), key)
+        case DecisionLost():
+            return _lost(state, input)
         case CallFinished():
             return _finished(state, input)
         case TimerFired():
@@ -177,7 +216,8 @@ def _suspended(state: ToolCalls, asked: CallSuspended) -> Stepped:
     return _go_on(_persist(state, record), call.key)
 
 
-def _decided(state: ToolCalls, decision: ToolCallDecided, turn_id: TurnId | None) -> Stepped:
+def _decided(state: ToolCalls, given: CallDecided) -> Stepped:
+    decision, turn_id = given.decision, given.turn_id
     if turn_id is not None and turn_id != state.turn_id:
         return state, (DecisionRejected(decision, RejectReason.WRONG_TURN),)
     call = target_of(state, decision.target_id)
@@ -190,9 +230,23 @@ def _decided(state: ToolCalls, decision: ToolCallDecided, turn_id: TurnId | None
             so_far = _persist(state, decision)
             return so_far if call is None else _deny_early(so_far, call.key)
         case ToolCallState() as waiting:
-            return _go_on(_persist(state, toolcall.complete_decision(waiting, decision)), waiting.key)
+            so_far = _persist(state, toolcall.complete_decision(waiting, decision))
+            return so_far if given.awaits_delivery else _go_on(so_far, waiting.key)
         case unreachable:
             assert_never(unreachable)
+
+
+def _lost(state: ToolCalls, lost: DecisionLost) -> Stepped:
+    call = state.find(lost.key)
+    if call is None or call.status is not ToolCallStatus.RESUMING or call.decision is None:
+        return _surprised(state, "delivery_without_decision", lost.key)
+    record = DecisionUndelivered(
+        target_id=call.decision.target_id,
+        decision_id=call.decision.decision_id,
+        reason=lost.reason,
+        deadline_at=lost.deadline_at,
+    )
+    return _persist(state, record)
 
 
 def _finished(state: ToolCalls, done: CallFinished) -> Stepped:
@@ -200,11 +254,24 @@ def _finished(state: ToolCalls, done: CallFinished) -> Stepped:
     call = state.find(key)
     if call is None or not call.is_open:
         return _surprised(state, "result_without_open_call", key)
+    if call.decision is not None and call.decision.action is DecisionAction.CANCEL:
+        if error is not None:  # the agent's own word on the denial, which it has been told then
+            return _persist(state, toolcall.denied(key, call.decision))
+        state, surprise = _surprised(state, "denied_call_ran", key)
+        return _then(surprise, _persist(state, _result(done, error)))
     if error is not None and error.kind in RESERVED_KINDS:  # a tool's own word, not ours
         error = structs.replace(error, kind=f"tool_{error.kind}")
-    is_ok = error is None
-    record = ToolResult(call_id=key.call_id, ok=is_ok, output=done.output, error=error, occurrence=key.occurrence)
-    return _persist(state, record)
+    return _persist(state, _result(done, error))
+
+
+def _result(done: CallFinished, error: ToolError | None) -> ToolResult:
+    key = done.key
+    return ToolResult(call_id=key.call_id, ok=error is None, output=done.output, error=error, occurrence=key.occurrence)
+
+
+def _then(before: tuple[Output, ...], so_far: Stepped) -> Stepped:
+    state, outputs = so_far
+    return state, before + outputs
 
 
 def _surprised(state: ToolCalls, kind: str, key: CallKey) -> Stepped:
@@ -282,16 +349,6 @@ def cancel_open(state: ToolCalls, kind: EndKind, message: str) -> Stepped:
     return _end_each(state, (toolcall.ended(call.key, kind, message, synthetic=True) for call in still_open))
 
 
-def settle_for_wall_clock(state: ToolCalls) -> Stepped:
-    """End every open call because the time of the run is up."""
-    return cancel_open(state, EndKind.RUN_TIMED_OUT, "The time of the run was up before the tool gave a result")
-
-
 def open_suspended(state: ToolCalls) -> tuple[ToolCallState, ...]:
     """The calls that wait for a decision. While there is one, the run waits."""
     return tuple(call for call in state.calls if is_suspended(call))
-
-
-def next_deadline(state: ToolCalls) -> datetime | None:
-    """When to send `TimerFired`, if ever."""
-    return min((call.deadline_at for call in state.calls if call.deadline_at is not None), default=None)

@@ -4,7 +4,8 @@ Laws:
 1. One atomic append: `run_state running` if no run was logged yet, repairs of unpaired tool calls, the final or partial
    message, `turn_failed` unless completed, and `run_state done` last.
 2. What is written is what will be read: the batch is built from the verdict of the same table that classifies it.
-3. A timed-out turn says its budget, the time it took and what to do next.
+3. A timed-out turn says its budget, the time it took and what to do next; of one that its agent ended for time the
+   budget is said only if the agent told it.
 4. Text is kept only from the attempt that is alive: a partial holds nothing of a dead, retried one.
 5. The message names the stream whose place it takes: the one that its owner names, or else that of the last checkpoint.
    One without text takes the place of none.
@@ -18,6 +19,8 @@ from typing import Final
 
 from msgspec import structs
 
+from interlock.lifecycle.run import Ended, RunLifecycleState
+from interlock.lifecycle.run import step as step_run
 from interlock.lifecycle.toolcall import CallKey, EndKind, ended
 from interlock.lifecycle.turn import Answer, Basis, TurnFacts, is_clean_end, owns_text, verdict
 from interlock.lifecycle.turns import error_kind, next_actions
@@ -29,6 +32,7 @@ from interlock.vocabulary.conversation import (
     MessageSource,
     ToolResult,
 )
+from interlock.vocabulary.ending_words import AGENT, TIMED_BY, recorded_words
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
 from interlock.vocabulary.ids import RunId, StreamId
@@ -71,13 +75,12 @@ def closing_batch(turn: TurnFacts, ending: Ending) -> tuple[Payload, ...]:
     failure = () if foreseen.state is TurnState.COMPLETED else (_failure(ending, foreseen),)
     # Without any run event the messages of this very batch would close the turn before its end is told.
     begun = () if turn.basis is Basis.RUN_EVENTS else (RunState(run_id=ending.run_id, status=RunStatus.RUNNING),)
-    done = RunState(
-        run_id=ending.run_id,
-        status=RunStatus.DONE,
-        reason=ending.reason,
-        cancel_requested=ending.cancel_requested or turn.cancel_requested,
+    run = RunLifecycleState(
+        id=ending.run_id, status=RunStatus.WAITING if turn.state is TurnState.WAITING else RunStatus.RUNNING
     )
-    return (*begun, *repairs, *_message(turn, ending, foreseen), *failure, done)
+    is_cancelled = ending.cancel_requested or turn.cancel_requested
+    _, done = step_run(run, Ended(ending.reason, cancel_requested=is_cancelled), 0)
+    return (*begun, *repairs, *_message(turn, ending, foreseen), *failure, *done)
 
 
 def abandoned_ending(turn: TurnFacts, run_id: RunId, message: str) -> Ending:
@@ -104,7 +107,8 @@ def _refuse_illegal(turn: TurnFacts, ending: Ending) -> None:
         raise ContractError(f"turn {turn.turn_id}: only a terminal turn may end without its text")
     if ending.source is MessageSource.SURFACE and owns_text(turn):
         raise ContractError(f"turn {turn.turn_id}: its text is ours, and is not read off a screen")
-    is_timed = ending.budget_seconds is not None and ending.elapsed_seconds is not None
+    is_known = ending.budget_seconds is not None or ending.details.get(TIMED_BY) == AGENT
+    is_timed = is_known and ending.elapsed_seconds is not None
     if ending.reason.stop_code == StopCode.TIMEOUT and not is_timed:
         raise ContractError(f"turn {turn.turn_id}: a timed-out turn must say its budget and how long it took")
 
@@ -157,12 +161,14 @@ def _stream(turn: TurnFacts, ending: Ending) -> StreamId | None:
 
 def _failure(ending: Ending, foreseen: TurnFacts) -> TurnFailed:
     reason = ending.reason.value if isinstance(ending.reason.value, str) else ""
-    kind = ending.error_kind or error_kind(foreseen)
+    kind, details, state = ending.error_kind or error_kind(foreseen), _details(ending), foreseen.state
+    is_cancelled = ending.cancel_requested or foreseen.cancel_requested
+    own = recorded_words(state, details, cancel_requested=is_cancelled) or kind.replace("_", " ")
     return TurnFailed(
-        terminal_status=foreseen.state,
+        terminal_status=state,
         error_kind=kind,
-        error_message=ending.error_message or reason or kind.replace("_", " "),
-        details=_details(ending),
+        error_message=ending.error_message or reason or own,
+        details=details,
         next_actions=ending.next_actions or next_actions(foreseen),
     )
 

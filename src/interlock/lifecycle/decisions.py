@@ -4,7 +4,9 @@ Laws:
 1. Total: a record that does not fit, a repeat, and every other type change nothing.
 2. A decision matches a call id, else a suspension id, else a pending id; of several occurrences of a call id, the
    latest suspended one. It is used once. A repeat changes nothing; one that says otherwise is rejected, as data.
-3. Early decisions wait, bounded, for the question that they answer, and die with their call: a reused id never
+3. A decision that did not reach the agent decides nothing: its call is suspended again by the same question, and any
+   decision is good for it, also the same one.
+4. Early decisions wait, bounded, for the question that they answer, and die with their call: a reused id never
    meets them.
 """
 
@@ -18,7 +20,13 @@ from typing import Final
 from interlock.lifecycle import toolcall
 from interlock.lifecycle.permissions import is_a_no
 from interlock.lifecycle.toolcall import CallKey, Decide, Suspend, ToolCallState
-from interlock.vocabulary.audit import DecisionAction, ResumeMode, ToolCallDecided, ToolCallSuspended
+from interlock.vocabulary.audit import (
+    DecisionAction,
+    DecisionUndelivered,
+    ResumeMode,
+    ToolCallDecided,
+    ToolCallSuspended,
+)
 from interlock.vocabulary.conversation import ToolCall, ToolResult
 from interlock.vocabulary.ids import CallId, TurnId
 from interlock.vocabulary.registry import Payload
@@ -80,13 +88,9 @@ def evolve(state: ToolCalls, record: Payload) -> ToolCalls:
             call, _ = toolcall.step(call, Suspend(record.ticket, record.deadline_at))
             return _answer_early(put(state, call), call)
         case ToolCallDecided():
-            match judge(state, record, target_of(state, record.target_id)):
-                case ToolCallState() as waiting:
-                    return _use(state, waiting, record)
-                case Verdict.EARLY:
-                    return replace(state, early=(*state.early, record))
-                case _:
-                    return state
+            return _take(state, record)
+        case DecisionUndelivered():
+            return _take_back(state, record)
         case ToolResult(call_id=call_id, occurrence=occurrence):
             call = state.find(CallKey(state.turn_id, call_id, occurrence))
             if call is None or not call.is_open:
@@ -101,10 +105,30 @@ def put(state: ToolCalls, call: ToolCallState) -> ToolCalls:
     return replace(state, calls=tuple(call if other.key == call.key else other for other in state.calls))
 
 
+def _take(state: ToolCalls, decision: ToolCallDecided) -> ToolCalls:
+    match judge(state, decision, target_of(state, decision.target_id)):
+        case ToolCallState() as waiting:
+            return _use(state, waiting, decision)
+        case Verdict.EARLY:
+            return replace(state, early=(*state.early, decision))
+        case _:
+            return state
+
+
 def _use(state: ToolCalls, call: ToolCallState, decision: ToolCallDecided) -> ToolCalls:
     decision = toolcall.complete_decision(call, decision)
     call, _ = toolcall.step(call, Decide(decision))
     return replace(put(state, call), used=(*state.used, UsedDecision(call.key, decision)))
+
+
+def _take_back(state: ToolCalls, lost: DecisionUndelivered) -> ToolCalls:
+    """Suspend the call of a decision again that did not reach the agent."""
+    call = target_of(state, lost.target_id)
+    if call is None or call.status is not ToolCallStatus.RESUMING or call.decision is None:
+        return state
+    used = tuple(one for one in state.used if one.key != call.key or one.decision != call.decision)
+    call, _ = toolcall.step(call, Suspend(call.ticket, lost.deadline_at))
+    return replace(put(state, call), used=used)
 
 
 def _answer_early(state: ToolCalls, call: ToolCallState) -> ToolCalls:
@@ -186,7 +210,7 @@ def _used_before(state: ToolCalls, decision: ToolCallDecided, call: ToolCallStat
 def agree(one: ToolCallDecided, other: ToolCallDecided) -> bool:
     is_yes = one.action is DecisionAction.RESUME
     results = [is_yes if decision.result is None else decision.result for decision in (one, other)]
-    return one.action is other.action and results[0] == results[1]
+    return one.action is other.action and results[0] == results[1] and one.option == other.option
 
 
 def early_denial(state: ToolCalls, key: CallKey) -> ToolCallDecided | None:

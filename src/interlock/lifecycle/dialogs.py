@@ -1,11 +1,13 @@
 """Dialogs: questions of an agent that are not known to be about one of its tool calls, such as those on a terminal.
 
 Laws:
-1. The state is a fold over `dialog_opened`, `dialog_answered` and `dialog_closed`; a dialog is closed once.
+1. The state is a fold over `dialog_opened`, `dialog_answered`, `decision_undelivered` and `dialog_closed`; a dialog is
+   closed once.
 2. A dialog is answered once: the answer is persisted before anything is done about it, a repeat of it changes nothing,
    and another one is refused.
 3. An option is chosen by its text. One that the dialog does not offer is refused, and so is a text where it takes none.
-4. An answer is confirmed only by evidence that the dialog is gone, which closes it.
+4. An answer that did not reach the agent is none: the dialog is open again.
+5. An answer is confirmed only by evidence that the dialog is gone, which closes it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from enum import StrEnum
 from typing import Final
 
 from interlock.lifecycle.table import Edge, Machine, from_each
-from interlock.vocabulary.audit import DialogAnswered, DialogClosed, DialogOpened
+from interlock.vocabulary.audit import DecisionUndelivered, DialogAnswered, DialogClosed, DialogOpened
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.registry import Payload
 
@@ -28,9 +30,10 @@ class DialogState(StrEnum):
     CLOSED = "closed"
 
 
-ANSWER, CLOSE = "answer", "close"
+ANSWER, REOPEN, CLOSE = "answer", "reopen", "close"
 TRANSITIONS: Final[tuple[Edge[DialogState, None], ...]] = (
     Edge(DialogState.OPEN, ANSWER, DialogState.ANSWERED),
+    Edge(DialogState.ANSWERED, REOPEN, DialogState.OPEN),
     *from_each((DialogState.OPEN, DialogState.ANSWERED), CLOSE, DialogState.CLOSED),
 )
 
@@ -42,7 +45,7 @@ MACHINE: Final = Machine(
     edges=TRANSITIONS,
     laws=__doc__,
     commands=frozenset({ANSWER}),
-    observations=frozenset({CLOSE}),
+    observations=frozenset({REOPEN, CLOSE}),
     terminal=frozenset({DialogState.CLOSED}),
 )
 
@@ -72,6 +75,10 @@ class Dialogs:
                 if dialog.state is DialogState.OPEN:
                     state = MACHINE.next_state(dialog.state, ANSWER, None)
                     self.open[dialog_id] = replace(dialog, state=state, answer=data)
+            case DecisionUndelivered(target_id=dialog_id) if dialog_id in self.open:
+                dialog = self.open[dialog_id]
+                state = MACHINE.next_state(dialog.state, REOPEN, None)
+                self.open[dialog_id] = replace(dialog, state=state, answer=None)
             case DialogClosed(dialog_id=dialog_id):
                 self.open.pop(dialog_id, None)
             case _:

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import Struct
 
-from interlock.lifecycle.patch import Patch, SetOp, TrackedPatch, apply_patch
+from interlock.lifecycle.patch import apply_patch
 from interlock.lifecycle.run import RunLifecycleState
 from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.patch import Patch, SetOp, TrackedPatch
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.run import RunStatus
 

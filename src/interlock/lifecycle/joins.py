@@ -1,20 +1,18 @@
-"""Joins: what a process, an agent's own word and open decisions mean for the run.
+"""Joins: what the end of a process and open decisions mean for the run.
 
 Laws:
 1. A dead process has no open run. The death ends it: `cancelled` if it was us, `error` in every other case, also when
    the process left cleanly in the middle of a turn.
-2. The agent's `done` is a natural end, its `error` an error. What is relayed from a child says nothing of this run.
-3. While a decision is open (an approval or a dialog) the run waits; once none is, it goes on.
-4. A run that is done is told nothing any more, whatever comes late.
+2. While a decision is open (an approval or a dialog) the run waits; once none is, it goes on.
+3. A run that is done is told nothing any more, whatever comes late.
 """
 
 from __future__ import annotations
 
 from typing import assert_never
 
-from interlock.lifecycle.process import AgentEvent, AgentEventType
 from interlock.lifecycle.run import Ended, Resumed, RunInput, Suspended, settle
-from interlock.vocabulary.run import CANCELLED, NATURAL_END, SUSPENDED, RunStatus, TerminationReason
+from interlock.vocabulary.run import CANCELLED, SUSPENDED, RunStatus, TerminationReason
 from interlock.vocabulary.states import ExitReason
 
 
@@ -39,17 +37,6 @@ def exit_to_reason(exit_reason: ExitReason, *, stop_requested: bool, detail: str
     return TerminationReason.error(f"{message}: {detail}" if detail else message)
 
 
-def agent_event_to_reason(event: AgentEvent) -> TerminationReason | None:
-    """Why the run ends by the agent's own word; None for an event that ends nothing."""
-    if event.sub_agent:
-        return None
-    if event.type is AgentEventType.DONE:
-        return NATURAL_END
-    if event.type is AgentEventType.ERROR:
-        return TerminationReason.error(event.error_msg or "the agent reported an error without a message")
-    return None
-
-
 def run_input(
     status: RunStatus, reason: TerminationReason | None, open_decisions: int, *, cancel_requested: bool = False
 ) -> RunInput | None:
@@ -64,7 +51,7 @@ def run_input(
     elif open_decisions > 0:
         reason = SUSPENDED
     if reason is None:
-        return Resumed() if status is RunStatus.WAITING else None
+        return Resumed(cancel_requested) if status is RunStatus.WAITING else None
     if reason == SUSPENDED:
-        return Suspended() if status is RunStatus.RUNNING else None
+        return Suspended(cancel_requested) if status is RunStatus.RUNNING else None
     return Ended(reason, cancel_requested)

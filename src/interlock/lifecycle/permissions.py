@@ -12,11 +12,13 @@ field pattern may hold spaces and `=`, and is trimmed. Between quotes, a backsla
 string is matched by its canonical JSON. A `!` at the end means these arguments and no other: `allow Bash(command=ls)!`.
 
 Laws:
-1. `deny` beats `allow` beats `ask`; no rule means `ask`. How specific a rule is decides only which one is named.
+1. `deny` beats `ask` beats `allow`; no rule means `ask`. How specific a rule is decides only which one is named.
 2. A call without an id, or with arguments that cannot be read, is denied. What is not clearly a yes is a no.
 3. Matching takes time in proportion to its input, whatever the pattern. There are no regular expressions for that
    reason: Python's cannot be bounded, and a gate that hangs is no gate.
-4. A pattern matches text, case and all, and knows no shell: `allow Bash(command=git *)` allows `git log; rm -rf .`.
+4. A pattern matches text, case and all. An `allow` for a tool that is a shell is read word by word, and only of one
+   simple command: `allow Bash(command=git *)` allows `git log`, and asks about `git log; rm -rf .`, `git $X` and
+   `git log > f`. A rule without a `*` allows exactly its text. `deny` and `ask` match the whole text.
 """
 
 from __future__ import annotations
@@ -28,7 +30,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from interlock.vocabulary.audit import DecisionAction, PermissionBehavior
+from interlock.lifecycle.shell_commands import (
+    COMMAND_FIELDS,
+    is_shell_tool,
+    pieces_match,
+    simple_command,
+    words_match,
+    words_of_pattern,
+)
+from interlock.vocabulary.audit import PermissionBehavior
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.registry import Json
 
@@ -55,18 +65,7 @@ class Pattern:
         return len(self.pieces) == 1
 
     def matches(self, text: str) -> bool:
-        first, last = self.pieces[0], self.pieces[-1]
-        if self.is_exact:
-            return text == first
-        at, end = len(first), len(text) - len(last)
-        if at > end or not text.startswith(first) or not text.endswith(last):
-            return False
-        for piece in self.pieces[1:-1]:  # the leftmost place for each is enough: it leaves the most for the rest
-            found = text.find(piece, at, end)
-            if found < 0:
-                return False
-            at = found + len(piece)
-        return True
+        return pieces_match(self.pieces, text)
 
     def __str__(self) -> str:
         text = "*".join("".join(map(_escaped, piece)) for piece in self.pieces)
@@ -89,7 +88,20 @@ class Rule:
         given: Mapping[str, Json] = arguments if isinstance(arguments, dict) else {}
         if self.is_closed and (len(given) != len(self.fields) or not isinstance(arguments, dict | None)):
             return False
-        return all(name in given and pattern.matches(_text(given[name])) for name, pattern in self.fields)
+        if not all(name in given for name, _ in self.fields):
+            return False
+        if self.behavior is PermissionBehavior.ALLOW and is_shell_tool(tool_name):
+            return isinstance(arguments, dict | None) and self._allows_command(given)
+        return all(pattern.matches(_text(given[name])) for name, pattern in self.fields)
+
+    def _allows_command(self, given: Mapping[str, Json]) -> bool:
+        """Whether an `allow` covers what a shell is given: each of its commands is one simple command. Law 4."""
+        patterns = dict(self.fields)
+        commands = {name: value for name, value in given.items() if name in COMMAND_FIELDS}
+        others = (name for name in patterns if name not in commands)
+        if not all(patterns[name].matches(_text(given[name])) for name in others) or (given and not commands):
+            return False
+        return all(_allows_text(patterns.get(name), value) for name, value in commands.items())
 
     @property
     def specificity(self) -> tuple[bool, bool, int]:
@@ -100,6 +112,17 @@ class Rule:
         fields = ", ".join(f"{Pattern((name,))}={pattern}" for name, pattern in self.fields)
         arguments = f"({fields})!" if self.is_closed else f"({fields})" if fields else ""
         return f"{self.behavior.value} {self.tool}{arguments}"
+
+
+def _allows_text(pattern: Pattern | None, command: Json) -> bool:
+    if not isinstance(command, str):
+        return False
+    if pattern is not None and pattern.is_exact:
+        return pattern.matches(command)
+    words = simple_command(command)
+    if words is None:
+        return False
+    return pattern is None or words_match(words_of_pattern(pattern.pieces), words)
 
 
 class Ground(StrEnum):
@@ -120,7 +143,7 @@ class PermissionVerdict:
     rule: Rule | None = None
 
 
-_ORDER: Final = (PermissionBehavior.DENY, PermissionBehavior.ALLOW, PermissionBehavior.ASK)
+_ORDER: Final = (PermissionBehavior.DENY, PermissionBehavior.ASK, PermissionBehavior.ALLOW)
 
 
 def decide(rules: Sequence[Rule], tool_name: str, arguments: Json, call_id: str | None) -> PermissionVerdict:
@@ -262,12 +285,6 @@ _SAYING: Final = frozenset({"status", "decision", "action", "behavior"})
 def is_a_no(value: Json) -> bool:
     """Whether an answer says no, clearly: silence and what is not understood do not."""
     return False in (_answers(value) if isinstance(value, dict) else {_answer(value)})
-
-
-def approval_from(value: Json) -> DecisionAction:
-    """Read an answer. Only a clear yes resumes; a contradiction, silence and anything unknown cancel."""
-    answers = _answers(value) if isinstance(value, dict) else {_answer(value)}
-    return DecisionAction.RESUME if answers == {True} else DecisionAction.CANCEL
 
 
 def _answer(value: Json) -> bool | None:

@@ -6,12 +6,15 @@ Laws:
 3. Any event of a living process means working; `done` and `error` end the turn: both axes idle, no tool in flight.
 4. `killed` is left only by `mark_spawning`; until then a late event bumps `last_active` and changes nothing else.
    A killed process does nothing: its substate is idle and no tool is in flight.
-5. A `tool_result` closes the tool that it names and no other; while any is still in flight, the agent runs a tool.
-   Results and uses without an id are paired by count, apart from those with one.
+5. A `tool_result` with an id ends the tool of that id and no other. One without an id ends the oldest tool without an
+   id; where every open tool has one, it ends the oldest. While any is still in flight, the agent runs a tool.
 6. `mark_idle` touches the substate alone, `mark_killed` never touches `last_active`, and `mark_spawning` starts afresh:
    a new process is not doing what the old one did.
-7. What is relayed from a child is a sign of life and no more: a child's `done` does not end its parent's turn.
-8. One deadline for the countdown and for the killer: it runs while no turn is open, whatever the lifecycle says.
+7. What is relayed from a child is a sign of life and no more: a child's `done` does not end its parent's turn, and
+   nothing that a child says has a parent at work that is done.
+8. The tool that an agent is said to run is the one that runs longest, since it was called. Called twice is called once.
+9. A step costs the same, however many tools are in flight.
+10. One deadline for the countdown and for the killer: it runs while no turn is open, whatever the lifecycle says.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, structs
 
+from interlock.lifecycle.open_tools import NO_TOOLS, OpenTool, OpenTools
 from interlock.lifecycle.table import Edge, Machine, from_each
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.states import AgentState, Lifecycle
@@ -67,7 +71,8 @@ class AgentEvent(Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         # A decoder has done this already; a parser that builds the event from a foreign word has not.
-        structs.force_setattr(self, "type", AgentEventType(self.type))
+        if type(self.type) is not AgentEventType:
+            structs.force_setattr(self, "type", AgentEventType(self.type))
 
 
 class Mark(StrEnum):
@@ -79,22 +84,36 @@ class Mark(StrEnum):
 
 
 ProcessInput: TypeAlias = AgentEvent | Mark
+RELAYED: Final = "relayed"
+"""The input that anything relayed from a child is: no table has an edge for it (law 7)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessState:
-    """Both axes, the time of the last sign of life in seconds, and the tools in flight: by id, or counted."""
+    """Both axes, the time of the last sign of life in seconds, and the tools in flight: those with an id, and those
+    without (`unnamed`)."""
 
     last_active: float
     lifecycle: Lifecycle = Lifecycle.SPAWNING
     substate: AgentState = AgentState.IDLE
-    tools: frozenset[str] = frozenset()
-    unnamed_tools: int = 0
+    tools: OpenTools = NO_TOOLS
+    unnamed: OpenTools = NO_TOOLS
 
     def __post_init__(self) -> None:
-        is_busy = self.substate is not AgentState.IDLE or self.tools or self.unnamed_tools
-        if self.lifecycle is Lifecycle.KILLED and is_busy:
-            raise ContractError(f"a killed process cannot be {self.substate.value} with {self.tools} in flight")
+        if self.lifecycle is Lifecycle.KILLED and (self.substate is not AgentState.IDLE or self.open_tools):
+            raise ContractError(f"a killed process cannot be {self.substate.value} with {self.open_tools} in flight")
+
+    @property
+    def open_tools(self) -> int:
+        """How many tools are in flight."""
+        return self.tools.total + self.unnamed.total
+
+    @property
+    def running_tool(self) -> OpenTool | None:
+        """The tool that the agent runs, since when; None where it does something else."""
+        if self.substate is not AgentState.RUNNING_TOOL:
+            return None
+        return min((one for one in (self.tools.oldest, self.unnamed.oldest) if one is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +126,11 @@ class LifecycleChanged:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What guards may ask: the lifecycle, and the tools in flight once the input has opened or closed its own."""
+    """What guards may ask: the lifecycle, and how many tools are in flight once the input has opened or closed its
+    own."""
 
     lifecycle: Lifecycle
-    tools: frozenset[str]
-    unnamed_tools: int
+    open_tools: int
 
 
 def process_lives(facts: Facts) -> bool:
@@ -119,7 +138,7 @@ def process_lives(facts: Facts) -> bool:
 
 
 def tools_are_open(facts: Facts) -> bool:
-    return bool(facts.tools) or facts.unnamed_tools > 0
+    return facts.open_tools > 0
 
 
 def no_tool_is_open(facts: Facts) -> bool:
@@ -177,7 +196,7 @@ LIFECYCLE: Final[Machine[Lifecycle, Facts]] = Machine(
     edges=LIFECYCLE_TRANSITIONS,
     laws=__doc__,
     commands=frozenset(Mark),
-    observations=frozenset(AgentEventType),
+    observations=frozenset((*AgentEventType, RELAYED)),
     terminal=frozenset({Lifecycle.KILLED}),
 )
 
@@ -189,7 +208,7 @@ SUBSTATE: Final[Machine[AgentState, Facts]] = Machine(
     edges=SUBSTATE_TRANSITIONS,
     laws=__doc__,
     commands=frozenset(Mark),
-    observations=frozenset(AgentEventType),
+    observations=frozenset((*AgentEventType, RELAYED)),
 )
 
 MACHINES: Final = (LIFECYCLE, SUBSTATE)
@@ -197,40 +216,49 @@ MACHINES: Final = (LIFECYCLE, SUBSTATE)
 
 def step(state: ProcessState, input: ProcessInput, now: float) -> tuple[ProcessState, tuple[LifecycleChanged, ...]]:
     """Apply one event or mark. Never refuses; the output says whether the lifecycle changed."""
-    on = input if isinstance(input, Mark) else AgentEventType.TRACE if input.sub_agent else input.type
-    tools, unnamed_tools = _tools_after(state, input)
-    facts = Facts(state.lifecycle, tools, unnamed_tools)
+    on = input if isinstance(input, Mark) else RELAYED if input.sub_agent else input.type
     is_sign_of_life = not isinstance(input, Mark) or input is Mark.SPAWNING
+    last_active = max(state.last_active, now) if is_sign_of_life else state.last_active
+    tools, unnamed = _tools_after(state, input, last_active)
+    facts = Facts(state.lifecycle, tools.total + unnamed.total)
     following = ProcessState(
-        last_active=max(state.last_active, now) if is_sign_of_life else state.last_active,
+        last_active=last_active,
         lifecycle=LIFECYCLE.next_state(state.lifecycle, on, facts),
         substate=SUBSTATE.next_state(state.substate, on, facts),
         tools=tools,
-        unnamed_tools=unnamed_tools,
+        unnamed=unnamed,
     )
     if following.lifecycle is state.lifecycle:
         return following, ()
     return following, (LifecycleChanged(state.lifecycle, following.lifecycle),)
 
 
-def _tools_after(state: ProcessState, input: ProcessInput) -> tuple[frozenset[str], int]:
-    """The tools in flight after `input`: their ids, and the number of those without one."""
-    tools, unnamed = state.tools, state.unnamed_tools
+def _tools_after(state: ProcessState, input: ProcessInput, at: float) -> tuple[OpenTools, OpenTools]:
+    """The tools in flight after `input`: those with an id, and those without."""
+    tools, unnamed = state.tools, state.unnamed
     if isinstance(input, Mark):
         # `mark_idle` says what to show. It proves nothing about tools, so what was in flight still is.
-        return (tools, unnamed) if input is Mark.IDLE else (frozenset(), 0)
+        return (tools, unnamed) if input is Mark.IDLE else (NO_TOOLS, NO_TOOLS)
     if input.sub_agent:
         return tools, unnamed
-    tool_id = input.tool_use_id
     match input.type:
         case AgentEventType.TOOL_USE if state.lifecycle is not Lifecycle.KILLED:
-            return (tools | {tool_id}, unnamed) if tool_id else (tools, unnamed + 1)
+            tool = OpenTool(at, input.tool_name, input.tool_use_id)
+            return (tools.opened(tool), unnamed) if tool.id else (tools, unnamed.opened(tool))
         case AgentEventType.TOOL_RESULT:
-            return (tools - {tool_id}, unnamed) if tool_id else (tools, max(0, unnamed - 1))
+            return _without_returned(tools, unnamed, input.tool_use_id)
         case AgentEventType.DONE | AgentEventType.ERROR:
-            return frozenset(), 0
+            return NO_TOOLS, NO_TOOLS
         case _:
             return tools, unnamed
+
+
+def _without_returned(tools: OpenTools, unnamed: OpenTools, tool_id: str) -> tuple[OpenTools, OpenTools]:
+    """Law 5."""
+    if not tool_id and unnamed.oldest is not None:
+        return tools, unnamed.closed(unnamed.oldest)
+    returned = tools.get(tool_id) if tool_id else tools.oldest
+    return (tools if returned is None else tools.closed(returned)), unnamed
 
 
 def idle_deadline(state: ProcessState, idle_timeout_seconds: float | None, *, turn_open: bool) -> float | None:
@@ -244,11 +272,3 @@ def idle_deadline(state: ProcessState, idle_timeout_seconds: float | None, *, tu
     if not (math.isfinite(idle_timeout_seconds) and idle_timeout_seconds > 0):
         return None
     return state.last_active + idle_timeout_seconds
-
-
-def idle_remaining_seconds(
-    state: ProcessState, idle_timeout_seconds: float | None, now: float, *, turn_open: bool
-) -> int | None:
-    """The countdown in whole seconds, rounded up: zero exactly when the deadline is due, None when there is none."""
-    deadline = idle_deadline(state, idle_timeout_seconds, turn_open=turn_open)
-    return None if deadline is None else max(0, math.ceil(deadline - now))

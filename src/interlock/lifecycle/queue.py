@@ -9,6 +9,9 @@ Laws:
 4. A receipt never goes back, except that `unknown` gives way to whatever is known. `not_delivered` is an end. What was
    accepted did arrive: it never becomes `unknown` or `not_delivered`.
 5. While the gate is closed nothing is dispatched; prompts are still accepted.
+6. A prompt that was read back from the log without a secret that it held (`is_redacted`) is not dispatched as it is:
+   the gate stays closed until it is edited or removed. A repeat of it is the same prompt if it agrees with all that
+   the log kept.
 """
 
 from __future__ import annotations
@@ -49,17 +52,26 @@ MACHINE: Final = Machine(
     terminal=frozenset({PromptState.DISPATCHED, PromptState.REMOVED}),
 )
 
+_LOST: Final = "prompt {} held a secret, which the log does not keep"
+_MEND: Final = "edit it with its whole text, or remove it"
 _PROGRESS: Final = (DeliveryStage.QUEUED, DeliveryStage.TYPED, DeliveryStage.ACCEPTED, DeliveryStage.STARTED)
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedPrompt:
-    """One prompt. `stage` is how far it is known to have got."""
+    """One prompt. `stage` is how far it is known to have got. `is_redacted`: the secret in its text is lost."""
 
     prompt_id: PromptId
     text: str
     state: PromptState = PromptState.QUEUED
     stage: DeliveryStage = DeliveryStage.QUEUED
+    is_redacted: bool = False
+
+    def says(self, text: str) -> bool:
+        """Whether this is the same text, as far as it is known."""
+        if not self.is_redacted or len(text) != len(self.text):
+            return text == self.text
+        return all(kept in (given, "*") for kept, given in zip(self.text, text, strict=True))
 
 
 class SendQueue:
@@ -76,10 +88,10 @@ class SendQueue:
         match data:
             case QueueEvent(kind=QueueEventKind.QUEUED, prompt_id=prompt_id, text=text):
                 if prompt_id not in self.prompts:
-                    self.prompts[prompt_id] = QueuedPrompt(prompt_id, text)
+                    self.prompts[prompt_id] = QueuedPrompt(prompt_id, text, is_redacted=data.is_redacted)
                     self._queued[prompt_id] = None
-            case QueueEvent(kind=kind, prompt_id=prompt_id, text=text) if prompt_id in self.prompts:
-                self._move(self.prompts[prompt_id], kind, text)
+            case QueueEvent(prompt_id=prompt_id) if prompt_id in self.prompts:
+                self._move(self.prompts[prompt_id], data)
             case DeliveryReceipt(prompt_id=prompt_id, stage=stage) if prompt_id in self.prompts:
                 prompt = self.prompts[prompt_id]
                 if is_progress(prompt.stage, stage):
@@ -89,11 +101,12 @@ class SendQueue:
             case _:
                 pass
 
-    def _move(self, prompt: QueuedPrompt, kind: QueueEventKind, text: str) -> None:
+    def _move(self, prompt: QueuedPrompt, event: QueueEvent) -> None:
         if prompt.state is PromptState.QUEUED:
-            state = MACHINE.next_state(prompt.state, kind, None)
-            kept = text if kind is QueueEventKind.EDITED else prompt.text
-            self.prompts[prompt.prompt_id] = replace(prompt, state=state, text=kept)
+            state = MACHINE.next_state(prompt.state, event.kind, None)
+            if event.kind is QueueEventKind.EDITED:
+                prompt = replace(prompt, text=event.text, is_redacted=event.is_redacted)
+            self.prompts[prompt.prompt_id] = replace(prompt, state=state)
             if state is not PromptState.QUEUED:
                 del self._queued[prompt.prompt_id]
 
@@ -105,7 +118,9 @@ class SendQueue:
     @property
     def head(self) -> QueuedPrompt | None:
         """What is to be sent next, whether or not the gate is open."""
-        return next((self.prompts[prompt_id] for prompt_id in self._queued), None)
+        for prompt_id in self._queued:
+            return self.prompts[prompt_id]
+        return None
 
     def accept(self, prompt_id: PromptId, text: str) -> QueueEvent | None:
         """Queue a prompt; None if it was accepted before, word for word."""
@@ -116,7 +131,7 @@ class SendQueue:
             return QueueEvent(kind=QueueEventKind.QUEUED, prompt_id=prompt_id, text=text)
         if known.state is PromptState.REMOVED:
             raise UsageError(f"prompt {prompt_id} was removed from the queue", remedy="send it under another id")
-        if known.text != text:
+        if not known.says(text):
             raise UsageError(
                 f"prompt {prompt_id} was accepted before with other words", remedy="give every prompt an id of its own"
             )
@@ -133,6 +148,21 @@ class SendQueue:
         """Take back a prompt that was not sent yet."""
         self._refuse_unless_queued(prompt_id, "removed")
         return QueueEvent(kind=QueueEventKind.REMOVED, prompt_id=prompt_id)
+
+    def gate(self, *, is_open: bool, reason: str = "", decided_by: str = "") -> QueueGate:
+        """Hold back what waits, or let it go."""
+        if is_open and self._lost is not None:
+            raise UsageError(_LOST.format(self._lost.prompt_id), remedy=_MEND)
+        return QueueGate(is_open=is_open, reason=reason, decided_by=decided_by)
+
+    def hold_redacted(self) -> QueueGate | None:
+        """After the log was read back: close the gate for a prompt whose secret is lost. None: there is none."""
+        lost = self._lost if self.is_open else None
+        return None if lost is None else QueueGate(is_open=False, reason=f"{_LOST.format(lost.prompt_id)}: {_MEND}")
+
+    @property
+    def _lost(self) -> QueuedPrompt | None:
+        return next((prompt for prompt in self.waiting if prompt.is_redacted), None)
 
     def dispatch(self, prompt_id: PromptId) -> QueueEvent:
         """Our own command: the prompt goes out. Only the head, and only through an open gate."""

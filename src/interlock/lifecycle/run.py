@@ -32,6 +32,7 @@ class Suspended:
 
     on: ClassVar[str] = "suspended"
     reason: ClassVar[TerminationReason | None] = SUSPENDED
+    cancel_requested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Resumed:
 
     on: ClassVar[str] = "resumed"
     reason: ClassVar[TerminationReason | None] = None
+    cancel_requested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class RunLifecycleState(Struct, frozen=True, omit_defaults=True):
 
     @property
     def stopped(self) -> StoppedReason | None:
-        """The stop condition in `done_reason`; other spellings of our codes are read as ours, foreign ones are kept."""
+        """The stop condition in `done_reason`, its code as it was given."""
         prefix, _, code = (self.done_reason or "").partition(":")
         return StoppedReason(code) if prefix == ReasonType.STOPPED and code.strip() else None
 
@@ -101,10 +103,18 @@ def step(state: RunLifecycleState, input: RunInput, now_ms: int) -> tuple[RunLif
         run_id=RunId(state.id),
         status=status,
         reason=input.reason,
-        cancel_requested=isinstance(input, Ended) and input.cancel_requested,
+        cancel_requested=input.cancel_requested,
     )
     done_reason = None if input.reason is None else input.reason.to_run_status()[1]
     return RunLifecycleState(state.id, status, done_reason, now_ms), (event,)
+
+
+def tell_cancel(state: RunLifecycleState, *, cancel_requested: bool) -> RunState:
+    """Say of an open run whether it is asked to end. That moves nothing: its agent has to take it."""
+    if state.status is RunStatus.DONE:
+        raise ContractError(f"run {state.id} is done, and cannot be asked to end")
+    reason = SUSPENDED if state.status is RunStatus.WAITING else None
+    return RunState(run_id=RunId(state.id), status=state.status, reason=reason, cancel_requested=cancel_requested)
 
 
 def settle(reason: TerminationReason, open_suspended_calls: int) -> TerminationReason:

@@ -15,10 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, TypeAlias, assert_never
 
-import msgspec
 from msgspec import Meta, Struct
 
-from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.run import StopCode
 
@@ -77,21 +75,6 @@ StopCondition: TypeAlias = (
     MaxRounds | Timeout | TokenBudget | ConsecutiveErrors | StopOnTool | ContentMatch | LoopDetection
 )
 DEFAULT_CONDITIONS: Final[tuple[StopCondition, ...]] = (LoopDetection(),)
-
-
-def read_conditions(value: Json) -> tuple[StopCondition, ...]:
-    """Read conditions from JSON, in their order. `UsageError` names what is wrong."""
-    try:
-        return msgspec.convert(value, tuple[StopCondition, ...])
-    except msgspec.ValidationError as wrong:
-        remedy = 'write a list such as [{"type": "max_rounds", "rounds": 20}]'
-        raise UsageError(f"the stop conditions cannot be read: {wrong}", remedy=remedy) from wrong
-
-
-def write_conditions(conditions: Sequence[StopCondition]) -> Json:
-    """The same as JSON."""
-    written: Json = msgspec.to_builtins(conditions)
-    return written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

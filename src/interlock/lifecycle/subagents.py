@@ -10,6 +10,7 @@ Laws:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -37,17 +38,51 @@ class ChildReading:
         return missing_evidence(self.fact)
 
 
-def subagents_from(facts: Iterable[SubagentEvent]) -> Mapping[SubagentId, ChildReading]:
-    """Fold the facts of a log, in its order, to one reading a child, in order of first appearance."""
-    last: dict[SubagentId, SubagentEvent] = {}
-    odd: dict[SubagentId, list[str]] = {}
-    for fact in facts:
-        child = fact.subagent_id
-        last[child], anomaly = _read(last.get(child), fact)
-        notes = odd.setdefault(child, [])
+class SubagentFold:
+    """The facts of a log, one by one, in its order. `last`: the fact that holds for each child, in order of first
+    appearance. A further fact costs the same, however many there were."""
+
+    def __init__(self) -> None:
+        self.last: dict[SubagentId, SubagentEvent] = {}
+        self._odd: dict[SubagentId, list[str]] = {}
+        self._alone: Counter[WaitStatus] = Counter()
+
+    def add(self, fact: SubagentEvent) -> None:
+        child, known = fact.subagent_id, self.last.get(fact.subagent_id)
+        self.last[child], anomaly = _read(known, fact)
+        if known is not None:
+            self._alone[_alone(known)] -= 1
+        self._alone[_alone(self.last[child])] += 1
+        notes = self._odd.setdefault(child, [])
         if anomaly:
             notes.append(anomaly)
-    return {child: ChildReading(fact, tuple(odd[child])) for child, fact in last.items()}
+
+    def readings(self) -> Mapping[SubagentId, ChildReading]:
+        return {child: ChildReading(fact, tuple(self._odd[child])) for child, fact in self.last.items()}
+
+    def waits_for_one(self) -> frozenset[WaitStatus]:
+        """What a wait for one child may come to now, over all children."""
+        return frozenset(status for status, count in self._alone.items() if count)
+
+    def wait_for_all(self) -> WaitStatus:
+        """What a wait for every child that is known comes to now."""
+        alone = self.waits_for_one()
+        if len(alone) < 2:
+            return next(iter(alone), WaitStatus.NOTHING_TO_WAIT_FOR)
+        return WaitStatus.INCOMPLETE if WaitStatus.INCOMPLETE in alone else WaitStatus.PARTIAL
+
+
+def subagents_from(facts: Iterable[SubagentEvent]) -> Mapping[SubagentId, ChildReading]:
+    """Fold the facts of a log, in its order, to one reading a child, in order of first appearance."""
+    fold = SubagentFold()
+    for fact in facts:
+        fold.add(fact)
+    return fold.readings()
+
+
+def _alone(fact: SubagentEvent) -> WaitStatus:
+    """What a wait for this child alone comes to."""
+    return wait_outcome({fact.subagent_id: fact}, wanted=[fact.subagent_id]).status
 
 
 def _read(last: SubagentEvent | None, fact: SubagentEvent) -> tuple[SubagentEvent, str]:

@@ -157,8 +157,3 @@ def task_status(facts: SessionFacts) -> TaskStatus | None:
     if facts.prompt_accepted and not is_open:
         return TaskStatus.PENDING
     return None if facts.turn is None else STATUS_OF_TURN[facts.turn]
-
-
-def can_dispatch(*, turn_open: bool, approvals_open: bool, driver_ready: bool) -> bool:
-    """Whether the server may send the next prompt now. An abandoned turn is an open one until recovery closes it."""
-    return driver_ready and not turn_open and not approvals_open

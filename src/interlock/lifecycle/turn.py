@@ -260,18 +260,34 @@ def lose_owner(turn: TurnFacts) -> TurnFacts:
     return _moved(turn, OWNER_LOST)
 
 
-def _fence(turn: TurnFacts, event: Event) -> Finding | None:
-    def refuse(kind: FindingKind, message: str) -> Finding:
-        return Finding(kind, turn.turn_id, f"{event.type}: {message}", event.seq)
-
-    if turn.is_terminal:
-        return refuse(FindingKind.LATE_EVENT, f"the turn is already {turn.state.value}")
-    is_foreign_spawn = None not in (event.spawn_id, turn.spawn_id) and event.spawn_id != turn.spawn_id
+def refusal_kind(
+    event: Event, *, is_terminal: bool, spawn_id: SpawnId | None, run_id: RunId | None
+) -> FindingKind | None:
+    """The fence: why an event changes nothing in a turn that is closed or not, of this spawn and run. Or None."""
+    if is_terminal:
+        return FindingKind.LATE_EVENT
+    is_foreign_spawn = None not in (event.spawn_id, spawn_id) and event.spawn_id != spawn_id
     if is_foreign_spawn and not isinstance(event.data, TurnStarted):
-        return refuse(FindingKind.STALE_SPAWN, f"spawn {event.spawn_id} does not own this turn, {turn.spawn_id} does")
-    if isinstance(event.data, RunState) and turn.run_id not in (None, event.data.run_id):
-        return refuse(FindingKind.FOREIGN_RUN, f"run {event.data.run_id} is not this turn's run {turn.run_id}")
+        return FindingKind.STALE_SPAWN
+    if isinstance(event.data, RunState) and run_id not in (None, event.data.run_id):
+        return FindingKind.FOREIGN_RUN
     return None
+
+
+def _fence(turn: TurnFacts, event: Event) -> Finding | None:
+    kind = refusal_kind(event, is_terminal=turn.is_terminal, spawn_id=turn.spawn_id, run_id=turn.run_id)
+    if kind is None:
+        return None
+    return Finding(kind, turn.turn_id, f"{event.type}: {_refusal(kind, turn, event)}", event.seq)
+
+
+def _refusal(kind: FindingKind, turn: TurnFacts, event: Event) -> str:
+    if kind is FindingKind.LATE_EVENT:
+        return f"the turn is already {turn.state.value}"
+    if kind is FindingKind.STALE_SPAWN:
+        return f"spawn {event.spawn_id} does not own this turn, {turn.spawn_id} does"
+    run = event.data.run_id if isinstance(event.data, RunState) else None
+    return f"run {run} is not this turn's run {turn.run_id}"
 
 
 def _absorb(turn: TurnFacts, event: Event, data: Payload) -> TurnFacts:
@@ -352,7 +368,8 @@ def _absorb_run(turn: TurnFacts, event: Event, run: RunState) -> TurnFacts:
         run_id=run.run_id,
         run_proof=_proof(event, f"run_{done_reason or run.status.value}"),
         reason=run.reason if run.status is RunStatus.DONE else None,
-        cancel_requested=turn.cancel_requested or run.cancel_requested,
+        # An open run says each time whether it is asked to end; its end keeps what was asked before.
+        cancel_requested=run.cancel_requested or (run.status is RunStatus.DONE and turn.cancel_requested),
     )
     on = _RUN_INPUT[run.status]
     return _close(told, on) if run.status is RunStatus.DONE else _moved(told, on)

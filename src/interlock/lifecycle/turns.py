@@ -24,6 +24,7 @@ from interlock.lifecycle.turn import (
 from interlock.vocabulary.actions import NextAction, NextActionKind, decide, diagnose_session, explain_turn
 from interlock.vocabulary.audit import RunState, StreamCheckpoint, TurnFailed, TurnStarted
 from interlock.vocabulary.conversation import AssistantMessage, ToolCall, ToolResult, UserMessage
+from interlock.vocabulary.ending_words import ending_words
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.evidence import Evidence
 from interlock.vocabulary.ids import IMPORTED_TURN_PREFIX, RunId, SessionId, SpawnId, TurnId
@@ -67,16 +68,19 @@ class TurnRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class TurnFold:
     """Every turn of a log, in the order in which the turns began."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, only: frozenset[TurnId] | None = None, prompts_before: int = 0) -> None:
+        """For a part of a log: `only` are the turns that begin in it, `prompts_before` counts prompts without a turn
+        id before it. What it says of other turns is left out."""
         self.turns: dict[tuple[SessionId, TurnId], TurnFacts] = {}
         self.findings: list[Finding] = []
         self._latest: dict[SessionId, tuple[SessionId, TurnId]] = {}
-        self._imported = 0
+        self._imported = prompts_before
+        self._only = only
 
     def add(self, event: Event) -> TurnFacts | None:
         """Fold one event, and return its turn as it stands now, or None for an event that decides about no turn."""
         key = self._key(event) if type(event.data) in TURN_PAYLOADS else None
-        if key is None:
+        if key is None or (self._only is not None and key[1] not in self._only):
             return None
         turn = self.turns.get(key) or self._open(key, event)
         self.turns[key], findings = step(turn, event)
@@ -160,8 +164,11 @@ def error_kind(turn: TurnFacts) -> str:
 
 def _error_message(turn: TurnFacts) -> str:
     if turn.failure is not None:
-        return turn.failure.error_message
-    return turn.reason.value if turn.reason is not None and isinstance(turn.reason.value, str) else ""
+        said, details = turn.failure.error_message, turn.failure.details
+    else:
+        said = turn.reason.value if turn.reason is not None and isinstance(turn.reason.value, str) else ""
+        details = None
+    return ending_words(turn.state, said, details, cancel_requested=turn.cancel_requested)
 
 
 def _evidence(turn: TurnFacts) -> Iterable[Evidence]:

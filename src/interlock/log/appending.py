@@ -2,23 +2,28 @@
 
 Laws:
 1. An append that is refused leaves nothing behind: it is judged before anything of it is kept.
-2. Heads are remembered only as long as nobody else can have moved them: the writer forgets them after a failure and
+2. The index of turns is written with the events. It is a cache: where it cannot be written, appends go on without it.
+3. Heads are remembered only as long as nobody else can have moved them: the writer forgets them after a failure and
    after any other work on the database.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import apsw
 
-from interlock.log.chain import Head, stamp, start
+from interlock.log import turn_index
+from interlock.log.chain import Head, Stamped, stamp, start
 from interlock.log.readers import head_of
+from interlock.log.turn_index import TurnIndex, TurnRow
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import SessionId
 
 MAX_HEADS: Final = 10_000
+MAX_TURNS_KNOWN: Final = 500_000
 
 _INSERT: Final = "INSERT INTO events (session_id, seq, line, digest, schema_version) VALUES (?, ?, ?, ?, ?)"
 _ADVANCE: Final = """
@@ -43,11 +48,14 @@ class Appender:
         self._heads: dict[SessionId, Head] = {}
         self._rows: list[tuple[SessionId, int | None, bytes, bytes, int]] = []
         self._summaries: dict[SessionId, tuple[SessionId, int, bytes, str, str]] = {}
+        self._indexes: dict[SessionId, TurnIndex] = {}
+        self._turns: list[tuple[SessionId, TurnRow]] = []
+        self._turns_known = 0
 
     def take(self, connection: apsw.Connection, asked: Append) -> int:
         """Stamp an append and return the version that it leads to, or raise; `flush` writes it."""
         session_id = asked.session_id
-        head = self._heads.get(session_id) or _load(connection, session_id)
+        head = self._heads.get(session_id) or self._load(connection, session_id)
         stamped = stamp(session_id, asked.events, head, expected_version=asked.expected_version)
         first, last = stamped[0], stamped[-1]
         version = head.version + len(stamped)
@@ -56,6 +64,7 @@ class Appender:
         self._rows += ((session_id, one.event.seq, one.line, one.digest, asked.schema_version) for one in stamped)
         self._summaries[session_id] = (session_id, version, last.digest, began, last.event.ts.isoformat())
         self._heads[session_id] = Head(version, last.digest)
+        self._index(session_id, stamped)
         return version
 
     def flush(self, connection: apsw.Connection) -> None:
@@ -65,14 +74,48 @@ class Appender:
         if rows:
             connection.executemany(_INSERT, rows)
             connection.executemany(_ADVANCE, summaries.values())
-        if len(self._heads) > MAX_HEADS:
-            self._heads.clear()
+            self._write_index(connection, summaries)
+        if len(self._heads) > MAX_HEADS or self._turns_known > MAX_TURNS_KNOWN:
+            self.forget()
 
     def forget(self) -> None:
         """Drop what was taken and not written, and all that is remembered."""
         self._heads.clear()
         self._rows.clear()
         self._summaries.clear()
+        self._indexes.clear()
+        self._turns.clear()
+        self._turns_known = 0
+
+    def _load(self, connection: apsw.Connection, session_id: SessionId) -> Head:
+        head = _load(connection, session_id)
+        index = turn_index.load(connection, session_id, head)
+        if index is not None:
+            self._indexes[session_id] = index
+            self._turns_known += index.head.turns
+        return head
+
+    def _index(self, session_id: SessionId, stamped: Sequence[Stamped]) -> None:
+        index = self._indexes.get(session_id)
+        if index is None:
+            return
+        for seq, one in enumerate(stamped, start=stamped[0].event.seq or 0):
+            begun = index.add(one.event, seq)
+            if begun is not None:
+                self._turns.append((session_id, begun))
+                self._turns_known += 1
+
+    def _write_index(self, connection: apsw.Connection, session_ids: Iterable[SessionId]) -> None:
+        """A session whose index is left behind, here or by an older writer, is not held: its head does not reach."""
+        turns, self._turns = self._turns, []
+        held = ((each, self._indexes.get(each)) for each in session_ids)
+        heads = [(each, index.head, self._heads[each]) for each, index in held if index is not None]
+        try:
+            turn_index.write(connection, turns, heads)
+        except (apsw.CorruptError, apsw.SQLError, apsw.ConstraintError):
+            if not connection.in_transaction:
+                raise
+            self._indexes.clear()
 
 
 def _load(connection: apsw.Connection, session_id: SessionId) -> Head:

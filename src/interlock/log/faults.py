@@ -13,6 +13,15 @@ from interlock.vocabulary.ids import SessionId
 
 # What a lost page or a mangled record looks like to a reader.
 UNREADABLE: Final = (apsw.CorruptError, apsw.IOError, apsw.FormatError, apsw.MismatchError, UnicodeDecodeError)
+# What does not pass by itself: the file is not what it should be.
+_LASTING: Final = (
+    apsw.NotADBError,
+    apsw.CorruptError,
+    apsw.ConstraintError,
+    apsw.FormatError,
+    apsw.SchemaChangeError,
+    apsw.MismatchError,
+)
 # A hole is first searched row by row for what is still there; one that is larger than this is left by leaps.
 _CLOSE_SEARCH: Final = 4096
 
@@ -29,7 +38,8 @@ _INDEX: Final = (
 def unavailable(error: apsw.Error, path: str) -> LogUnavailable:
     """Say what is wrong with the file and what to do about it."""
     message, next_action = _describe(error)
-    return LogUnavailable(f"{path}: {message} ({error})", next_action=next_action)
+    may_pass = not isinstance(error, _LASTING)
+    return LogUnavailable(f"{path}: {message} ({error})", next_action=next_action, may_pass=may_pass)
 
 
 def _describe(error: apsw.Error) -> tuple[str, str]:

@@ -57,7 +57,9 @@ class LeaseLost(LogUnavailable):
     """Another process has taken the lease; this one can append nothing more."""
 
     def __init__(self) -> None:
-        super().__init__("another process has taken over the log", next_action="open the log again to write to it")
+        super().__init__(
+            "another process has taken over the log", next_action="open the log again to write to it", may_pass=False
+        )
 
 
 class Life(StrEnum):

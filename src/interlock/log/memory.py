@@ -7,8 +7,20 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
+from msgspec import structs
+
 from interlock.log.chain import Head, Stamped, check_session_id, stamp, start
-from interlock.log.port import Committed, Followed, LogDamage, LogUnavailable, SessionPage, SessionSummary, Slice
+from interlock.log.port import (
+    Committed,
+    Followed,
+    LogDamage,
+    LogUnavailable,
+    SessionPage,
+    SessionSummary,
+    Slice,
+    TurnSlice,
+)
+from interlock.log.turn_index import TurnIndex, process_of, turn_slice, whole_slice
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import SessionId
@@ -50,7 +62,7 @@ def check_page(after: int, limit: int | None) -> None:
 
 
 def closed() -> LogUnavailable:
-    return LogUnavailable("the log is closed", next_action="open it again")
+    return LogUnavailable("the log is closed", next_action="open it again", may_pass=False)
 
 
 class MemoryLog:
@@ -83,6 +95,17 @@ class MemoryLog:
         if self._is_closed:
             raise closed()
         return self._slice(session_id, after, limit)
+
+    async def read_turns(self, session_id: SessionId, *, last: int = 1) -> TurnSlice:
+        check_page(0, last)
+        found = await self.read(session_id)
+        index = TurnIndex(session_id)
+        begun = (index.add(event, event.seq or 0) for event in found.events)
+        rows = [row for row in begun if row is not None][-last:]
+        if not rows:
+            return whole_slice(found)
+        part = structs.replace(found, events=found.events[rows[0].first_seq - 1 :])
+        return turn_slice(rows, part, process_of(found.events))
 
     def _slice(self, session_id: SessionId, after: int, limit: int | None) -> Slice:
         kept = self._sessions.get(session_id, [])

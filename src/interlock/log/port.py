@@ -22,7 +22,7 @@ from interlock.vocabulary.actions import NextAction
 from interlock.vocabulary.errors import InterlockError
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.evidence import Moment
-from interlock.vocabulary.ids import SessionId
+from interlock.vocabulary.ids import SessionId, TurnId
 
 
 class VersionConflict(InterlockError):
@@ -36,11 +36,16 @@ class VersionConflict(InterlockError):
 
 
 class LogUnavailable(InterlockError):
-    """The store cannot take or give events now (a full disk, a lock, permissions). Nothing was half written."""
+    """The store cannot take or give events now (a full disk, a lock, permissions). Nothing was half written.
 
-    def __init__(self, message: str, *, next_action: str) -> None:
+    `may_pass`: the same attempt may succeed later without anything being done to this log or this process.
+    """
+
+    def __init__(self, message: str, *, next_action: str, may_pass: bool = True) -> None:
         super().__init__(f"{message}; {next_action}")
+        self.message = message
         self.next_action = next_action
+        self.may_pass = may_pass
 
 
 class DamageKind(StrEnum):
@@ -71,6 +76,20 @@ class Slice(Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...]
     version: int
     damage: tuple[LogDamage, ...] = ()
+
+
+class TurnSlice(Struct, frozen=True, kw_only=True):
+    """A session from the beginning of one of its last turns on, or all of it (`after` is 0, `turns` None).
+
+    `turns` are those that begin here; other turns that are spoken of began before. `prompts_before` counts the prompts
+    without a turn id before. `process`: the event with which the last process started, and its exit if there is one.
+    """
+
+    found: Slice
+    after: int = 0
+    turns: frozenset[TurnId] | None = None
+    prompts_before: int = 0
+    process: tuple[Event, ...] = ()
 
 
 class Committed(NamedTuple):
@@ -115,6 +134,10 @@ class Log(Protocol):
 
     async def read(self, session_id: SessionId, *, after: int = 0, limit: int | None = None) -> Slice:
         """The events with `seq` greater than `after`, at most `limit` of them. An unknown session is empty."""
+        ...
+
+    async def read_turns(self, session_id: SessionId, *, last: int = 1) -> TurnSlice:
+        """The events since the last `last` turns began. All of them where the store cannot tell where that was."""
         ...
 
     def follow(self, session_id: SessionId, *, after: int = 0) -> AsyncGenerator[Followed, None]:

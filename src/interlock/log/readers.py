@@ -12,9 +12,10 @@ from typing import Final, TypeVar
 
 import apsw
 
+from interlock.log import turn_index
 from interlock.log.chain import Decoder, Head, Inspector, damage, start
 from interlock.log.faults import UNREADABLE, rows_after, rows_of, scan, top_position, unavailable
-from interlock.log.port import Committed, DamageKind, Followed, LogDamage, SessionSummary, Slice
+from interlock.log.port import Committed, DamageKind, Followed, LogDamage, SessionSummary, Slice, TurnSlice
 from interlock.log.schema import Work, disconnect, is_cut
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import SessionId, is_valid_id
@@ -197,6 +198,28 @@ def read_slice(
         for item in found:
             (damages if isinstance(item, LogDamage) else events).append(item)  # type: ignore[arg-type]
     return Slice(events=tuple(events[:limit]), version=walk.version, damage=tuple(damages))
+
+
+def read_turns(connection: apsw.Connection, session_id: SessionId, decode: Decoder, last: int) -> TurnSlice:
+    """The last turns by the index. The whole session where the index or what it points to is in any doubt."""
+    try:
+        by_index = _read_by_index(connection, session_id, decode, last)
+    except turn_index.BROKEN:
+        by_index = None
+    return by_index or turn_index.whole_slice(read_slice(connection, session_id, decode, 0, None))
+
+
+def _read_by_index(connection: apsw.Connection, session_id: SessionId, decode: Decoder, last: int) -> TurnSlice | None:
+    end, is_purged = head_of(connection, session_id)
+    head = None if end is None or is_purged else turn_index.load_head(connection, session_id, end)
+    rows = None if head is None else turn_index.last_rows(connection, session_id, head, last)
+    if head is None or not rows:
+        return None
+    found = read_slice(connection, session_id, decode, rows[0].first_seq - 1, None)
+    process = [read_slice(connection, session_id, decode, seq - 1, 1) for seq in (head.started, head.exited) if seq]
+    if any(part.damage or not part.events for part in (found, *process)):
+        return None
+    return turn_index.turn_slice(rows, found, tuple(part.events[0] for part in process))
 
 
 def head_of(connection: apsw.Connection, session_id: SessionId) -> tuple[Head | None, bool]:

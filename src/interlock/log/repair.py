@@ -18,6 +18,7 @@ from typing import Final, TypeAlias, assert_never
 import apsw
 from msgspec import Struct
 
+from interlock.log import turn_index
 from interlock.log.chain import Decoder, Row, link, start
 from interlock.log.faults import UNREADABLE, rows_of, scan
 from interlock.log.port import DamageKind, LogDamage
@@ -64,7 +65,14 @@ class MakeSummary(Struct, frozen=True, kw_only=True, tag="make_summary"):
     last_at: str
 
 
-RepairStep: TypeAlias = Quarantine | MoveHead | MakeSummary
+class RebuildIndex(Struct, frozen=True, kw_only=True, tag="rebuild_index"):
+    """Make the index of turns of a session anew from its events."""
+
+    session_id: SessionId
+    reason: str
+
+
+RepairStep: TypeAlias = Quarantine | MoveHead | MakeSummary | RebuildIndex
 
 
 class RepairPlan(Struct, frozen=True, kw_only=True):
@@ -96,17 +104,23 @@ class RepairPlan(Struct, frozen=True, kw_only=True):
 async def plan_repair(log: SqliteLog, session_id: SessionId | None = None) -> RepairPlan:
     """Say what would be done to one session or to all. Reads only."""
     findings = await check_file(log)
-    reports = [report async for report in verify(log, session_id) if report.damage]
+    checked = [report async for report in verify(log, session_id) if report.damage or report.index_problem]
+    reports = [report for report in checked if report.damage]
+    indexes = tuple(
+        RebuildIndex(session_id=report.session_id, reason=report.index_problem)
+        for report in checked
+        if report.index_problem
+    )
     damage = tuple(found for report in reports for found in report.damage)
     hidden = await log.query(find_hidden) if damage else {}
     if hidden:
         findings = (*findings, f"the index does not lead to {sum(map(len, hidden.values()))} rows of events")
     if findings or not reports:
-        return RepairPlan(steps=(), damage=damage, file_findings=findings)
+        return RepairPlan(steps=() if findings else indexes, damage=damage, file_findings=findings)
     steps = await log.query(partial(_plan, reports=reports, decode=log.schema.decode))
     if steps is None:
         return RepairPlan(steps=(), damage=damage, file_findings=("the summary of a session cannot be read",))
-    return RepairPlan(steps=steps, damage=damage)
+    return RepairPlan(steps=(*steps, *indexes), damage=damage)
 
 
 async def apply_repair(log: SqliteLog, plan: RepairPlan) -> int:
@@ -115,12 +129,22 @@ async def apply_repair(log: SqliteLog, plan: RepairPlan) -> int:
         raise UsageError("the database file itself is damaged", remedy=plan.next_action)
     if not plan.steps:
         return 0
-    details: Json = {
+    details: dict[str, Json] = {
         "quarantined": sum(isinstance(step, Quarantine) for step in plan.steps),
         "heads_moved": [step.session_id for step in plan.steps if isinstance(step, MoveHead)],
         "summaries": [step.session_id for step in plan.steps if isinstance(step, MakeSummary)],
     }
-    return await log.maintain("repair", details, lambda connection: sum(_do(connection, step) for step in plan.steps))
+    indexes: list[Json] = [step.session_id for step in plan.steps if isinstance(step, RebuildIndex)]
+    if indexes:
+        details["indexes"] = indexes
+
+    def work(connection: apsw.Connection) -> int:
+        changed = sum(_do(connection, step) for step in plan.steps)
+        for session_id in {step.session_id: None for step in plan.steps if is_valid_id(step.session_id)}:
+            turn_index.rebuild(connection, session_id, log.schema.decode)
+        return changed
+
+    return await log.maintain("repair", details, work)
 
 
 def _do(connection: apsw.Connection, step: RepairStep) -> int:
@@ -138,6 +162,8 @@ def _do(connection: apsw.Connection, step: RepairStep) -> int:
                 "INSERT OR IGNORE INTO sessions (session_id, version, head, first_at, last_at) VALUES (?, ?, ?, ?, ?)",
                 (step.session_id, step.version, bytes.fromhex(step.head), step.first_at, step.last_at),
             )
+        case RebuildIndex():
+            return 0  # of every session that is touched, the index is made anew
         case _:
             assert_never(step)
     return connection.changes()

@@ -20,7 +20,7 @@ import apsw
 import msgspec
 from msgspec import Struct
 
-from interlock.log import lease, paths
+from interlock.log import lease, paths, turn_index
 from interlock.log.chain import Row
 from interlock.log.faults import UNREADABLE, scan, top_position, unavailable
 from interlock.log.lease import Holder, LeaseHeld, Life
@@ -145,6 +145,7 @@ def _rescue(
         with closing(connect(fresh_path, readonly=False)) as fresh, fresh:
             schema.create(fresh)
             salvaged = _copy(source, fresh, now_unix_ms, broken)
+            turn_index.rebuild_all(fresh, schema.decode)
             fresh.execute("UPDATE lease SET token = ?", (token + 1,))
     return salvaged
 

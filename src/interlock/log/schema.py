@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import apsw
 import msgspec
 
+from interlock.log import turn_index
 from interlock.log.port import LogUnavailable
 from interlock.vocabulary.codec import decode_event
 from interlock.vocabulary.errors import MalformedEvent
@@ -32,7 +33,7 @@ APPLICATION_ID: Final = 0x494C4B31  # "ILK1"
 # Pages that many sessions append to are written once a checkpoint, so a rare one costs less; this is 16 MB of WAL.
 CHECKPOINT_PAGES: Final = 4000
 
-TABLES: Final = """
+_TABLES_1: Final = """
 CREATE TABLE events (
   position INTEGER PRIMARY KEY AUTOINCREMENT,  -- the order of all commits; never used again, also after a purge
   session_id TEXT NOT NULL,
@@ -74,6 +75,7 @@ CREATE TABLE quarantine (                      -- what repair took out of events
 ) STRICT;
 INSERT INTO lease VALUES (1, 0, '', 0);
 """
+TABLES: Final = _TABLES_1 + turn_index.TABLES
 
 Raw: TypeAlias = dict[str, Json]
 Migration: TypeAlias = Callable[[apsw.Connection], None]
@@ -137,7 +139,12 @@ class Schema:
         return decode_event(line)
 
 
-CURRENT: Final = Schema(version=1)
+def _add_turn_index(connection: apsw.Connection) -> None:
+    connection.execute(turn_index.TABLES)
+    turn_index.rebuild_all(connection, lambda line, _: decode_event(line))
+
+
+CURRENT: Final = Schema(version=2, migrations={1: _add_turn_index})
 
 
 def _pragma(connection: apsw.Connection, name: str) -> int:

@@ -18,13 +18,22 @@ from typing import Final, Self, TypeVar
 
 import apsw
 
-from interlock.log import lease, paths
+from interlock.log import lease, paths, turn_index
 from interlock.log.appending import Append
 from interlock.log.chain import Row, check_session_id
 from interlock.log.faults import rows_of, unavailable
 from interlock.log.memory import FOLLOW_PAGE, Followers, check_page, closed, page_of
-from interlock.log.port import Committed, Followed, LogDamage, LogUnavailable, SessionPage, SessionSummary, Slice
-from interlock.log.readers import Readers, Walk, WalkAll, read_slice, summaries, summary_of
+from interlock.log.port import (
+    Committed,
+    Followed,
+    LogDamage,
+    LogUnavailable,
+    SessionPage,
+    SessionSummary,
+    Slice,
+    TurnSlice,
+)
+from interlock.log.readers import Readers, Walk, WalkAll, read_slice, read_turns, summaries, summary_of
 from interlock.log.schema import CURRENT, Schema, Work, connect, disconnect
 from interlock.log.writer import Outcome, Request, Writer
 from interlock.vocabulary.errors import UsageError
@@ -131,6 +140,11 @@ class SqliteLog:
         check_page(after, limit)
         return await self.query(lambda connection: read_slice(connection, session_id, self.schema.decode, after, limit))
 
+    async def read_turns(self, session_id: SessionId, *, last: int = 1) -> TurnSlice:
+        check_session_id(session_id)
+        check_page(0, last)
+        return await self.query(lambda connection: read_turns(connection, session_id, self.schema.decode, last))
+
     async def rows(self, session_id: SessionId, *, after: int = 0, limit: int | None = None) -> list[Row]:
         """What is stored of a session, not decoded and not checked. A row whose page is lost has an empty line."""
         check_session_id(session_id)
@@ -194,7 +208,7 @@ class SqliteLog:
 
     async def _submit(self, work: Work[T] | Append, session_id: SessionId | None) -> T:
         if self._writer is None:
-            raise LogUnavailable("this log was opened only to read", next_action="open it to write")
+            raise LogUnavailable("this log was opened only to read", next_action="open it to write", may_pass=False)
         await self._places.acquire()
         if self._is_closing:
             self._places.release()
@@ -286,6 +300,7 @@ def _take(
 def _purge(connection: apsw.Connection, *, session_id: SessionId) -> SessionSummary:
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("DELETE FROM events WHERE session_id = ?", (session_id,))
+    turn_index.forget(connection, session_id)
     connection.execute("UPDATE quarantine SET line = x'' WHERE session_id = ?", (session_id,))
     connection.execute("UPDATE sessions SET is_purged = 1 WHERE session_id = ?", (session_id,))
     if connection.changes() == 0:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import apsw
 from msgspec import Struct, structs
 
+from interlock.log import turn_index
 from interlock.log.chain import Decoder, Head, Inspector, Row, damage, link
 from interlock.log.faults import UNREADABLE, rows_of, scan
 from interlock.log.port import DamageKind, LogDamage
@@ -75,6 +76,7 @@ class VerifyReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `is_anchored` tells whether the given anchor is a state that this log passed through; None: no anchor was given, or
     it cannot be told, because events up to it were purged or are damaged. A hole that repair left stays a damage.
+    `index_problem` is why its index of turns cannot be used. It is a cache: reading is slower, and no less sound.
     """
 
     session_id: SessionId
@@ -85,6 +87,7 @@ class VerifyReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     damage: tuple[LogDamage, ...] = ()
     is_purged: bool = False
     is_anchored: bool | None = None
+    index_problem: str = ""
 
     @property
     def anchor(self) -> Anchor:
@@ -233,7 +236,14 @@ class Examination:
             damage=tuple(self.damage),
             is_purged=self._is_purged,
             is_anchored=is_anchored,
+            index_problem=self._index_problem(connection),
         )
+
+    def _index_problem(self, connection: apsw.Connection) -> str:
+        """A session that is damaged has no index, and that is as it should be."""
+        if self.damage or self._is_purged or self._head is None or not is_valid_id(self.session_id):
+            return ""
+        return turn_index.problem_of(connection, self.session_id, self._head)
 
     def _see(self, connection: apsw.Connection, row: Row) -> None:
         if row.seq < 1:

@@ -18,7 +18,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import apsw
 
@@ -30,7 +30,6 @@ from interlock.log.port import LogUnavailable
 from interlock.log.schema import Work, disconnect
 from interlock.vocabulary.ids import SessionId
 
-T = TypeVar("T")
 MAX_GROUP: Final = 512
 
 

@@ -86,10 +86,6 @@ class Standing:
         return self.basis.rung
 
     @property
-    def confidence(self) -> Confidence:
-        return self.basis.confidence
-
-    @property
     def evidence(self) -> tuple[Evidence, ...]:
         """What both axes rest on, the deciding one first."""
         other = self.attention_basis if self.basis is self.activity_basis else self.activity_basis

@@ -2,19 +2,22 @@
 
 Laws:
 1. A question is listed from the event that recorded it; what is not in the log is not asked.
-2. `open` until it is decided; `decided` until the log shows that the agent went on; then it is `closed`, with how.
+2. `open` until it is decided; `decided` until the log shows that the agent went on; then it is `closed`, with how. It
+   is open again, with the reason, if the decision did not reach the agent.
 3. The end of its turn closes a question: nobody can answer it any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from typing import Final
 
 from msgspec import structs
 
 from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.audit import (
     DecisionAction,
+    DecisionUndelivered,
     DialogAnswered,
     DialogClosed,
     DialogOpened,
@@ -29,6 +32,8 @@ from interlock.vocabulary.ids import TurnId
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import Attention
+
+MAX_CALLED_WITH: Final = 4_000
 
 
 class ApprovalFold:
@@ -55,6 +60,8 @@ class ApprovalFold:
                 self._move(target, ApprovalState.DECIDED, said, who)
             case DialogAnswered(dialog_id=target, option=option, text=text, decided_by=who):
                 self._move(target, ApprovalState.DECIDED, option or text, who)
+            case DecisionUndelivered(target_id=target):
+                self._reopen(target, event.data)
             case DialogClosed(dialog_id=target, outcome=outcome):
                 self._move(target, ApprovalState.CLOSED, outcome.value)
             case ToolResult(call_id=call_id, occurrence=occurrence, error=error):
@@ -92,10 +99,25 @@ class ApprovalFold:
             state=ApprovalState.OPEN,
             attention=opened.attention,
             question=opened.question,
+            tool=opened.tool,
+            arguments=opened.arguments,
             options=opened.options,
             asked_at=event.ts,
             deadline_at=opened.deadline_at,
+            problem=opened.problem,
         )
+
+    def _reopen(self, approval_id: str, lost: DecisionUndelivered) -> None:
+        known = self.approvals.get(approval_id)
+        if known is not None and known.state is ApprovalState.DECIDED:
+            self.approvals[approval_id] = structs.replace(
+                known,
+                state=ApprovalState.OPEN,
+                outcome="",
+                decided_by="",
+                problem=lost.reason,
+                deadline_at=lost.deadline_at,
+            )
 
     def _move(self, approval_id: str, state: ApprovalState, outcome: str, decided_by: str = "") -> None:
         """Never back: an answer that comes after the close says nothing."""
@@ -105,18 +127,11 @@ class ApprovalFold:
         self.approvals[approval_id] = structs.replace(
             known,
             state=state,
+            problem="",
             # What was decided says more than that the agent then went on.
             outcome=known.outcome or outcome,
             decided_by=known.decided_by or decided_by,
         )
-
-
-def approvals(events: Iterable[Event]) -> tuple[Approval, ...]:
-    """Every question of a log, oldest first."""
-    fold = ApprovalFold()
-    for event in events:
-        fold.add(event)
-    return tuple(fold.approvals.values())
 
 
 def _attention(spelled: Json) -> Attention:
@@ -132,3 +147,12 @@ def _options(spelled: Json) -> tuple[DialogOption, ...]:
         for one in given
         if isinstance(one, dict) and one.get("label")
     )
+
+
+def called_with(approval: Approval) -> str:
+    """The tool that is asked for and its arguments, in one line. Blank where nothing is to be allowed: what a
+    question in words was asked with says the same again."""
+    if not approval.tool or approval.attention not in (Attention.APPROVAL, Attention.PLAN):
+        return ""
+    arguments = "" if approval.arguments is None else json.dumps(approval.arguments, ensure_ascii=False)
+    return f"{approval.tool} {arguments}".rstrip()[:MAX_CALLED_WITH]

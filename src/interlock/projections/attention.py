@@ -9,7 +9,8 @@ Laws:
 5. A blank question is no other question. One whose words come later is still the same; words that come after those
    are another.
 6. What nobody wants to hear is noted all the same, so that it is no news on the day that somebody does.
-7. Text of a notice is one line without control characters, and no longer than `MAX_TEXT`.
+7. Text of a notice is one line without control characters, and no longer than `MAX_TEXT`; what is
+   asked, with the command or the file that it is about, than `MAX_QUESTION`.
 """
 
 from __future__ import annotations
@@ -33,19 +34,27 @@ from interlock.projections.attention_ledger import (
     keys_of,
     note,
 )
+from interlock.projections.badge import badge_of
 from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.states import Attention, TaskStatus
+from interlock.vocabulary.states import Outcome, TaskStatus
 
 MAX_TEXT: Final = 300
+MAX_QUESTION: Final = 4_000
 # Whatever could move a cursor, end a sequence, reorder a text or hide in it.
 _UNSAFE: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]+"
 )
-_ENDS: Final[Mapping[TaskStatus | None, NoticeKind]] = {
-    TaskStatus.FAILED: NoticeKind.FAILED,
-    TaskStatus.CANCELLED: NoticeKind.INTERRUPTED,
-    TaskStatus.COMPLETED: NoticeKind.COMPLETED,
+_ENDS: Final[Mapping[Outcome | None, NoticeKind]] = {
+    Outcome.FAILED: NoticeKind.FAILED,
+    Outcome.PARTIAL: NoticeKind.FAILED,
+    Outcome.TIMED_OUT: NoticeKind.FAILED,
+    Outcome.INTERRUPTED: NoticeKind.INTERRUPTED,
+    Outcome.DONE: NoticeKind.COMPLETED,
+}
+_END_REASONS: Final[Mapping[Outcome | None, str]] = {
+    Outcome.PARTIAL: "failed; a partial answer was kept",
+    Outcome.TIMED_OUT: "ran out of time",
 }
 _END_KINDS: Final = frozenset(_ENDS.values())
 _ASKS: Final = frozenset({NoticeKind.APPROVAL, NoticeKind.QUESTION, NoticeKind.PLAN})
@@ -111,10 +120,10 @@ def step(state: AttentionState, given: Input, now: datetime) -> tuple[AttentionS
             assert_never(unreachable)
 
 
-def scrub(text: str) -> str:
-    """One line that a terminal, a desktop and a person can be shown, cut where it is long."""
+def scrub(text: str, limit: int = MAX_TEXT) -> str:
+    """One line that a terminal, a desktop and a person can be shown, cut where it is longer than the limit."""
     line = " ".join(_UNSAFE.sub(" ", text).split())
-    return line if len(line) <= MAX_TEXT else line[: MAX_TEXT - 1].rstrip() + "…"
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def _see(state: AttentionState, given: Sighted, now: datetime) -> tuple[AttentionState, list[Notice]]:
@@ -188,24 +197,19 @@ def _is_known(state: AttentionState, notice: Notice, before: frozenset[str]) -> 
 
 
 def _needs(given: Sighted, now: datetime) -> tuple[Notice, ...]:
-    """What a task needs a person for, now: its end first, for it may explain the rest."""
+    """What the badge says that a person is needed for: the end first, for it may explain the rest."""
     summary = given.summary
-    end, attention = _ENDS.get(summary.task_status), _attention(summary)
-    needs = [] if end is None else [_notice(summary, end, summary.status_updated_at or now, "")]
-    if attention is not None:
-        asked = summary.approval_id or summary.question
-        needs.append(_notice(summary, attention, now, "" if attention is NoticeKind.ERROR else asked))
+    badge = summary.badge or badge_of(summary, now)
+    end = None if summary.task_status is TaskStatus.DELETE else _ENDS.get(badge.outcome)
+    needs: list[Notice] = []
+    if end is not None:
+        notice = _notice(summary, end, summary.status_updated_at or now, "")
+        needs.append(structs.replace(notice, reason=_END_REASONS.get(badge.outcome, notice.reason)))
+    if badge.needs_person:
+        kind = NoticeKind(badge.attention.value)
+        asked = summary.held if kind is NoticeKind.HELD else summary.approval_id or summary.question
+        needs.append(_notice(summary, kind, now, "" if kind is NoticeKind.ERROR else asked))
     return tuple(needs)
-
-
-def _attention(summary: TaskSummary) -> NoticeKind | None:
-    if not summary.is_supervised or summary.task_status is TaskStatus.DELETE:
-        return None  # there is nobody whom an answer would reach
-    seen = Attention.NONE if summary.live is None else summary.live.attention
-    if seen is not Attention.NONE:
-        return NoticeKind(seen.value)
-    is_waiting = summary.open_approvals > 0 or summary.task_status is TaskStatus.PENDING_CONFIRMATION
-    return NoticeKind.APPROVAL if is_waiting else None
 
 
 def _notice(summary: TaskSummary, kind: NoticeKind, at: datetime, asked: str) -> Notice:
@@ -218,11 +222,16 @@ def _notice(summary: TaskSummary, kind: NoticeKind, at: datetime, asked: str) ->
         agent=scrub(summary.agent),
         title=scrub(summary.title),
         reason=REASONS[kind],
-        question="" if kind in _END_KINDS else scrub(summary.question),
+        question="" if kind in _END_KINDS else scrub(_asked(summary), MAX_QUESTION),
         at=at,
     )
     digest = hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return structs.replace(notice, key=_key(notice, f"{_ASKED}:{digest}" if asked else _group(kind)))
+
+
+def _asked(summary: TaskSummary) -> str:
+    """What is asked: the words, and what would run if they were answered with yes."""
+    return " \u00b7 ".join(part for part in (summary.question, summary.called_with) if part)
 
 
 def _group(kind: NoticeKind) -> str:

@@ -31,6 +31,7 @@ class NoticeKind(StrEnum):
     AUTH = "auth"
     QUOTA = "quota"
     ERROR = "error"
+    HELD = "held"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
     COMPLETED = "completed"
@@ -44,6 +45,7 @@ REASONS: Final[Mapping[NoticeKind, str]] = {
     NoticeKind.AUTH: "needs you to sign in",
     NoticeKind.QUOTA: "has used up its quota",
     NoticeKind.ERROR: "reports an error",
+    NoticeKind.HELD: "has prompts waiting behind a paused queue",
     NoticeKind.FAILED: "did not complete its turn",
     NoticeKind.INTERRUPTED: "was interrupted",
     NoticeKind.COMPLETED: "completed its turn",

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from interlock.lifecycle.turns import TurnFold
 from interlock.projections.conversation import Conversation
+from interlock.projections.replay_fence import ReplayFence
 from interlock.vocabulary.conversation import HistoryCompaction, UserMessage
 from interlock.vocabulary.events import Event, audience
 from interlock.vocabulary.ids import SessionId, TurnId
@@ -33,14 +34,15 @@ class Cuts:
 
 def find_cuts(events: Sequence[Event]) -> Cuts:
     """Walk a log once. A turn begins, for the model, with its first replay event; without one it does not count."""
-    cuts, turns, conversation = Cuts(), TurnFold(), Conversation()
+    cuts, turns, conversation, fence = Cuts(), TurnFold(), Conversation(), ReplayFence()
     open_turns: dict[TurnKey, None] = {}
     doubtful: list[int] = []  # boundaries that hold only if a prompt, or nothing, is what the model sees next
     for position, event in enumerate(events):
         turn = turns.add(event)
         if turn is not None:
             _note(open_turns, turns, (turn.session_id, turn.turn_id))
-        if audience(event) is Audience.REPLAY and not isinstance(event.data, HistoryCompaction):
+        is_given = fence.refuses(event) is None and audience(event) is Audience.REPLAY
+        if is_given and not isinstance(event.data, HistoryCompaction):
             conversation.take(position, event)
             if isinstance(event.data, UserMessage) and conversation.is_settled:
                 cuts.boundaries += doubtful

@@ -43,6 +43,8 @@ class LeftOut(StrEnum):
     REPEATED_CALL = "repeated_call"
     LATE_RESULT = "late_result"
     RESULT_WITHOUT_CALL = "result_without_call"
+    LATE_EVENT = "late_event"
+    STALE_SPAWN = "stale_spawn"
 
 
 class Placed(NamedTuple):

@@ -1,6 +1,8 @@
 """What a presenter is told to draw: items on named channels, for a terminal and for a client alike.
 
 `answer` carries nothing but the clean answers of completed turns. Everything that is less goes elsewhere, and says so.
+An item with a role is a message of the transcript, known by the `seq` of its event: the fields of the message are in
+the item, and whoever keeps messages decides nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +13,11 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from interlock.vocabulary.actions import NextAction
-from interlock.vocabulary.ids import StreamId, TurnId
+from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.evidence import Moment
+from interlock.vocabulary.frames import MessageStatus, Role
+from interlock.vocabulary.frames import ToolKind as ToolKind
+from interlock.vocabulary.ids import PromptId, SessionId, StreamId, TurnId
 from interlock.vocabulary.states import TurnState
 
 
@@ -30,24 +36,31 @@ class Channel(StrEnum):
 
 
 class _Item(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="item"):
-    """Base of every item. `seq` names the event that it comes from, None for what was never logged."""
+    """Base of every item. `seq` names the event that it comes from, None for what was never logged. `at` is the time of
+    that event, where the item is a message."""
 
     channel: Channel
     turn_id: TurnId | None = None
     seq: int | None = None
+    at: Moment | None = None
 
 
 class Show(_Item, frozen=True, kw_only=True, tag="show"):
     """Text to draw. Partial text has a label that says what it is.
 
     With `stream_id` and `offset` it is the next live piece of a stream. With `stream_id` alone it is the whole text,
-    and takes the place of whatever was drawn of that stream.
+    and takes the place of whatever was drawn of that stream. A later text of the same `seq` takes the place of this.
     """
 
     text: str
     label: str = ""
+    role: Role | None = None
+    status: MessageStatus = MessageStatus.COMPLETED
     stream_id: StreamId | None = None
     offset: int | None = None
+    is_verified: bool = True
+    prompt_id: PromptId | None = None
+    delivery: DeliveryStage | None = None
     state: TurnState | None = None
     error_kind: str = ""
     next_actions: tuple[NextAction, ...] = ()
@@ -59,15 +72,6 @@ class Retract(_Item, frozen=True, kw_only=True, tag="retract"):
     stream_id: StreamId
     offset: int
     reason: str
-
-
-class ToolKind(StrEnum):
-    """What is drawn like a tool: something that was set to work and ends one way or another."""
-
-    TOOL = "tool"
-    SUBAGENT = "subagent"
-    WORKFLOW = "workflow"
-    STEP = "step"
 
 
 class ToolStatus(StrEnum):
@@ -83,15 +87,37 @@ class ToolStatus(StrEnum):
 
 
 class ShowTool(_Item, frozen=True, kw_only=True, tag="tool"):
-    """One thing at work, known by kind, id and occurrence; a later item of the same three takes its place."""
+    """One thing at work, known by kind, id and occurrence; a later item of the same three takes its place.
+
+    `begun_seq` is the event by which it was first known, `at` is when. `asked` is what it was set to do, on one line.
+    `text` is what came of it: output, error, summary or the question of a call that waits; of a long one its beginning
+    and its end, while `text_length` counts the whole. `label` says what the status alone does not.
+    """
 
     kind: ToolKind
     id: str
     occurrence: int = 1
     name: str
     status: ToolStatus
+    label: str = ""
+    asked: str = ""
     text: str = ""
+    text_length: int = 0
+    begun_seq: int | None = None
+    child_session_id: SessionId | None = None
+    error_kind: str = ""
     next_actions: tuple[NextAction, ...] = ()
 
 
-Item: TypeAlias = Show | Retract | ShowTool
+class Receipt(_Item, frozen=True, kw_only=True, tag="receipt"):
+    """How far a prompt got. `seq` is that of the prompt, None while that is not in the log. The rest is for its
+    message; `delivery` is the stage where that puts the delivery in doubt."""
+
+    prompt_id: PromptId
+    stage: DeliveryStage
+    delivery: DeliveryStage | None = None
+    status: MessageStatus
+    label: str = ""
+
+
+Item: TypeAlias = Show | Retract | ShowTool | Receipt

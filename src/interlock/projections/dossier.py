@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from interlock.lifecycle.turn import Finding, FindingKind, TurnFacts, lose_owner
 from interlock.lifecycle.turns import TurnFold, TurnRecord, record_of
+from interlock.log.port import TurnSlice
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import SessionId, TurnId
 from interlock.vocabulary.states import TurnState
@@ -81,7 +82,16 @@ class _Pages:
 
 def dossiers_of(events: Iterable[Event], *, owner_alive: bool = True) -> list[Dossier]:
     """One dossier a turn, in the order in which the turns began. Works on any list of events."""
-    fold = TurnFold()
+    return _fold(TurnFold(), events, owner_alive=owner_alive)
+
+
+def dossiers_in(part: TurnSlice, *, owner_alive: bool = True) -> list[Dossier]:
+    """One dossier for each turn that begins in a part of a log: what `dossiers_of` says of it for the whole log."""
+    fold = TurnFold(only=part.turns, prompts_before=part.prompts_before)
+    return _fold(fold, part.found.events, owner_alive=owner_alive)
+
+
+def _fold(fold: TurnFold, events: Iterable[Event], *, owner_alive: bool) -> list[Dossier]:
     pages: dict[TurnKey, _Pages] = {}
     for event in events:
         known = len(fold.findings)

@@ -35,6 +35,8 @@ class Rule(StrEnum):
     REPEATED_CALL = "repeated_call"
     LATE_RESULT = "late_result"
     RESULT_WITHOUT_CALL = "result_without_call"
+    LATE_EVENT = "late_event"
+    STALE_SPAWN = "stale_spawn"
     COMPACTED = "compacted"
     SUPERSEDED_COMPACTION = "superseded_compaction"
     SUBAGENT_NOT_FOR_MODEL = "subagent_not_for_model"
@@ -60,6 +62,8 @@ REASONS: Final[Mapping[Rule, str]] = {
     Rule.REPEATED_CALL: "the same call is open already",
     Rule.LATE_RESULT: "its call was closed when the next turn's prompt came",
     Rule.RESULT_WITHOUT_CALL: "no call of its turn waits for it here: unknown, answered, or before a compaction's end",
+    Rule.LATE_EVENT: "its turn had ended already: what comes after the end of a run is evidence, not conversation",
+    Rule.STALE_SPAWN: "another process owns the turn: a process that was replaced does not speak for it",
     Rule.COMPACTED: "the latest compaction stands for it",
     Rule.SUPERSEDED_COMPACTION: "a later compaction took its place",
     Rule.SUBAGENT_NOT_FOR_MODEL: "not the end of a child, or not marked for the model",
@@ -123,7 +127,7 @@ def _moved(placed: Sequence[Placed]) -> Iterator[int]:
 def _left_out(log: Sequence[Event], fold: ReplayFold) -> dict[int, Rule]:
     """Why replay events have no item: compacted ones, compactions before the latest, and what broke the pairing."""
     rules = dict.fromkeys(fold.compacted(), Rule.COMPACTED)
-    rules |= {position: Rule(reason.value) for position, reason in fold.conversation().left_out}
+    rules |= {position: Rule(reason.value) for position, reason in fold.left_out()}
     older = (position for position, event in enumerate(log) if isinstance(event.data, HistoryCompaction))
     return rules | dict.fromkeys(older, Rule.SUPERSEDED_COMPACTION)
 

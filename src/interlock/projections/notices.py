@@ -9,10 +9,11 @@ from interlock.lifecycle.subagent_evidence import missing_evidence
 from interlock.projections.display import Channel, Item, Show, ShowTool, ToolKind, ToolStatus
 from interlock.projections.sentences import sentence
 from interlock.projections.tool_outcomes import workflow_outcome
+from interlock.projections.tool_text import one_line, shorten
 from interlock.vocabulary.audit import (
     AgentSession,
     Anomaly,
-    DeliveryReceipt,
+    DecisionUndelivered,
     DialogAnswered,
     DialogClosed,
     DialogOpened,
@@ -48,7 +49,6 @@ SILENT: Final[frozenset[PayloadClass]] = frozenset(
     {
         AgentSession,
         BranchSummary,
-        DeliveryReceipt,
         PermissionDecision,
         QueueEvent,
         Reasoning,
@@ -79,6 +79,17 @@ _STEP: Final[Mapping[StepState, ToolStatus]] = {
     StepState.HELD: ToolStatus.WAITING,
     StepState.NEEDS_ORCHESTRATOR: ToolStatus.WAITING,
 }
+_CHILD_LABELS: Final[Mapping[SubagentState, str]] = {
+    SubagentState.QUEUED: "queued",
+    SubagentState.TIMED_OUT: "timed out",
+    SubagentState.DETACHED: "detached: no longer controlled from here",
+}
+_STEP_LABELS: Final[Mapping[StepState, str]] = {
+    StepState.PENDING: "queued",
+    StepState.TIMED_OUT: "timed out",
+    StepState.HELD: "held: a step before it left no checkpoint",
+    StepState.NEEDS_ORCHESTRATOR: "held: it needs a decision",
+}
 _BAD_EXITS: Final = frozenset({ExitReason.CRASHED, ExitReason.OOM, ExitReason.UNCLEAN})
 _BAD_NEWS: Final = frozenset({ProcessEventKind.SPAWN_FAILED, ProcessEventKind.RESTARTS_EXHAUSTED})
 
@@ -92,7 +103,15 @@ def notice(event: Event) -> tuple[Item, ...]:
             return (_workflow(event, fact),)
         case Status() | Plan() | ContextPressure() | SurfaceEvent() | HistoryCompaction() | SessionFork():
             return (_show(event, Channel.STATUS, _status(event)),)
-        case DialogOpened() | DialogAnswered() | DialogClosed() | QueueGate() | SessionOpened() | SessionDeleted():
+        case (
+            DialogOpened()
+            | DialogAnswered()
+            | DecisionUndelivered()
+            | DialogClosed()
+            | QueueGate()
+            | SessionOpened()
+            | SessionDeleted()
+        ):
             return (_show(event, Channel.STATUS, sentence(event)),)
         case ProcessEvent(kind=kind, exit_reason=exit_reason):
             is_bad = exit_reason in _BAD_EXITS or kind in _BAD_NEWS
@@ -139,16 +158,22 @@ def _status(event: Event) -> str:
 def _child(event: Event, fact: SubagentEvent) -> ShowTool:
     missing = missing_evidence(fact)
     is_unproven = fact.status is SubagentState.COMPLETED and missing
-    unproven = f"says completed, without {', '.join(missing)}"
+    label = f"says completed, without {', '.join(missing)}" if is_unproven else _CHILD_LABELS.get(fact.status, "")
+    text = fact.summary or fact.reason
     return ShowTool(
         channel=Channel.TOOL,
         turn_id=event.turn_id,
         seq=event.seq,
         kind=ToolKind.SUBAGENT,
         id=fact.subagent_id,
+        occurrence=fact.attempt,
         name=fact.agent or "subagent",
         status=ToolStatus.UNKNOWN if is_unproven else _CHILD[fact.status],
-        text=unproven if is_unproven else fact.summary or fact.reason or fact.status.value,
+        label=label,
+        asked=one_line(fact.task or None),
+        text=shorten(text),
+        text_length=len(text),
+        child_session_id=fact.child_session_id,
         next_actions=fact.next_actions,
     )
 
@@ -161,7 +186,8 @@ def _workflow(event: Event, fact: WorkflowEvent) -> ShowTool:
         status = ToolStatus(workflow_outcome(fact.status).value)
     else:
         status = ToolStatus.UNKNOWN if fact.step_state is None else _STEP[fact.step_state]
-    state = fact.status if is_whole else fact.step_state
+    text = fact.summary or fact.reason
+    label = _STEP_LABELS.get(fact.step_state, "") if fact.step_state is not None else ""
     return ShowTool(
         channel=Channel.TOOL,
         turn_id=event.turn_id,
@@ -170,6 +196,8 @@ def _workflow(event: Event, fact: WorkflowEvent) -> ShowTool:
         id=fact.workflow_id if is_whole else f"{fact.workflow_id}/{fact.step_id}",
         name="workflow" if is_whole else fact.step_id or "step",
         status=status,
-        text=fact.summary or fact.reason or (state.value if state is not None else ""),
+        label="" if is_whole else label,
+        text=shorten(text),
+        text_length=len(text),
         next_actions=fact.next_actions,
     )

@@ -1,36 +1,54 @@
-"""Presenter projection: events, live and replayed, to display items. A presenter draws them and decides nothing.
+"""The one presenter: events, live and replayed, to display items. Whoever draws them decides nothing.
 
 Laws:
 1. Only the clean answer of a completed turn is on the `answer` channel. It is held back until the turn is closed, since
-   the closing batch may still say that it failed.
-2. Live text is `partial`, and labelled, until its message comes. Kept partial text is labelled too.
+   the closing batch may still say that it failed. What the classifier takes for an answer no more is commentary.
+2. Live text is `partial`, and labelled, until its message comes. Kept partial text is labelled too, and its status is
+   never `completed`.
 3. What was drawn of an attempt that died is taken back: when a stream starts again, when another takes its place, and
    when the turn ends with nothing kept of it.
 4. A turn that did not complete is an `error` with its own message and its own next actions, never an older turn's.
 5. Results are paired by turn, call id and occurrence. A wait or a workflow that came to less than all is not succeeded.
+   Of a call that was recorded twice, each record needs a result.
 6. What the classifier refuses (late, of another spawn or run) is a diagnostic, and its text is not drawn.
-7. An event that nobody knows how to draw is a diagnostic. Nothing here raises.
+7. A turn that a newer one overtook without an end holds nothing back: its text is labelled as unconfirmed.
+8. A prompt that provably did not reach the agent has failed; where that is unknown, it says so.
+9. An event that nobody knows how to draw is a diagnostic. Nothing here raises.
+10. The next event costs the same, however long the history.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
 from msgspec import structs
 
+from interlock.lifecycle.queue import is_progress
 from interlock.lifecycle.turn import TurnFacts, lose_owner
 from interlock.lifecycle.turns import TurnFold, record_of
-from interlock.projections.display import Channel, Item, Retract, Show, ShowTool, ToolKind, ToolStatus
+from interlock.projections.display import Channel, Item, Receipt, Retract, Show, ShowTool, ToolKind, ToolStatus
 from interlock.projections.dossier import REFUSALS
 from interlock.projections.notices import diagnostic, notice
 from interlock.projections.tool_outcomes import outcome_of
+from interlock.projections.tool_text import one_line, output_text, shorten
 from interlock.vocabulary.actions import decide
-from interlock.vocabulary.audit import RunState, ToolCallSuspended, TurnFailed
+from interlock.vocabulary.audit import (
+    DecisionAction,
+    DecisionUndelivered,
+    DeliveryReceipt,
+    DeliveryStage,
+    RunState,
+    ToolCallDecided,
+    ToolCallSuspended,
+    TurnFailed,
+)
 from interlock.vocabulary.conversation import AssistantMessage, ToolCall, ToolResult, UserMessage
 from interlock.vocabulary.events import Event
-from interlock.vocabulary.ids import CallId, SessionId, StreamId, TurnId
+from interlock.vocabulary.evidence import Moment
+from interlock.vocabulary.frames import MessageStatus, Role
+from interlock.vocabulary.ids import IMPORTED_TURN_PREFIX, CallId, PromptId, SessionId, StreamId, TurnId
 from interlock.vocabulary.presenter import ReasoningDelta, TextDelta
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import TurnState
@@ -38,9 +56,23 @@ from interlock.vocabulary.states import TurnState
 LIVE: Final = "live"
 CUT_SHORT: Final = "partial: the turn did not complete"
 UNCONFIRMED: Final = "partial: the turn has not ended"
-UNVERIFIED: Final = "unverified: read off the screen"
+UNVERIFIED: Final = "unverified: read off a screen"
+WORDLESS: Final = "the agent finished; no text of its answer could be had"
+NO_RESULT: Final = "the turn ended, and no result of this call was recorded"
 
+END_STATUS: Final[Mapping[TurnState, MessageStatus]] = {
+    TurnState.COMPLETED: MessageStatus.COMPLETED,
+    TurnState.PARTIAL_FAILED: MessageStatus.PARTIAL,
+    TurnState.FAILED: MessageStatus.FAILED,
+    TurnState.INTERRUPTED: MessageStatus.CANCELLED,
+    TurnState.TIMED_OUT: MessageStatus.TIMED_OUT,
+}
+_DOUBTS: Final[Mapping[DeliveryStage, tuple[MessageStatus, str]]] = {
+    DeliveryStage.UNKNOWN: (MessageStatus.UNKNOWN, "it is unknown whether the agent received this"),
+    DeliveryStage.NOT_DELIVERED: (MessageStatus.FAILED, "not delivered to the agent"),
+}
 _Key = tuple[SessionId, TurnId | None]
+_CallRef = tuple[CallId, int]
 
 
 @dataclass(slots=True)
@@ -54,22 +86,41 @@ class _Stream:
 
 
 @dataclass(slots=True)
-class _Turn:
-    """What must be remembered of a turn that is being drawn."""
+class _Call:
+    """A call as it was last drawn, and how many records of it have no result."""
 
+    shown: ShowTool
+    open: int = 1
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What must be remembered of a turn that is being drawn. `partials` is kept text that is marked partial, in order;
+    `told` of those are drawn. `questions`: which call an id that a decision may name is about, and what was asked."""
+
+    turn_id: TurnId | None
+    is_begun: bool = False
     held: Show | None = None
+    is_held_told: bool = False
+    partials: list[Show] = field(default_factory=list)
+    told: int = 0
     streams: dict[Channel, _Stream] = field(default_factory=dict)
-    calls: dict[tuple[CallId, int], ToolCall] = field(default_factory=dict)
-    settled: set[tuple[CallId, int]] = field(default_factory=set)
+    calls: dict[_CallRef, _Call] = field(default_factory=dict)
+    questions: dict[str, tuple[_CallRef, str]] = field(default_factory=dict)
     dropped: set[StreamId] = field(default_factory=set)
 
 
 class Presenter:
-    """Feed it every event of a session, in order, logged or not; draw what it returns."""
+    """Feed it every event of a session, in order, logged or not (`add`); draw what it returns. Whoever folds the turns
+    already shares that fold, and asks for `draw`."""
 
-    def __init__(self) -> None:
-        self._fold = TurnFold()
+    def __init__(self, turns: TurnFold | None = None) -> None:
+        self._fold = TurnFold() if turns is None else turns
         self._turns: dict[_Key, _Turn] = {}
+        self._newest: dict[SessionId, _Key] = {}
+        self._at_work: dict[tuple[SessionId, ToolKind, str, int], ShowTool] = {}
+        self._prompts: dict[PromptId, int | None] = {}
+        self._stages: dict[PromptId, DeliveryStage] = {}
 
     def add(self, event: Event) -> list[Item]:
         """The items that an event gives rise to."""
@@ -79,7 +130,11 @@ class Presenter:
             case ReasoningDelta() as delta:
                 return list(self._delta(event, delta, Channel.THOUGHT))
             case _:
-                return list(self._canonical(event))
+                return self._canonical(event)
+
+    def draw(self, event: Event, facts: TurnFacts | None) -> list[Item]:
+        """The items of an event that the classifier counted, with its turn as it stands now; None if it has none."""
+        return list(self._aside(event) if facts is None else self._of_turn(event, facts))
 
     def pending(self, *, owner_alive: bool = True) -> list[Item]:
         """What is known of open turns and not drawn yet, labelled as what it is. It is not taken as drawn by this."""
@@ -87,9 +142,10 @@ class Presenter:
         for key, facts in self._fold.turns.items():
             if facts.is_terminal:
                 continue
-            turn = self._turn(key)
-            if turn.held is not None:
-                items.append(_labelled(turn.held, Channel.PARTIAL, UNCONFIRMED))
+            turn = self._turns.get(key)
+            if turn is not None:
+                items += turn.partials[turn.told :]
+                items += [] if turn.held is None or turn.is_held_told else [_unconfirmed(turn.held)]
             if facts.failure is not None:
                 items.append(_end(facts, facts.failure.terminal_status, "its end is not recorded"))
             elif facts.state is TurnState.ABANDONED or not owner_alive:
@@ -97,41 +153,162 @@ class Presenter:
         return items
 
     def _turn(self, key: _Key) -> _Turn:
-        return self._turns.setdefault(key, _Turn())
+        turn = self._turns.get(key)
+        if turn is None:
+            turn = self._turns[key] = _Turn(key[1])
+        return turn
 
-    def _canonical(self, event: Event) -> Iterator[Item]:
+    def _canonical(self, event: Event) -> list[Item]:
         known = len(self._fold.findings)
         facts = self._fold.add(event)
         refusal = next((one for one in self._fold.findings[known:] if one.kind in REFUSALS), None)
         if refusal is not None:
-            yield diagnostic(event, f"not counted, {refusal.kind.value.replace('_', ' ')}: {refusal.message}")
-            return
-        key = (event.session_id, event.turn_id) if facts is None else (facts.session_id, facts.turn_id)
-        yield from self._draw(event, self._turn(key))
-        if facts is not None and facts.is_terminal:
-            yield from _close(facts, self._turns.pop(key))
+            return [diagnostic(event, f"not counted, {refusal.kind.value.replace('_', ' ')}: {refusal.message}")]
+        return self.draw(event, facts)
 
-    def _draw(self, event: Event, turn: _Turn) -> Iterator[Item]:
+    # Events of a turn
+
+    def _of_turn(self, event: Event, facts: TurnFacts) -> Iterator[Item]:
+        key = (facts.session_id, facts.turn_id)
+        turn = self._turn(key)
+        if not turn.is_begun:
+            turn.is_begun = True
+            yield from self._overtake(key)
+        yield from self._draw(event, facts, turn)
+        if facts.is_terminal:
+            yield from _close(event, facts, self._turns.pop(key))
+        elif self._newest[facts.session_id] != key:
+            yield from _hold_nothing(turn)
+
+    def _overtake(self, key: _Key) -> Iterator[Item]:
+        before = self._newest.get(key[0])
+        self._newest[key[0]] = key
+        turn = None if before is None else self._turns.get(before)
+        if turn is not None:
+            yield from _hold_nothing(turn)
+
+    def _draw(self, event: Event, facts: TurnFacts, turn: _Turn) -> Iterator[Item]:
+        is_followed = isinstance(event.data, AssistantMessage | ToolCall | ToolResult)
+        if turn.held is not None and (is_followed or facts.answer is None):
+            yield _said(turn.held, Channel.COMMENTARY, Role.COMMENTARY, MessageStatus.COMPLETED)
+            turn.held = None
+        if is_followed:
+            yield from _tell_partials(turn)
         match event.data:
-            case UserMessage(text=text):
-                yield Show(channel=Channel.PROMPT, turn_id=event.turn_id, seq=event.seq, text=text)
+            case UserMessage() as asked:
+                yield self._prompt(event, asked, turn)
             case AssistantMessage() as message:
                 yield from _message(event, message, turn)
             case ToolCall() as call:
-                yield from _let_go(turn, Channel.COMMENTARY)
                 _settle_thought(turn)
                 yield _call(event, call, turn)
             case ToolResult() as result:
-                yield from _let_go(turn, Channel.COMMENTARY)
                 yield _result(event, result, turn)
-            case ToolCallSuspended() as asked:
-                yield _tool(event, asked, ToolStatus.WAITING, asked.ticket.suspension.message)
             case RunState(status=status):
-                yield from _run(event, status)
-            case TurnFailed():
-                pass  # drawn when the turn closes
+                yield from _run(event, status, turn)
             case _:
+                pass  # a failure is drawn when the turn closes; the rest has nothing to draw
+
+    def _prompt(self, event: Event, asked: UserMessage, turn: _Turn) -> Show:
+        stage = None
+        if asked.prompt_id is not None:
+            self._prompts[asked.prompt_id] = event.seq
+            stage = self._stages.get(asked.prompt_id)
+        status, label = _delivered(stage)
+        return Show(
+            channel=Channel.PROMPT,
+            turn_id=turn.turn_id,
+            seq=event.seq,
+            at=event.ts,
+            text=asked.text,
+            label=label,
+            role=Role.USER,
+            status=status,
+            prompt_id=asked.prompt_id,
+            delivery=stage if stage in _DOUBTS else None,
+        )
+
+    # Events that decide about no turn
+
+    def _aside(self, event: Event) -> Iterator[Item]:
+        match event.data:
+            case DeliveryReceipt() as receipt:
+                yield from self._receipt(event, receipt)
+            case ToolCallSuspended():
+                yield from self._question(event)
+            case ToolCallDecided() | DecisionUndelivered():
+                yield from self._question(event)
                 yield from notice(event)
+            case UserMessage() | AssistantMessage() | ToolCall() | ToolResult() | TurnFailed() | RunState():
+                yield diagnostic(event, f"not counted: a {event.type} that belongs to no turn")
+            case _:
+                for item in notice(event):
+                    yield self._placed(event, item) if isinstance(item, ShowTool) else item
+
+    def _receipt(self, event: Event, receipt: DeliveryReceipt) -> Iterator[Item]:
+        prompt_id, stage = receipt.prompt_id, receipt.stage
+        known = self._stages.get(prompt_id)
+        if known is not None and not is_progress(known, stage):
+            return
+        self._stages[prompt_id] = stage
+        status, label = _delivered(stage)
+        yield Receipt(
+            channel=Channel.STATUS,
+            turn_id=event.turn_id,
+            seq=self._prompts.get(prompt_id),
+            prompt_id=prompt_id,
+            stage=stage,
+            delivery=stage if stage in _DOUBTS else None,
+            status=status,
+            label=label,
+        )
+
+    def _question(self, event: Event) -> Iterator[Item]:
+        """A question about a tool call, or its answer. Of a turn that is over, or of another spawn, it says nothing."""
+        key = self._key_of(event)
+        facts = None if key[1] is None else self._fold.turns.get((key[0], key[1]))
+        turn = self._turns.get(key)
+        if turn is None or facts is None or _is_foreign(event, facts):
+            return
+        match event.data:
+            case ToolCallSuspended(call_id=call_id, occurrence=occurrence, ticket=ticket):
+                asked = ((call_id, occurrence), ticket.suspension.message)
+                turn.questions |= dict.fromkeys((call_id, ticket.suspension.id, ticket.pending.id), asked)
+                yield from _move(event, turn, *asked, ToolStatus.WAITING)
+            case ToolCallDecided(target_id=target, action=DecisionAction.RESUME) if target in turn.questions:
+                yield from _move(event, turn, turn.questions[target][0], "", ToolStatus.RUNNING)
+            case DecisionUndelivered(target_id=target) if target in turn.questions:
+                yield from _move(event, turn, *turn.questions[target], ToolStatus.WAITING)
+            case _:
+                pass
+
+    def _key_of(self, event: Event) -> _Key:
+        """The turn of an event that decides about none. In an imported log it is the newest."""
+        newest = self._newest.get(event.session_id)
+        is_imported = newest is not None and newest[1] is not None and newest[1].startswith(IMPORTED_TURN_PREFIX)
+        if event.turn_id is None and newest is not None and is_imported:
+            return newest
+        return event.session_id, event.turn_id
+
+    def _placed(self, event: Event, item: ShowTool) -> ShowTool:
+        """A child, a workflow or a step: what was said of it before stays, where this does not say otherwise."""
+        key = (event.session_id, item.kind, item.id, item.occurrence)
+        first = self._at_work.get(key)
+        if first is None:
+            placed = structs.replace(item, begun_seq=event.seq, at=event.ts)
+        else:
+            placed = structs.replace(
+                item,
+                begun_seq=first.begun_seq,
+                at=first.at,
+                turn_id=first.turn_id,
+                asked=item.asked or first.asked,
+                child_session_id=item.child_session_id or first.child_session_id,
+            )
+        self._at_work[key] = placed
+        return placed
+
+    # Live text
 
     def _delta(self, event: Event, delta: TextDelta | ReasoningDelta, channel: Channel) -> Iterator[Item]:
         key = (event.session_id, event.turn_id)
@@ -164,7 +341,7 @@ class Presenter:
         facts = None if event.turn_id is None else self._fold.turns.get((event.session_id, event.turn_id))
         if facts is not None and facts.is_terminal:
             return f"the turn is already {facts.state.value}"
-        if facts is not None and None not in (event.spawn_id, facts.spawn_id) and event.spawn_id != facts.spawn_id:
+        if facts is not None and _is_foreign(event, facts):
             return f"spawn {event.spawn_id} does not own this turn"
         stream = turn.streams.get(channel)
         is_settled = stream is not None and stream.id == stream_id and stream.is_settled
@@ -179,17 +356,28 @@ def present(events: Iterable[Event], *, with_partials: bool = True, owner_alive:
     return [item for item in items if with_partials or item.channel is not Channel.PARTIAL]
 
 
+def _delivered(stage: DeliveryStage | None) -> tuple[MessageStatus, str]:
+    """What a prompt's message says at a stage. That it arrives needs no words; where that is in doubt, it says so."""
+    return (MessageStatus.COMPLETED, "") if stage is None else _DOUBTS.get(stage, (MessageStatus.COMPLETED, ""))
+
+
+def _is_foreign(event: Event, facts: TurnFacts) -> bool:
+    """Whether an event is of a spawn that does not own the turn."""
+    return None not in (event.spawn_id, facts.spawn_id) and event.spawn_id != facts.spawn_id
+
+
 def _message(event: Event, message: AssistantMessage, turn: _Turn) -> Iterator[Item]:
-    yield from _let_go(turn, Channel.COMMENTARY)
     yield from _settle_text(event, message, turn)
     _settle_thought(turn)
+    if message.is_blank:
+        return
     shown = _text(event, message, turn)
     if message.metadata.intermediate:
-        yield structs.replace(shown, channel=Channel.COMMENTARY)
-    elif message.metadata.partial and not message.is_blank:
-        yield _labelled(shown, Channel.PARTIAL, CUT_SHORT)
-    elif not message.is_blank:
-        turn.held = shown
+        yield _said(shown, Channel.COMMENTARY, Role.COMMENTARY, MessageStatus.COMPLETED)
+    elif message.metadata.partial:
+        turn.partials.append(_said(shown, Channel.PARTIAL, Role.ANSWER, MessageStatus.PARTIAL, CUT_SHORT))
+    else:
+        turn.held, turn.is_held_told = shown, False
 
 
 def _settle_text(event: Event, message: AssistantMessage, turn: _Turn) -> Iterator[Item]:
@@ -214,48 +402,75 @@ def _take_back(turn_id: TurnId | None, stream: _Stream | None, offset: int, reas
         yield Retract(channel=stream.channel, turn_id=turn_id, stream_id=stream.id, offset=offset, reason=reason)
 
 
-def _let_go(turn: _Turn, channel: Channel, label: str = "") -> Iterator[Item]:
-    """Draw the clean text that was held back, as what it turned out to be."""
-    held, turn.held = turn.held, None
-    if held is not None:
-        yield _labelled(held, channel, label)
+def _tell_partials(turn: _Turn) -> Iterator[Item]:
+    """Draw the partial text that was kept back until it is known what follows it."""
+    yield from turn.partials[turn.told :]
+    turn.told = len(turn.partials)
 
 
-def _labelled(shown: Show, channel: Channel, label: str) -> Show:
-    return structs.replace(shown, channel=channel, label="; ".join(note for note in (label, shown.label) if note))
+def _hold_nothing(turn: _Turn) -> Iterator[Item]:
+    yield from _tell_partials(turn)
+    if turn.held is not None and not turn.is_held_told:
+        turn.is_held_told = True
+        yield _unconfirmed(turn.held)
+
+
+def _unconfirmed(held: Show) -> Show:
+    return _said(held, Channel.PARTIAL, Role.ANSWER, MessageStatus.UNKNOWN, UNCONFIRMED)
+
+
+def _said(shown: Show, channel: Channel, role: Role, status: MessageStatus, label: str = "") -> Show:
+    """A text, as what it turned out to be."""
+    labels = (label, "" if shown.is_verified else UNVERIFIED)
+    return structs.replace(
+        shown, channel=channel, role=role, status=status, label="; ".join(note for note in labels if note)
+    )
 
 
 def _text(event: Event, message: AssistantMessage, turn: _Turn) -> Show:
     live = turn.streams.get(Channel.PARTIAL)
     return Show(
         channel=Channel.PARTIAL,
-        turn_id=event.turn_id,
+        turn_id=turn.turn_id,
         seq=event.seq,
+        at=event.ts,
         text=message.text,
-        label="" if message.is_verified else UNVERIFIED,
         stream_id=message.metadata.stream_id or (None if live is None else live.id),
+        is_verified=message.is_verified,
     )
 
 
-def _close(facts: TurnFacts, turn: _Turn) -> Iterator[Item]:
-    for ref, call in turn.calls.items():
-        if ref not in turn.settled:
-            yield _unsettled(facts, call)
+def _close(event: Event, facts: TurnFacts, turn: _Turn) -> Iterator[Item]:
+    for call in turn.calls.values():
+        if call.open:
+            yield _tool(event, call.shown, ToolStatus.UNKNOWN, NO_RESULT)
     stream = turn.streams.get(Channel.PARTIAL)
     yield from _take_back(facts.turn_id, stream, 0, "the turn ended, and nothing of it was kept")
-    if facts.state is not TurnState.COMPLETED:
-        yield from _let_go(turn, Channel.PARTIAL, CUT_SHORT)
-        yield _end(facts, facts.state)
+    status, is_completed = END_STATUS[facts.state], facts.state is TurnState.COMPLETED
+    for at, partial in enumerate(turn.partials):
+        if at >= turn.told or not is_completed:
+            yield structs.replace(partial, status=MessageStatus.PARTIAL if is_completed else status)
+    if not is_completed:
+        if turn.held is not None:
+            yield _said(turn.held, Channel.PARTIAL, Role.ANSWER, status, CUT_SHORT)
+        yield _end(facts, facts.state, at=event.ts)
     elif turn.held is not None:
-        yield structs.replace(_labelled(turn.held, Channel.ANSWER, ""), state=TurnState.COMPLETED)
+        answer = _said(turn.held, Channel.ANSWER, Role.ANSWER, MessageStatus.COMPLETED)
+        yield structs.replace(answer, state=TurnState.COMPLETED)
     else:
-        text = "completed; no text of the answer could be had"
         yield Show(
-            channel=Channel.STATUS, turn_id=facts.turn_id, seq=facts.last_seq, text=text, state=TurnState.COMPLETED
+            channel=Channel.STATUS,
+            turn_id=facts.turn_id,
+            seq=facts.last_seq,
+            at=event.ts,
+            text="",
+            label=WORDLESS,
+            role=Role.END,
+            state=TurnState.COMPLETED,
         )
 
 
-def _end(facts: TurnFacts, state: TurnState, note: str = "") -> Show:
+def _end(facts: TurnFacts, state: TurnState, note: str = "", at: Moment | None = None) -> Show:
     """A turn that did not complete, in its own words. The record is that of this turn, and of no other."""
     record = record_of(facts)
     message = record.error_message or record.error_kind.replace("_", " ")
@@ -263,22 +478,25 @@ def _end(facts: TurnFacts, state: TurnState, note: str = "") -> Show:
         channel=Channel.ERROR,
         turn_id=facts.turn_id,
         seq=facts.last_seq,
+        at=at,
         text=message or state.value.replace("_", " "),
-        label=f"{state.value}: {note}" if note else state.value,
+        label=f"{state.value}: {note}" if note else "",
+        role=Role.END,
+        status=END_STATUS.get(state, MessageStatus.UNKNOWN),
         state=state,
         error_kind=record.error_kind,
         next_actions=record.next_actions,
     )
 
 
-def _run(event: Event, status: RunStatus) -> Iterator[Item]:
+def _run(event: Event, status: RunStatus, turn: _Turn) -> Iterator[Item]:
     match status:
         case RunStatus.RUNNING:
-            yield Show(channel=Channel.STATUS, turn_id=event.turn_id, seq=event.seq, text="running")
+            yield Show(channel=Channel.STATUS, turn_id=turn.turn_id, seq=event.seq, text="running")
         case RunStatus.WAITING:
             yield Show(
                 channel=Channel.STATUS,
-                turn_id=event.turn_id,
+                turn_id=turn.turn_id,
                 seq=event.seq,
                 text="waiting for a decision",
                 state=TurnState.WAITING,
@@ -292,47 +510,54 @@ def _run(event: Event, status: RunStatus) -> Iterator[Item]:
 
 def _call(event: Event, call: ToolCall, turn: _Turn) -> Item:
     ref = (call.call_id, call.occurrence)
-    if ref in turn.calls:
+    known = turn.calls.get(ref)
+    if known is not None:
+        known.open += 1
         return diagnostic(event, f"call {call.call_id} was recorded twice")
-    turn.calls[ref] = call
-    return _tool(event, call, ToolStatus.RUNNING)
+    shown = ShowTool(
+        channel=Channel.TOOL,
+        turn_id=turn.turn_id,
+        seq=event.seq,
+        at=event.ts,
+        kind=ToolKind.TOOL,
+        id=call.call_id,
+        occurrence=call.occurrence,
+        name=call.name,
+        status=ToolStatus.RUNNING,
+        asked=one_line(call.args),
+        begun_seq=event.seq,
+    )
+    turn.calls[ref] = _Call(shown)
+    return shown
 
 
 def _result(event: Event, result: ToolResult, turn: _Turn) -> Item:
-    ref = (result.call_id, result.occurrence)
-    call = turn.calls.get(ref)
-    if call is None or ref in turn.settled:
+    call = turn.calls.get((result.call_id, result.occurrence))
+    if call is None or not call.open:
         what = "a second result" if call is not None else "a result"
         return diagnostic(event, f"{what} for call {result.call_id}, which nobody waits for")
-    turn.settled.add(ref)
-    status = ToolStatus(outcome_of(call.name, result).value)
-    return _tool(event, call, status, "" if result.error is None else result.error.message)
+    call.open -= 1
+    status = ToolStatus(outcome_of(call.shown.name, result).value)
+    error = result.error
+    if error is not None:
+        return _tool(event, call.shown, status, error.message, error.kind)
+    return _tool(event, call.shown, status, output_text(result.output))
 
 
-def _tool(event: Event, call: ToolCall | ToolCallSuspended, status: ToolStatus, text: str = "") -> ShowTool:
-    return ShowTool(
-        channel=Channel.TOOL,
-        turn_id=event.turn_id,
+def _move(event: Event, turn: _Turn, ref: _CallRef, question: str, status: ToolStatus) -> Iterator[Item]:
+    call = turn.calls.get(ref)
+    if call is not None and call.open:
+        yield _tool(event, call.shown, status, question)
+
+
+def _tool(event: Event, shown: ShowTool, status: ToolStatus, text: str = "", error_kind: str = "") -> ShowTool:
+    """A call in another state."""
+    return structs.replace(
+        shown,
         seq=event.seq,
-        kind=ToolKind.TOOL,
-        id=call.call_id,
-        occurrence=call.occurrence,
-        name=call.name,
         status=status,
-        text=text,
+        text=shorten(text),
+        text_length=len(text),
+        error_kind=error_kind,
         next_actions=(decide(),) if status is ToolStatus.WAITING else (),
-    )
-
-
-def _unsettled(facts: TurnFacts, call: ToolCall) -> ShowTool:
-    return ShowTool(
-        channel=Channel.TOOL,
-        turn_id=facts.turn_id,
-        seq=facts.last_seq,
-        kind=ToolKind.TOOL,
-        id=call.call_id,
-        occurrence=call.occurrence,
-        name=call.name,
-        status=ToolStatus.UNKNOWN,
-        text="the turn ended, and no result of this call was recorded",
     )

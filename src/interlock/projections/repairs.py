@@ -14,11 +14,12 @@ from interlock.lifecycle.approvals import Persist, cancel_open, settle_orphans
 from interlock.lifecycle.decisions import ToolCalls, evolve
 from interlock.lifecycle.toolcall import EndKind
 from interlock.lifecycle.turns import TurnFold
-from interlock.vocabulary.audit import ToolCallDecided, ToolCallSuspended
+from interlock.vocabulary.audit import DecisionUndelivered, ToolCallDecided, ToolCallSuspended
 from interlock.vocabulary.conversation import ToolCall, ToolResult
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import IMPORTED_TURN_PREFIX, SessionId, TurnId
 
+_FOLDED = ToolCall | ToolResult | ToolCallSuspended | ToolCallDecided | DecisionUndelivered
 _OVER = "The turn ended before anyone decided about this call"
 
 
@@ -40,7 +41,7 @@ def repairs_at_start(events: Iterable[Event]) -> tuple[Repair, ...]:
     for event in events:
         turn = turns.add(event)
         turn_id = event.turn_id if turn is None else turn.turn_id
-        if turn_id is not None and isinstance(event.data, ToolCall | ToolResult | ToolCallSuspended | ToolCallDecided):
+        if turn_id is not None and isinstance(event.data, _FOLDED):
             key = (event.session_id, turn_id)
             calls[key] = evolve(calls.get(key) or ToolCalls(turn_id), event.data)
     last = next(reversed(turns.turns), None)

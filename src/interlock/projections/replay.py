@@ -1,8 +1,10 @@
 """Replay: what a model is given of a log, by one rule set for every dialect.
 
 Laws:
-1. Decided per event, from replay events alone (`audience(event) is REPLAY`). Adding or removing audit, presenter or
-   unknown events anywhere leaves the input as it is, byte for byte.
+1. Decided per event, from the replay events (`audience(event) is REPLAY`) that the classifier's fence lets through:
+   nothing after the recorded end of its turn, nothing of a spawn that does not own it (`replay_fence`). Adding or
+   removing audit, presenter or unknown events anywhere leaves the input as it is, byte for byte. So does the record of
+   a turn's owner or end (`turn_started`, `run_state`), unless the turn goes on after it.
 2. In: prompts, clean text, paired calls and results, reasoning of the same model and dialect, the latest compaction and
    what follows its range, branch summaries, terminal facts of subagents that are marked for the model.
    Never: partial or unverified text, failures, usage, decisions. A failed turn keeps its prompt, its paired calls and
@@ -22,7 +24,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from interlock.projections.conversation import Conversation, Placed
+from interlock.lifecycle.turn import FindingKind
+from interlock.projections.conversation import Conversation, LeftOut, Placed
+from interlock.projections.replay_fence import ReplayFence
 from interlock.projections.replay_items import ReplayItem, encode_items, item_of
 from interlock.vocabulary.audit import SessionFork
 from interlock.vocabulary.conversation import HistoryCompaction
@@ -40,6 +44,8 @@ class ReplayFold:
         self._model, self._dialect = model, dialect
         self._events: list[tuple[int, Event]] = []  # every replay event but compactions: a later one may reach less far
         self._taken = 0
+        self._fence = ReplayFence()
+        self._fenced: list[tuple[int, LeftOut]] = []
         self._compaction: tuple[int, HistoryCompaction] | None = None
         self._compacted_at = 0
         self._tail_start = 0
@@ -49,7 +55,12 @@ class ReplayFold:
         """Fold one event. Any event may come; only replay events count."""
         position = self._taken
         self._taken += 1
+        refused = self._fence.refuses(event)
         if audience(event) is not Audience.REPLAY:
+            return
+        if refused is not None:
+            is_late = refused is FindingKind.LATE_EVENT
+            self._fenced.append((position, LeftOut.LATE_EVENT if is_late else LeftOut.STALE_SPAWN))
             return
         if isinstance(event.data, HistoryCompaction):
             self._compaction, self._compacted_at = (position, event.data), len(self._events)
@@ -77,6 +88,10 @@ class ReplayFold:
         """The positions of the replay events that the latest compaction stands for."""
         self.conversation()
         return frozenset(position for position, _ in self._events[: self._tail_start])
+
+    def left_out(self) -> list[tuple[int, LeftOut]]:
+        """The positions of the replay events that no compaction stands for and that are not given, with the reason."""
+        return [*self.conversation().left_out, *self._fenced]
 
     def conversation(self) -> Conversation:
         """What follows the latest compaction's range, or everything."""
@@ -111,11 +126,6 @@ def fold_replay(events: Iterable[Event], *, model: str = "", dialect: str = "") 
 def provider_items(events: Iterable[Event], *, model: str = "", dialect: str = "") -> tuple[ReplayItem, ...]:
     """What a request to `model`, in `dialect`, gives of this log. Without a model no reasoning is replayed."""
     return fold_replay(events, model=model, dialect=dialect).items()
-
-
-def provider_input(events: Iterable[Event], *, model: str = "", dialect: str = "") -> bytes:
-    """The same as canonical JSON, one item a line."""
-    return encode_items(provider_items(events, model=model, dialect=dialect))
 
 
 class PrefixRule(StrEnum):

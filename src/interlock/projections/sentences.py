@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from interlock.vocabulary.audit import (
     AgentSession,
+    DecisionUndelivered,
     DialogAnswered,
     DialogClosed,
     DialogOpened,
     ProcessEvent,
+    ProcessEventKind,
     QueueGate,
     RunState,
     SessionDeleted,
@@ -20,11 +23,24 @@ from interlock.vocabulary.audit import (
     TurnStarted,
 )
 from interlock.vocabulary.conversation import AssistantMessage, MessageSource, ToolCall, ToolResult, UserMessage
+from interlock.vocabulary.ending_words import failure_words
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import Attention
 
 EXCERPT_LENGTH: Final = 80
+_PROCESS: Final[Mapping[ProcessEventKind, str]] = {
+    ProcessEventKind.SPAWN_REQUESTED: "a process was requested",
+    ProcessEventKind.SPAWNED: "the process started",
+    ProcessEventKind.ADOPTED: "the running process was adopted",
+    ProcessEventKind.EXITED: "the process exited",
+    ProcessEventKind.STOP_REQUESTED: "a stop of the process was requested",
+    ProcessEventKind.SPAWN_FAILED: "the process could not be started",
+    ProcessEventKind.RELEASED: "the process was left running",
+    ProcessEventKind.RESTART_DUE: "a restart of the process is scheduled",
+    ProcessEventKind.RESTARTS_EXHAUSTED: "the process was restarted too often and is not restarted again",
+    ProcessEventKind.CENSUS: "the processes of the agent were counted",
+}
 
 
 def sentence(event: Event) -> str:
@@ -42,9 +58,8 @@ def sentence(event: Event) -> str:
         case TurnStarted(driver=driver, agent=agent):
             return f"{agent or 'an agent'} took the turn, driven by {driver.value}"
         case TurnFailed() as failed:
-            return (
-                f"the turn was recorded as {failed.terminal_status.value}: {failed.error_kind}: {failed.error_message}"
-            )
+            state, kind = failed.terminal_status.value, failed.error_kind
+            return f"the turn was recorded as {failure_words(state, kind, failed.error_message, failed.details)}"
         case RunState() as run:
             return _run(run)
         case StreamCheckpoint(offset=offset, attempt=attempt):
@@ -60,12 +75,8 @@ def _watched(event: Event) -> str:
         case SurfaceEvent(activity=activity, attention=attention):
             needs = "" if attention is Attention.NONE else f", needs {attention.value}"
             return f"the terminal looked {activity.value}{needs}"
-        case DialogOpened(attention=attention, question=question):
-            return f"the agent asks ({attention.value}): {excerpt(question)}"
-        case DialogAnswered(option=option, text=text):
-            return f"it was answered: {excerpt(option or text)}"
-        case DialogClosed(outcome=outcome):
-            return f"the question went away: {outcome.value}"
+        case DialogOpened() | DialogAnswered() | DecisionUndelivered() | DialogClosed():
+            return _question(event.data)
         case QueueGate(is_open=is_open, reason=reason):
             return "the queue goes on" if is_open else f"the queue is held: {excerpt(reason)}"
         case SessionOpened(agent=agent, driver=driver):
@@ -78,10 +89,23 @@ def _watched(event: Event) -> str:
             return f"a {event.type} was recorded"
 
 
+def _question(told: DialogOpened | DialogAnswered | DecisionUndelivered | DialogClosed) -> str:
+    match told:
+        case DialogOpened(attention=attention, question=question):
+            return f"the agent asks ({attention.value}): {excerpt(question)}"
+        case DecisionUndelivered(reason=reason):
+            return f"the decision did not reach the agent ({excerpt(reason)}); the question is open again"
+        case DialogAnswered(option=option, text=text):
+            return f"it was answered: {excerpt(option or text)}"
+        case DialogClosed(outcome=outcome):
+            return f"the question went away: {outcome.value}"
+
+
 def _process(told: ProcessEvent) -> str:
     how = told.exit_reason.value if told.exit_reason is not None else told.message
-    ended = f", and {len(told.ended)} processes were ended" if told.ended else ""
-    return f"the process {told.kind.value}{f': {how}' if how else ''}{ended}"
+    count = len(told.ended)
+    ended = f", and {count} {'process was' if count == 1 else 'processes were'} ended" if count else ""
+    return f"{_PROCESS[told.kind]}{f': {how}' if how else ''}{ended}"
 
 
 def _message(message: AssistantMessage) -> str:

@@ -10,7 +10,7 @@ Laws:
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -98,14 +98,6 @@ class SpawnLog:
         return SpawnRow(
             spawn_id=spawn_id, session_id=session_id, agent=self._agents.get(session_id, ""), attempt=attempt
         )
-
-
-def spawn_rows(events: Iterable[Event], living: Container[SpawnId] | None = None) -> tuple[SpawnRow, ...]:
-    """The spawn log of some events at once."""
-    log = SpawnLog()
-    for event in events:
-        log.add(event)
-    return log.rows(living)
 
 
 def _standing(row: SpawnRow, living: Container[SpawnId] | None) -> SpawnStanding:

@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec import structs
 
+from interlock.projections.badge import ANSWER_ON_ITS_WAY as ANSWER_ON_ITS_WAY
 from interlock.vocabulary.approval import Approval
 from interlock.vocabulary.audit import Anomaly
 from interlock.vocabulary.events import Event
@@ -22,7 +23,6 @@ from interlock.vocabulary.evidence import Evidence, EvidenceSource, Moment
 from interlock.vocabulary.frames import ApprovalDecided, ApprovalOpened, TaskFrame
 from interlock.vocabulary.presenter import Status
 
-ANSWER_ON_ITS_WAY: Final = "answer_on_its_way"
 # How the runtime records that an answer may not have arrived: then a person is needed again.
 _DOUBTS: Final = frozenset({"decision_delivery_unknown", "decision_not_delivered", "decision_unconfirmed"})
 

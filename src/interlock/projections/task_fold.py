@@ -1,7 +1,7 @@
 """Published events, logged and live, folded to frames. See the laws of `task_view`.
 
 Frames of one event come in this order: messages, the stream, approvals and how they change what is seen of the agent,
-queue and receipts, status.
+queue and receipts, the state document, status.
 """
 
 from __future__ import annotations
@@ -17,14 +17,19 @@ from interlock.lifecycle.turn import TurnFacts, lose_owner
 from interlock.lifecycle.turns import TurnFold, record_of
 from interlock.projections.approvals import ApprovalFold
 from interlock.projections.dossier import REFUSALS
+from interlock.projections.message_store import MessageStore
+from interlock.projections.presenter import Presenter
+from interlock.projections.run_document import RunDocument, fold_run_event
 from interlock.projections.task_answers import SeenAgent
-from interlock.projections.task_messages import Transcript
 from interlock.projections.task_questions import Questions
 from interlock.projections.task_stream import OVERTAKEN, RESPAWNED, UNSTAMPED, UNSUPERVISED, StreamKeeper
+from interlock.projections.task_summary import with_facts
 from interlock.vocabulary.audit import (
     DeliveryReceipt,
     DeliveryStage,
     DialogOpened,
+    ProcessEvent,
+    ProcessEventKind,
     QueueEvent,
     QueueEventKind,
     QueueGate,
@@ -34,26 +39,34 @@ from interlock.vocabulary.audit import (
     ToolCallSuspended,
     TurnStarted,
 )
+from interlock.vocabulary.badge import Badge
 from interlock.vocabulary.conversation import AssistantMessage
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.evidence import Moment
 from interlock.vocabulary.frames import (
     AgentStatusChanged,
+    ChatChunk,
     ChatMessage,
     ChatReceipt,
+    ChatStart,
     ChatThought,
     Message,
     MessageStatus,
     QueueChanged,
     QueueItem,
     QueueView,
+    StatePatched,
+    TaskBadgeChanged,
     TaskFrame,
     TaskStatusChanged,
+    TaskSummary,
 )
 from interlock.vocabulary.ids import IMPORTED_TURN_PREFIX, PromptId, SessionId, TurnId
 from interlock.vocabulary.presenter import ReasoningDelta, Status, TextDelta
 from interlock.vocabulary.states import Activity, Attention, TaskStatus, TurnState
 
+_TEXT: Final = (ChatStart, ChatChunk, ChatThought)
+_CRASHES_KEPT: Final = 32
 _NOBODY: Final = "nobody runs this session any more"
 _Reading = tuple[TaskStatus | None, TurnId | None]
 
@@ -73,12 +86,14 @@ class TaskFold:
         self.turns = TurnFold()
         self.approvals = ApprovalFold()
         self.queue = SendQueue()
-        self._transcript = Transcript()
+        self._presenter = Presenter(self.turns)
+        self._messages = MessageStore()
         self._streams = StreamKeeper(task_id)
         self._questions = Questions(task_id, self.approvals)
         self._queue_view = QueueView()
         self._seen = SeenAgent()
         self._agent: Status | None = None
+        self._document = RunDocument()
         self._is_deleted = False
         self._on_its_way: PromptId | None = None
         self._log_reading: _Reading = (None, None)
@@ -86,16 +101,20 @@ class TaskFold:
         self._opened_at: Moment | None = None
         self._last_at: Moment | None = None
         self._since: Moment | None = None
+        self._heard_at: Moment | None = None
+        self._crashed_at: tuple[Moment, ...] = ()
+        self._badge: Badge | None = None
 
     def add(self, event: Event) -> tuple[TaskFrame, ...]:
         """Fold one event: with a `seq` it is in the log, without one it is shown live and kept nowhere."""
         if event.session_id != self.task_id:
             return ()
         if event.seq is None:
+            self._heard_at = event.ts
             return self._tell(self._hear(event), event.ts)
         if event.seq <= self.version:
             return ()
-        self.version, self._last_at = event.seq, event.ts
+        self.version, self._last_at, self._heard_at = event.seq, event.ts, event.ts
         return self._tell(self._fold(event, event.seq), event.ts)
 
     def set_supervised(self, is_supervised: bool) -> tuple[TaskFrame, ...]:
@@ -105,17 +124,75 @@ class TaskFold:
         self.is_supervised = is_supervised
         return self._tell(self._change_owner(), self._last_at)
 
+    @property
+    def changes_at(self) -> Moment | None:
+        """When the badge changes by itself."""
+        return None if self._badge is None else self._badge.until
+
+    def refresh(self, now: Moment) -> tuple[TaskFrame, ...]:
+        """Tell the badge where it changed by itself since something was last heard."""
+        badge, known = self.summary(now).badge, self._badge
+        if badge is None or known is None or _gist(badge) == _gist(known):
+            return ()
+        self._badge, self._heard_at = badge, now
+        return self._stamp([self._badge_changed(badge)])
+
     # What every event has in common
 
     def _tell(self, frames: Iterable[TaskFrame], at: Moment | None) -> tuple[TaskFrame, ...]:
-        shown = self._shown()
-        told: list[TaskFrame] = []
-        for frame in frames:
-            self.tick += 1
-            told.append(structs.replace(frame, version=self.version, tick=self.tick))
+        shown, crashed_at = self._shown(), self._crashed_at
+        told = list(frames)
         if self._shown() != shown:
             self._since = at
-        return tuple(told)
+        if self._crashed_at is not crashed_at or not all(isinstance(frame, _TEXT) for frame in told):
+            self._tell_badge(told)
+        return self._stamp(told)
+
+    def _stamp(self, told: list[TaskFrame]) -> tuple[TaskFrame, ...]:
+        stamped = []
+        for frame in told:
+            self.tick += 1
+            stamped.append(structs.replace(frame, version=self.version, tick=self.tick))
+        return tuple(stamped)
+
+    def _tell_badge(self, told: list[TaskFrame]) -> None:
+        """Put the badge on the frames that bear one. Where it changed and none does, it has a frame of its own."""
+        badge, known = self.summary().badge, self._badge
+        self._badge = badge
+        bearers = [at for at, frame in enumerate(told) if isinstance(frame, TaskStatusChanged | AgentStatusChanged)]
+        for at in bearers:
+            told[at] = structs.replace(told[at], badge=badge)
+        if not bearers and badge is not None and (known is None or _gist(badge) != _gist(known)):
+            told.append(self._badge_changed(badge))
+
+    def _badge_changed(self, badge: Badge) -> TaskBadgeChanged:
+        return TaskBadgeChanged(
+            task_id=self.task_id, version=UNSTAMPED, tick=UNSTAMPED, turn_id=self.turn_id, badge=badge
+        )
+
+    def summary(self, now: Moment | None = None) -> TaskSummary:
+        """One line of a board, with its badge at that time; without a time, when something was last heard."""
+        bare = TaskSummary(
+            task_id=self.task_id,
+            version=self.version,
+            task_status=self.status,
+            turn_id=self.turn_id,
+            status_updated_at=self.status_updated_at,
+            is_supervised=self.is_supervised,
+            live=self._agent,
+            since=self._since,
+            opened_at=self._opened_at,
+            last_at=self._last_at,
+            crashed_at=self._crashed_at,
+        )
+        return with_facts(
+            bare,
+            opened=self.opened,
+            turn=None if self.turn_id is None else self.turns.turns.get((self.task_id, self.turn_id)),
+            asked=self._questions.open,
+            queue=self._queue_view,
+            now=now or self._heard_at,
+        )
 
     def _shown(self) -> tuple[TaskStatus | None, Activity | None, Attention | None]:
         agent = self._agent
@@ -177,35 +254,33 @@ class TaskFold:
         turn = self.turns.add(event)
         if any(finding.kind in REFUSALS for finding in self.turns.findings[known:]):
             return
-        yield from self._begin_turn(before, seq)
-        if turn is not None:
-            messages = self._draw(event, turn, seq)
-            yield from map(self._told, messages)
-            if turn is self._newest:
-                yield from self._carry_stream(event, turn, before, messages)
+        messages = self._messages.take(self._presenter.draw(event, turn), seq)
+        is_begun = turn is not None and turn is self._newest and (before is None or before.turn_id != turn.turn_id)
+        if is_begun:
+            left = () if before is None else [message for message in messages if message.turn_id == before.turn_id]
+            yield from map(self._told, left)
+            yield from self._begin_turn(before)
+            yield from map(self._told, messages[len(left) :])
         else:
+            yield from map(self._told, messages)
+        if turn is None:
             yield from self._fold_aside(event)
+        elif turn is self._newest:
+            yield from self._carry_stream(event, turn, before, messages)
         yield from self._fold_questions(event, turn)
         yield from self._fold_queue(event)
+        if turn is None or turn is self._newest:
+            yield from self._fold_document(event)
         yield from self._settle_status(event.ts)
 
-    def _begin_turn(self, before: TurnFacts | None, seq: int) -> Iterator[TaskFrame]:
-        """Where a newer turn began, the one before it is not live any more, whether or not it has an end."""
-        newest = self._newest
-        if newest is None or (before is not None and before.turn_id == newest.turn_id):
-            return
+    def _begin_turn(self, before: TurnFacts | None) -> Iterator[TaskFrame]:
+        """A newer turn began: the one before it is not live any more, whether or not it has an end."""
         self._on_its_way = None
         if before is not None and not before.is_terminal:
             stream = self._streams.current
-            yield from map(self._told, self._transcript.overtake(before.turn_id, seq))
             held = None if stream is None else stream.message_id
             yield from self._streams.break_off(OVERTAKEN, "another turn began", held)
         self._streams.begin_turn()
-
-    def _draw(self, event: Event, turn: TurnFacts, seq: int) -> list[Message]:
-        messages = self._transcript.add(event, turn)
-        is_left = turn is not self._newest and not turn.is_terminal
-        return messages + self._transcript.overtake(turn.turn_id, seq) if is_left else messages
 
     def _told(self, message: Message) -> ChatMessage:
         return ChatMessage(
@@ -270,10 +345,10 @@ class TaskFold:
             case SessionDeleted():
                 self._is_deleted = True
                 yield from self._streams.cancel()
+            case ProcessEvent(kind=ProcessEventKind.RESTART_DUE | ProcessEventKind.RESTARTS_EXHAUSTED):
+                self._crashed_at = (*self._crashed_at, event.ts)[-_CRASHES_KEPT:]
             case _:
-                turn = self._turn_of(event)
-                if turn is not None and not _is_fenced(turn, event):
-                    yield from map(self._told, self._transcript.ask(event, turn.turn_id))
+                pass
 
     def _fold_questions(self, event: Event, turn: TurnFacts | None) -> Iterator[TaskFrame]:
         for frame in self._ask(event, turn):
@@ -331,6 +406,19 @@ class TaskFold:
             self._queue_view = view
             yield QueueChanged(
                 task_id=self.task_id, version=UNSTAMPED, tick=UNSTAMPED, turn_id=event.turn_id, queue=view
+            )
+
+    def _fold_document(self, event: Event) -> Iterator[TaskFrame]:
+        """What a run's event changes in the state document. What the reducer refuses is for `diagnose` to say."""
+        self._document, patches, _ = fold_run_event(self._document, event)
+        for patch in patches:
+            yield StatePatched(
+                task_id=self.task_id,
+                version=UNSTAMPED,
+                tick=UNSTAMPED,
+                turn_id=event.turn_id,
+                ops=patch.patch().ops,
+                source=patch.source,
             )
 
     # Turns, and the status
@@ -392,6 +480,11 @@ class TaskFold:
         status = task_status(facts)
         # A prompt that waits is for a turn that has no id yet.
         return status, None if turn is None or status is TaskStatus.PENDING else turn.turn_id
+
+
+def _gist(badge: Badge) -> tuple[object, ...]:
+    """What is worth a frame of its own."""
+    return badge.activity, badge.attention, badge.needs_person, badge.outcome, badge.crashes
 
 
 def _is_fenced(turn: TurnFacts, event: Event) -> bool:

@@ -19,6 +19,7 @@ from interlock.projections.approvals import ApprovalFold
 from interlock.projections.task_stream import UNSTAMPED
 from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.audit import (
+    DecisionUndelivered,
     DialogAnswered,
     DialogClosed,
     DialogOpened,
@@ -34,7 +35,15 @@ from interlock.vocabulary.registry import PayloadClass
 
 # The end of a run is told by `end_turn`: the fold would look through every question that there ever was.
 _FOLDED: Final[frozenset[PayloadClass]] = frozenset(
-    {ToolCallSuspended, DialogOpened, ToolCallDecided, DialogAnswered, DialogClosed, ToolResult}
+    {
+        ToolCallSuspended,
+        DialogOpened,
+        ToolCallDecided,
+        DialogAnswered,
+        DecisionUndelivered,
+        DialogClosed,
+        ToolResult,
+    }
 )
 
 

@@ -2,7 +2,7 @@
 
 Laws:
 1. A snapshot, with the frames after its tick, stands where a later snapshot stands: in status, messages, stream,
-   approvals and queue. A check says what a snapshot would.
+   approvals, queue and state document. A check says what a snapshot would.
 2. The status comes from `task_status` and from nothing else, and only a `task:status` frame changes it.
 3. What the log says depends on the log alone. Live events show streams and the agent's status, and nothing else.
 4. What the classifier refused (late, of another spawn or run) makes no message, ends no stream and closes no question.
@@ -14,10 +14,11 @@ Laws:
 
 from __future__ import annotations
 
+from interlock.projections.message_store import is_page
 from interlock.projections.task_fold import TaskFold
-from interlock.projections.task_messages import is_page
 from interlock.vocabulary.approval import Approval
-from interlock.vocabulary.frames import Message, RuntimeCheck, TaskSnapshot, TaskSummary
+from interlock.vocabulary.evidence import Moment
+from interlock.vocabulary.frames import Message, RuntimeCheck, StateDocument, TaskSnapshot
 from interlock.vocabulary.ids import StreamId
 
 
@@ -31,14 +32,15 @@ class TaskView(TaskFold):
         stream_id: StreamId | None = None,
         cursor: int = 0,
         limit: int = 200,
+        now: Moment | None = None,
     ) -> TaskSnapshot:
         """Where the task stands. What does not fit into `limit` messages, or one frame, is to be had as pages."""
         is_whole = after_version is None or after_version > self.version  # of more than we know we know nothing
-        messages = () if is_whole else self._transcript.since(after_version or 0)
+        messages = () if is_whole else self._messages.since(after_version or 0)
         older: int | None = None
         if is_whole or not is_page(messages, limit):
             is_whole = True
-            messages, older = self._transcript.page(None, limit)
+            messages, older = self._messages.page(None, limit)
         stream = self._streams.current
         return TaskSnapshot(
             task_id=self.task_id,
@@ -54,6 +56,8 @@ class TaskView(TaskFold):
             approvals=self._questions.open,
             queue=self._queue_view,
             agent=self._agent,
+            badge=self.summary(now).badge,
+            document=self._document.state,
         )
 
     def check(self) -> RuntimeCheck:
@@ -66,34 +70,13 @@ class TaskView(TaskFold):
             turn_id=self.turn_id,
             status_updated_at=self.status_updated_at,
             active_stream=None if stream is None else stream.without_text(),
+            tick=self.tick,
         )
 
-    def summary(self) -> TaskSummary:
-        """One line of a board."""
-        opened, asked, queue = self.opened, self._questions.open, self._queue_view
-        turn = None if self.turn_id is None else self.turns.turns.get((self.task_id, self.turn_id))
-        is_held = bool(queue.waiting) and not queue.is_open
-        return TaskSummary(
-            task_id=self.task_id,
-            version=self.version,
-            task_status=self.status,
-            turn_id=self.turn_id,
-            turn_state=None if turn is None else turn.state,
-            status_updated_at=self.status_updated_at,
-            agent="" if opened is None else opened.agent,
-            driver="" if opened is None else opened.driver,
-            title="" if opened is None else opened.title,
-            is_supervised=self.is_supervised,
-            live=self._agent,
-            since=self._since,
-            question=asked[0].question if asked else "",
-            approval_id=asked[0].approval_id if asked else "",
-            open_approvals=len(asked),
-            queued=len(queue.waiting),
-            held=(queue.gate_reason or "somebody holds the queue back") if is_held else "",
-            opened_at=self._opened_at,
-            last_at=self._last_at,
-        )
+    def document(self) -> StateDocument:
+        """The session's state document, as of the log's version."""
+        state = self._document.state
+        return StateDocument(task_id=self.task_id, version=self.version, turn_id=self._document.turn_id, state=state)
 
     def questions(self) -> tuple[Approval, ...]:
         """Every question that there ever was, oldest first, as it stands."""
@@ -101,7 +84,7 @@ class TaskView(TaskFold):
 
     def page(self, *, before: int | None = None, limit: int = 100) -> tuple[tuple[Message, ...], int | None]:
         """The newest messages older than `before`, in order, and the cursor of the page before them, if any."""
-        return self._transcript.page(before, limit)
+        return self._messages.page(before, limit)
 
     def message(self, message_id: int) -> Message | None:
-        return self._transcript.get(message_id)
+        return self._messages.get(message_id)

@@ -77,14 +77,6 @@ class UsageFold:
         )
 
 
-def usage(events: Iterable[Event]) -> Usage:
-    """What a whole log used."""
-    fold = UsageFold()
-    for event in events:
-        fold.add(event)
-    return fold.total
-
-
 def _added(before: Usage, more: ProviderUsage) -> Usage:
     return Usage(
         input_tokens=_sum((before.input_tokens, more.input_tokens)),

@@ -7,6 +7,7 @@ Laws:
    later time. Order comes from the log, so a clock that jumped ahead makes this reading show less than was known, never
    more; `is_time_doubtful` says so when later events bear earlier times. A sequence number is exact.
 4. A turn that the prefix does not hold has no state: that is the answer, and no error.
+5. What explains a turn stands at or after its first event, so a part of the log from there on says the same.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from msgspec import Struct
 
 from interlock.lifecycle.turn import Basis, Finding, has_answer, is_clean_end
 from interlock.lifecycle.turns import TurnRecord
-from interlock.projections.dossier import Dossier, dossiers_of
+from interlock.log.port import TurnSlice
+from interlock.projections.dossier import Dossier, dossiers_in, dossiers_of
 from interlock.projections.sentences import sentence
 from interlock.vocabulary.actions import NextAction, diagnose_session, inspect_log
 from interlock.vocabulary.audit import ProcessEvent, ProcessEventKind, StreamCheckpoint, SurfaceEvent, TurnStarted
@@ -96,9 +98,21 @@ def why(
     """Explain a turn, by default the one that began last, as the log stood at a sequence number or a time."""
     log = [event for event in events if event.seq is not None]
     known = _prefix(log, at)
-    turns = dossiers_of(known, owner_alive=owner_alive)
-    turn = next((one for one in reversed(turns) if turn_id in (None, one.turn_id)), None)
     is_doubtful = isinstance(at, datetime) and any(event.ts <= at for event in log[len(known) :])
+    turns = dossiers_of(known, owner_alive=owner_alive)
+    return _choose(turns, log, known, turn_id, is_doubtful=is_doubtful)
+
+
+def why_last(part: TurnSlice, *, turn_id: TurnId | None = None, owner_alive: bool = True) -> Explanation:
+    """Explain a turn that begins in a part of a log, by default the one that began last. It says what `why` says."""
+    known = list(part.found.events)
+    return _choose(dossiers_in(part, owner_alive=owner_alive), known, known, turn_id, is_doubtful=False)
+
+
+def _choose(
+    turns: list[Dossier], log: list[Event], known: list[Event], turn_id: TurnId | None, *, is_doubtful: bool
+) -> Explanation:
+    turn = next((one for one in reversed(turns) if turn_id in (None, one.turn_id)), None)
     as_of = known[-1].seq if known else None
     if turn is None:
         return _nothing(log, turn_id, as_of, is_doubtful=is_doubtful)
@@ -210,21 +224,23 @@ def _set_aside(event: Event, called: set[tuple[str, int]]) -> str:
 
 
 def _exits(turn: Dossier, known: list[Event]) -> Iterator[Event]:
+    """The exits of the turn's process since the turn began."""
     for event in known:
         is_its = event.spawn_id is not None and event.spawn_id == turn.facts.spawn_id
         is_exit = isinstance(event.data, ProcessEvent) and event.data.kind is ProcessEventKind.EXITED
-        if is_its and is_exit and event.session_id == turn.key[0]:
+        is_since = (event.seq or 0) >= (turn.record.first_seq or 0)
+        if is_its and is_exit and is_since and event.session_id == turn.key[0]:
             yield event
 
 
 def _surface(turn: Dossier, known: list[Event]) -> Iterator[SurfaceStep]:
-    """Verdicts about the terminal that name the turn, or that name none and fall within it."""
+    """Verdicts about the terminal since the turn began that name it, or that name none and fall within it."""
     first = turn.record.first_seq or 0
     last = turn.record.last_seq if turn.state.is_terminal else None
     for event in known:
         data, seq = event.data, event.seq or 0
-        is_within = event.turn_id is None and seq >= first and (last is None or seq <= last)
-        if isinstance(data, SurfaceEvent) and (event.turn_id == turn.turn_id or is_within):
+        is_within = event.turn_id is None and (last is None or seq <= last)
+        if isinstance(data, SurfaceEvent) and seq >= first and (event.turn_id == turn.turn_id or is_within):
             yield SurfaceStep(
                 seq=event.seq,
                 at=event.ts,

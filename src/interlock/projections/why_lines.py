@@ -7,6 +7,8 @@ from datetime import datetime
 
 from interlock.lifecycle.turn import Basis
 from interlock.projections.why import Explanation, PathStep, SurfaceStep
+from interlock.vocabulary.advice import advice_lines
+from interlock.vocabulary.ending_words import ending_detail
 from interlock.vocabulary.states import Attention
 
 
@@ -18,7 +20,8 @@ def render_lines(explanation: Explanation) -> list[str]:
         lines = [f"{name}: unknown: the log holds no such turn{_as_of(explanation)}"]
         return [*lines, *_advice(explanation)]
     settles = f", to be recorded as {record.settles_as.value}" if record.settles_as is not None else ""
-    kind = f" ({record.error_kind})" if record.error_kind else ""
+    detail = ending_detail(record.state.value, record.error_kind, record.error_message)
+    kind = f" ({detail})" if detail else ""
     basis = "" if record.basis is Basis.RUN_EVENTS else ", by its messages alone"
     lines = [f"{name}: {record.state.value}{kind}{settles}{basis}{_as_of(explanation)}"]
     if explanation.is_time_doubtful:
@@ -64,4 +67,5 @@ def _surface_lines(step: SurfaceStep) -> Iterator[str]:
 
 
 def _advice(explanation: Explanation) -> list[str]:
-    return _section("next", (action.command or action.kind.value for action in explanation.next_actions))
+    actions = ((action.kind.value, action.command) for action in explanation.next_actions)
+    return _section("next", advice_lines(actions, explanation.session_id or ""))

@@ -51,6 +51,7 @@ class SessionBook:
         self.native: AgentSession | None = None
         self.spawn: LivingSpawn | None = None
         self.turn_id: TurnId | None = None
+        self.turn: TurnFacts | None = None  # the open one; None between turns
         self.calls: ToolCalls | None = None
         self._looked_at: ToolCalls | None = None
         self._suspended: tuple[ToolCallState, ...] = ()
@@ -67,14 +68,6 @@ class SessionBook:
         for event in events:
             book.add(event)
         return book
-
-    @property
-    def turn(self) -> TurnFacts | None:
-        """The open turn; None between turns."""
-        if self.turn_id is None:
-            return None
-        facts = self.turns.turns.get((self.session_id, self.turn_id))
-        return None if facts is None or facts.is_terminal else facts
 
     @property
     def suspended(self) -> tuple[ToolCallState, ...]:
@@ -115,6 +108,8 @@ class SessionBook:
                 self.is_deleted |= isinstance(data, SessionDeleted)
                 if self.calls is not None and event.turn_id == self.turn_id:
                     self.calls = evolve(self.calls, data)
+        facts = None if self.turn_id is None else self.turns.turns.get((self.session_id, self.turn_id))
+        self.turn = None if facts is None or facts.is_terminal else facts
 
     def _open(self, turn_id: TurnId, at: Moment) -> None:
         self.turn_id, self.calls, self.turn_began_at = turn_id, ToolCalls(turn_id), at

@@ -148,7 +148,7 @@ def _read_member(reading: Reading, member: Key | Table, given: object, text: str
     except _Wrong:
         line = line_of(text, member.path)
         reading.mistakes.append(
-            Mistake(key=dotted(member.path), expected=_wanted(member), found=_found(given), line=line)
+            Mistake(key=dotted(member.path), expected=_wanted(member), found=_found(given, _wanted(member)), line=line)
         )
 
 
@@ -198,7 +198,9 @@ def _read_variables(reading: Reading, environ: Mapping[str, str]) -> None:
         try:
             _set(reading, key, text, variable)
         except _Wrong:
-            mistake = Mistake(key=dotted(key.path), expected=_wanted(key), found="another text", variable=variable)
+            mistake = Mistake(
+                key=dotted(key.path), expected=_wanted(key), found="a text that does not fit", variable=variable
+            )
             reading.mistakes.append(mistake)
 
 
@@ -293,8 +295,11 @@ def _is_plain(given: object) -> bool:
     return not isinstance(given, date | time)
 
 
-def _found(given: object) -> str:
+def _found(given: object, wanted: str) -> str:
     """What stands there, without repeating it."""
-    kinds = {bool: "true or false", dict: "a table", list: "a list that does not fit", str: "another string"}
-    numbers = {int: "another whole number", float: "another number"}
-    return {**kinds, **numbers}.get(type(given), "a moment")
+    kinds = {bool: "true or false", dict: "a table", list: "a list that does not fit", str: "a string"}
+    found = {**kinds, int: "a whole number", float: "a number"}.get(type(given), "a moment")
+    if type(given) not in (int, float) or "number" not in wanted:
+        return found
+    is_whole = isinstance(given, int) or "whole" not in wanted
+    return f"{found} out of range" if is_whole else f"{found} that is not whole"

@@ -82,7 +82,6 @@ class PoolSection(_Section, frozen=True):
     total: Annotated[Cap | None, Meta(description="the cap for all together")] = None
     each: Annotated[Cap | None, Meta(description="the cap for each agent that per_agent does not name")] = None
     per_agent: Annotated[dict[AgentName, Cap | None], Meta(description="the cap for one agent")] = {}
-    preempts: Annotated[bool, Meta(description="whether an idle agent is ended for one that waits")] = False
 
     def limits(self) -> PoolLimits:
         """The same for the pool."""

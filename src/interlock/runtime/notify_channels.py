@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from interlock.agents.processes.child import inherited_environment
-from interlock.projections.attention import scrub
+from interlock.projections.attention import MAX_QUESTION, MAX_TEXT, scrub
 from interlock.projections.attention_ledger import Notice
 from interlock.runtime.config_sections import NotifySection
 from interlock.runtime.notify import Channel
@@ -78,7 +78,8 @@ def headline(notice: Notice) -> str:
 
 def details(notice: Notice) -> str:
     """Of what, and what is asked."""
-    return scrub(": ".join(part for part in (notice.title, notice.question) if part))
+    text = ": ".join(part for part in (notice.title, notice.question) if part)
+    return scrub(text, MAX_TEXT + MAX_QUESTION)
 
 
 def osc_of(environ: Mapping[str, str]) -> Callable[[str, str], str] | None:

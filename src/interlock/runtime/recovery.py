@@ -8,7 +8,8 @@ Laws:
    call its result; an open dialog its close.
 4. A prompt that was on its way when the runtime died is not sent again: nobody knows whether it arrived, and the record
    says so.
-5. What was accepted and not dispatched is still in the queue, and goes on.
+5. What was accepted and not dispatched is still in the queue, and goes on; but a prompt that held a secret, which the
+   log does not keep, holds the queue until somebody gives its text again.
 6. An agent whose end is known may have left processes: unless the log says that they were looked for, they are.
 """
 
@@ -27,9 +28,9 @@ from interlock.agents.processes.stopping import stop_tree
 from interlock.lifecycle.closing import abandoned_ending, closing_batch
 from interlock.log.port import Log
 from interlock.runtime.book import LivingSpawn, SessionBook
-from interlock.runtime.errands import Services
 from interlock.runtime.policy import RunPolicy
-from interlock.runtime.supervisor import Supervisor
+from interlock.runtime.session.agent_calls import Services
+from interlock.runtime.session.supervisor import Supervisor
 from interlock.vocabulary.actions import NextAction, NextActionKind
 from interlock.vocabulary.audit import (
     DeliveryReceipt,
@@ -100,6 +101,8 @@ async def recover(
         if turn is not None:
             settled = turn.turn_id
             settled_as = book.turns.turns[(session_id, turn.turn_id)].state
+    if (held := book.queue.hold_redacted()) is not None and not book.is_deleted:
+        await _append(book, log, services, [held])
     supervisor = None
     if spec is not None and driver is not None and not book.is_deleted:
         supervisor = Supervisor(book, spec, driver, policy_from_log(book.opened) or policy, services)
@@ -169,7 +172,7 @@ async def _adopt(book: SessionBook, spec: AgentSpec | None, driver: Driver | Non
     except OSError as error:
         raise Unreachable(f"whether the agent lives cannot be told: {error}") from error
     prompt = book.queue.prompts.get(book.prompt_id) if book.turn is not None and book.prompt_id is not None else None
-    if prompt is not None and _can_expect(handle):
+    if prompt is not None and not prompt.is_redacted and _can_expect(handle):
         handle.expect(prompt.text)
     return handle, ""
 

@@ -14,7 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -23,20 +23,22 @@ from typing import Self
 from msgspec import structs, to_builtins
 
 from interlock.agents.evidence.hooks import HookListener
-from interlock.agents.pool.masking import masked_argv
+from interlock.agents.observations import ApprovalOption
 from interlock.agents.pool.pool import Pool, PoolLimits
 from interlock.agents.pool.slots import Slots
 from interlock.agents.port import AgentSpec, Driver, ScreenSeen, StopReport
 from interlock.lifecycle.queue import PromptState, QueuedPrompt
 from interlock.lifecycle.turns import TurnRecord, record_of
 from interlock.log.port import Log, LogUnavailable, VersionConflict
-from interlock.runtime.acts import Answer, Cancel, EditPrompt, RemovePrompt, Send, SetGate, Start
 from interlock.runtime.book import SessionBook
-from interlock.runtime.conductor import Conductor
-from interlock.runtime.errands import Services
 from interlock.runtime.policy import Instant, RunPolicy
 from interlock.runtime.recovery import Recovered, recover
-from interlock.runtime.supervisor import ResultT, Supervisor
+from interlock.runtime.redaction.outlet import RedactedFeed, RedactedLog, redacted
+from interlock.runtime.redaction.redactor import Redactor
+from interlock.runtime.session.agent_calls import Services
+from interlock.runtime.session.inputs import Answer, Cancel, EditPrompt, RemovePrompt, Send, SetGate, Start
+from interlock.runtime.session.router import SessionMachine
+from interlock.runtime.session.supervisor import ResultT, Supervisor
 from interlock.vocabulary.audit import SessionDeleted, SessionOpened
 from interlock.vocabulary.errors import InterlockError, UsageError
 from interlock.vocabulary.events import Event, new_event
@@ -117,7 +119,8 @@ class Watcher:
 class Runtime:
     """Use it as a context manager. Commands are durable when they return.
 
-    `hooks` is the socket on which it hears the hooks of its agents; None: it does not listen.
+    `hooks` is the socket on which it hears the hooks of its agents; None: it does not listen. `redactor` knows what
+    must not be told beside the environments of the agents, such as the tokens of a server.
     """
 
     def __init__(
@@ -131,8 +134,11 @@ class Runtime:
         hooks: Path | None = None,
         clock: Callable[[], Instant] = wall_clock,
         ids: Callable[[str], str] = new_id,
+        redactor: Redactor | None = None,
     ) -> None:
-        self._log = log
+        self.redactor = redactor or Redactor()
+        self._log: Log = RedactedLog(log, self.redactor)
+        self._feed = RedactedFeed(self._tell_watchers, self.redactor)
         self._drivers: Mapping[str, Driver] = {driver.name: driver for driver in drivers}
         self._policy = policy or RunPolicy()
         self._specs = specs
@@ -175,6 +181,7 @@ class Runtime:
     ) -> SessionId:
         """Begin a session. Its agent is started when there is something to do, or by `start`."""
         driver = self._driver(spec.driver)
+        self.redactor.learn(spec.environment)
         session_id = session_id or SessionId(self._ids("ses"))
         if session_id in self._supervisors:
             raise UsageError(f"session {session_id} is open already", remedy="choose another id")
@@ -182,7 +189,7 @@ class Runtime:
             agent=spec.agent,
             driver=spec.driver,
             kind=driver.kind,
-            argv=masked_argv(spec.argv),
+            argv=self.redactor.argv(spec.argv),
             cwd=spec.cwd,
             model=spec.model,
             environment=tuple(sorted(spec.environment)),
@@ -192,6 +199,7 @@ class Runtime:
         )
         now = self._clock()
         event = new_event(opened, id=EventId(self._ids("evt")), session_id=session_id, ts=now.at)
+        event = redacted(event, self.redactor)  # what the log has of it is what a request is compared with
         try:
             await self._log.append(session_id, [event], expected_version=0)
         except VersionConflict as conflict:
@@ -271,39 +279,55 @@ class Runtime:
     async def wait_interrupt(self, session_id: SessionId, turn_id: TurnId, seconds: float) -> InterruptReport:
         """After a `cancel`: wait, so long at most, until the agent got the request to stop, or needs none any more."""
 
-        def look(conductor: Conductor) -> InterruptReport | None:
-            turn = conductor.open_turn
-            if turn is None or conductor.book.turn_id != turn_id or turn.interrupt_problem == "":
+        def look(machine: SessionMachine) -> InterruptReport | None:
+            life, facts = machine.agent, machine.book.turn
+            if facts is None or facts.turn_id != turn_id or life is None or life.was_interrupted:
                 return InterruptReport(is_delivered=True)
+            if not facts.cancel_requested:  # every attempt failed, and the cancel was taken back
+                return InterruptReport(is_delivered=False, problem=self.redactor.diagnostic(life.interrupt_problem))
             return None
 
         try:
             async with asyncio.timeout(seconds):
                 return await self._of(session_id).until(look)
         except TimeoutError:
-            turn = self._of(session_id).conductor.open_turn
-            problem = (None if turn is None else turn.interrupt_problem) or "the agent has not answered yet"
-            return InterruptReport(is_delivered=False, problem=problem)
+            life = self._of(session_id).machine.agent
+            problem = ("" if life is None else life.interrupt_problem) or "the agent has not answered yet"
+            return InterruptReport(is_delivered=False, problem=self.redactor.diagnostic(problem))
 
     async def decide(self, session_id: SessionId, answer: Answer) -> None:
-        """Answer a question of the agent. The answer is persisted when this returns, and then given."""
-        await self._of(session_id).order(answer)
+        """Answer a question of the agent. The answer is persisted when this returns, and then given. An option may be
+        named as it is shown, also where a secret in it is masked."""
+        supervisor = self._of(session_id)
+        question = supervisor.machine.questions.questions.get(answer.approval_id)
+        options = () if question is None else question.asked.options
+        await supervisor.order(replace(answer, option=self._as_asked(answer.option, options)))
+
+    def _as_asked(self, shown: str, options: Iterable[ApprovalOption]) -> str:
+        """The label of an option as the agent gave it, by its label or id as a person sees them."""
+        known = [(option.label, option.id) for option in options]
+        if not shown or any(shown in one for one in known):
+            return shown
+        found = [label for label, name in known if shown in (self.redactor.text(label), self.redactor.text(name))]
+        if len(found) > 1:
+            raise UsageError(f"{len(found)} options are shown as {shown!r}", remedy="choose by the id of the option")
+        return found[0] if found else shown
 
     async def wait_turn(self, session_id: SessionId, prompt_id: PromptId) -> TurnRecord:
         """Wait until the turn of a prompt is terminal, and say how it ended. `UsageError` if it will have none."""
 
-        def look(conductor: Conductor) -> TurnRecord | None:
-            prompt = conductor.book.queue.prompts.get(prompt_id)
+        def look(machine: SessionMachine) -> TurnRecord | None:
+            prompt = machine.book.queue.prompts.get(prompt_id)
             if prompt is None or prompt.state is PromptState.REMOVED:
                 raise UsageError(f"prompt {prompt_id} is not in this session", remedy="send it, or look at the queue")
-            if prompt.state is PromptState.QUEUED and not conductor.book.queue.is_open:
-                why = conductor.book.queue.gate_reason or "somebody asked for it"
+            if prompt.state is PromptState.QUEUED and not machine.book.queue.is_open:
+                why = machine.book.queue.gate_reason or "somebody asked for it"
                 raise UsageError(f"the queue is held: {why}", remedy="mend that, and open its gate")
-            return ended_turn(conductor.book, prompt_id)
+            return ended_turn(machine.book, prompt_id)
 
         return await self.until(session_id, look)
 
-    async def until(self, session_id: SessionId, look: Callable[[Conductor], ResultT | None]) -> ResultT:
+    async def until(self, session_id: SessionId, look: Callable[[SessionMachine], ResultT | None]) -> ResultT:
         """Wait for something to be so. It is looked at now, and after each step."""
         return await self._of(session_id).until(look)
 
@@ -327,11 +351,15 @@ class Runtime:
 
     def status(self, session_id: SessionId) -> Status:
         """What a person should see of a session now."""
-        return self._of(session_id).status
+        return self.redactor.payload(self._of(session_id).status)
 
     def screen(self, session_id: SessionId) -> ScreenSeen | None:
         """What the terminal of a session's agent showed when it was last seen; None where there is nothing to show."""
-        return self._of(session_id).screen
+        seen = self._of(session_id).agent.screen
+        if seen is None:
+            return None
+        problem = self.redactor.diagnostic(seen.problem)
+        return replace(seen, snapshot=self.redactor.snapshot(seen.snapshot), problem=problem)
 
     @asynccontextmanager
     async def watch(self) -> AsyncIterator[Watcher]:
@@ -352,7 +380,7 @@ class Runtime:
         problems: dict[SessionId, str] = {}
 
         async def close(supervisor: Supervisor) -> None:
-            session_id, has_agent = supervisor.session_id, supervisor.conductor.running_spawn is not None
+            session_id, has_agent = supervisor.session_id, supervisor.machine.running_spawn is not None
             try:
                 if stop_agents:
                     await supervisor.stop_agent(is_closing=True)
@@ -384,11 +412,14 @@ class Runtime:
         """Give each hook to the agent in whose process tree it fired. One that is nobody's says nothing."""
         try:
             async for heard in listener:
-                any(supervisor.hear_hook(heard) for supervisor in self._supervisors.values())
+                any(supervisor.agent.hear_hook(heard) for supervisor in self._supervisors.values())
         finally:
             await listener.__aexit__(None, None, None)
 
     def _publish(self, event: Event) -> None:
+        self._feed.publish(event)
+
+    def _tell_watchers(self, event: Event) -> None:
         for watcher in self._watchers:
             watcher.put(event)
 
@@ -427,11 +458,17 @@ class Runtime:
             if after is None:
                 return tuple(one for one in done if one is not None)
 
+    def _spec_of(self, session_id: SessionId, opened: SessionOpened) -> AgentSpec | None:
+        spec = self._specs(session_id, opened)
+        if spec is not None:
+            self.redactor.learn(spec.environment)
+        return spec
+
     async def _recover_one(self, session_id: SessionId) -> Recovered | None:
         """A session that cannot be recovered is told, and keeps nobody from the others."""
         try:
             recovered, supervisor = await recover(
-                session_id, self._log, self._drivers, self._specs, self._policy, self._services()
+                session_id, self._log, self._drivers, self._spec_of, self._policy, self._services()
             )
         except LogUnavailable:
             raise

@@ -11,11 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from interlock.agents.pool.masking import MASK, masked_argv
+from msgspec import structs, to_builtins
+
+from interlock.agents.pool.masking import MASK
 from interlock.agents.port import AgentSpec
 from interlock.runtime.agent_choice import argv_of, environment_of
 from interlock.runtime.config import agent_section
 from interlock.runtime.config_sections import Config
+from interlock.runtime.redaction.redactor import Redactor
+from interlock.runtime.redaction.values import secret_values
 from interlock.runtime.runtime import SpecSource, spec_from_log
 from interlock.vocabulary.audit import SessionOpened
 from interlock.vocabulary.errors import UsageError
@@ -33,10 +37,14 @@ def specs_by(config: Config, environ: Mapping[str, str]) -> SpecSource:
             return kept
         values = environment_of(agent, environ)
         argv = argv_of(agent, opened.driver)
-        is_same_command = any(MASK in word for word in opened.argv) and masked_argv(argv) == opened.argv
+        redactor = Redactor(secret_values(values))
+        is_same_command = any(MASK in word for word in opened.argv) and redactor.argv(argv) == opened.argv
+        whole = structs.replace(opened, options=to_builtins(agent.options) or None)
+        has_same_options = opened.driver == agent.driver and redactor.payload(whole).options == opened.options
         return replace(
             kept,
             argv=argv if is_same_command else kept.argv,
+            options=agent.options if has_same_options else kept.options,
             environment={name: values[name] for name in opened.environment if name in values},
             forgotten=tuple(name for name in opened.environment if name not in values),
         )

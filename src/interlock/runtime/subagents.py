@@ -36,10 +36,10 @@ from interlock.lifecycle.turns import TurnRecord
 from interlock.log.port import Log
 from interlock.runtime.book import SessionBook
 from interlock.runtime.child_results import ResultReader, report_of, result_of_log
-from interlock.runtime.conductor import Conductor
 from interlock.runtime.policy import Instant, RunPolicy
 from interlock.runtime.runtime import Runtime, ended_turn, new_id, wall_clock
-from interlock.runtime.supervisor import SessionFailed
+from interlock.runtime.session.router import SessionMachine
+from interlock.runtime.session.supervisor import SessionFailed
 from interlock.vocabulary.conversation import SubagentEvent
 from interlock.vocabulary.errors import ContractError, InterlockError, UsageError
 from interlock.vocabulary.ids import PromptId, SessionId, SubagentId, is_valid_id
@@ -309,7 +309,7 @@ class Subagents:
         if text:
             await self._runtime.send(session, text, prompt_id=prompt_id)
         supervisor = self._runtime.supervisor(session)
-        ended: TurnRecord | str = await supervisor.until(lambda conductor: _end_of(conductor, prompt_id))
+        ended: TurnRecord | str = await supervisor.until(lambda machine: _end_of(machine, prompt_id))
         if isinstance(ended, str):
             return ChildFailed(child.record.attempt, NOT_STARTED, ended), None
         return await self._report(child, ended)
@@ -399,15 +399,15 @@ class Subagents:
             await self._apply(child, machine.Detach("nobody supervises its session any more"))
 
 
-def _end_of(conductor: Conductor, prompt_id: PromptId) -> TurnRecord | str | None:
+def _end_of(machine: SessionMachine, prompt_id: PromptId) -> TurnRecord | str | None:
     """How the turn of a prompt ended, or why it will not begin."""
-    queue = conductor.book.queue
+    queue = machine.book.queue
     prompt = queue.prompts.get(prompt_id)
     if prompt is not None and prompt.state is PromptState.REMOVED:
         return "its task was taken back"
     if prompt is not None and prompt.state is PromptState.QUEUED and not queue.is_open:
         return queue.gate_reason or "the queue of its session is closed"
-    return ended_turn(conductor.book, prompt_id)
+    return ended_turn(machine.book, prompt_id)
 
 
 def _said(reason: str) -> str:

@@ -41,8 +41,8 @@ from interlock.log.port import Log
 from interlock.runtime.child_results import ResultReader, result_of_log
 from interlock.runtime.policy import Instant
 from interlock.runtime.runtime import Runtime, new_id, wall_clock
+from interlock.runtime.session.supervisor import SessionFailed
 from interlock.runtime.subagents import CLOSED, Subagents
-from interlock.runtime.supervisor import SessionFailed
 from interlock.vocabulary.audit import WorkflowEvent, WorkflowEventKind
 from interlock.vocabulary.errors import ContractError, InterlockError, UsageError
 from interlock.vocabulary.ids import SessionId, StepId, SubagentId, WorkflowId

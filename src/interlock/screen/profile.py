@@ -86,13 +86,15 @@ class Pace:
 
     `idle_hold_seconds`: an idle screen after work, seen for less, is not believed; `weak_idle_hold_seconds` where its
     proof is weak. `submit_grace_seconds`: how long it may show nothing after a submit. `answer_grace_seconds`: the same
-    after a dialog was answered.
+    after a dialog was answered. `submit_pause_seconds`: how long the prompt must stand in the composer before Enter is
+    pressed; some CLIs take an Enter right behind pasted text for a line break.
     """
 
     idle_hold_seconds: float = 0.6
     weak_idle_hold_seconds: float = 3.0
     submit_grace_seconds: float = 8.0
     answer_grace_seconds: float = 2.0
+    submit_pause_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta, Struct
@@ -35,7 +35,6 @@ from interlock.screen.profile import (
 from interlock.screen.regions import SCREEN, RegionSpec
 from interlock.vocabulary.errors import UsageError
 
-T = TypeVar("T")
 Count = Annotated[int, Meta(ge=1, le=1000)]
 Seconds = Annotated[float, Meta(ge=0, le=600)]
 Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_.-]*$")]
@@ -128,6 +127,7 @@ class PaceTable(_Table, frozen=True):
     weak_idle_hold_seconds: Seconds = Pace().weak_idle_hold_seconds
     submit_grace_seconds: Seconds = Pace().submit_grace_seconds
     answer_grace_seconds: Seconds = Pace().answer_grace_seconds
+    submit_pause_seconds: Seconds = Pace().submit_pause_seconds
 
 
 class VersionsTable(_Table, frozen=True):

@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         config = load(os.environ).config
         setup = replace(setup, notify=config.notify, specs=specs_by(config, os.environ))
-        return asyncio.run(serve(setup, _tell))
+        return asyncio.run(serve(setup, _tell, ends_process=True))
     except InterlockError as error:
         sys.stderr.write(f"error: {error}\n")
         if isinstance(error, LogUnavailable | Unreachable):

@@ -80,7 +80,8 @@ def _who(scope: Scope) -> str:
 
 
 def _to_problem(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
-    problem = problem_of(error, instance=request.scope["path"])
+    hide = _server(cast("Scope", request.scope)).runtime.redactor.diagnostic
+    problem = problem_of(error, instance=request.scope["path"], hide=hide)
     return Response(problem, status_code=problem.status, media_type=PROBLEM_TYPE, headers=dict(_more_headers(problem)))
 
 

@@ -11,21 +11,25 @@ Laws:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, structs, to_builtins
 
+from interlock.agents.port import ProcessIdentity
 from interlock.lifecycle.queue import PromptState, SendQueue
 from interlock.log.port import Log
-from interlock.runtime.acts import Answer
 from interlock.runtime.runtime import Runtime, new_id
-from interlock.runtime.supervisor import Supervisor
+from interlock.runtime.session.inputs import Answer
+from interlock.runtime.session.questions import is_own_question
+from interlock.runtime.session.supervisor import Supervisor
 from interlock.server.fitness import check_id, check_kept, check_open, check_prompt, fit_policy, spec_of
 from interlock.server.hub import Hub
-from interlock.server.past import find_decision, is_same_decision, is_same_task
+from interlock.server.past import find_decision, is_same_decision, is_same_task, refuse_unfit_option
+from interlock.server.peer_process import Connection, is_of_spawn
 from interlock.server.performer import SHOW_SECONDS, Performer
-from interlock.server.problems import KeyReused, NotFound, NotSupervised, Refusal
+from interlock.server.problems import AlreadyDecided, KeyReused, NotFound, NotSupervised, OwnQuestion, Refusal
 from interlock.server.settings import ServerSettings
 from interlock.server.shapes import AgentStanding, ApprovalStanding, Cancelled, OpenTask, PromptStanding, TaskOpened
 from interlock.vocabulary.approval import Approval, ApprovalState
@@ -56,7 +60,7 @@ class Commands(Performer):
         self._log = log
         self._cancels: dict[tuple[SessionId, str], tuple[TurnId | None, Cancelled]] = {}
 
-    async def perform(self, request: Request, *, decided_by: str) -> Json:
+    async def perform(self, request: Request, *, decided_by: str, connection: Connection | None = None) -> Json:
         """Carry out a request of a socket, and give what its ack tells. Raises `InterlockError`s."""
         match request:
             case ChatSend(task_id=task_id, text=text, prompt_id=prompt_id):
@@ -71,7 +75,7 @@ class Commands(Performer):
                 await self.set_gate(task_id, is_open=is_open, reason=reason, decided_by=decided_by)
                 return {"is_open": is_open}
             case ApprovalDecide():
-                return _told(await self.decide(request, decided_by=decided_by))
+                return _told(await self.decide(request, decided_by=decided_by, connection=connection))
             case _:
                 raise Refusal(f"{type(request).__name__} is not a command", remedy="send it by a socket")
 
@@ -110,7 +114,7 @@ class Commands(Performer):
                 opened = self._opened(task_id)
                 if opened is None:
                     raise
-        if not is_same_task(opened, asked):
+        if not is_same_task(opened, asked, self._runtime.redactor):
             raise _key_reused("task")
         return False
 
@@ -152,7 +156,7 @@ class Commands(Performer):
         return await self._in_time(work())
 
     def _standing(self, task_id: SessionId) -> AgentStanding:
-        conductor = self._runtime.supervisor(task_id).conductor
+        conductor = self._runtime.supervisor(task_id).machine
         is_running = conductor.agent is not None
         is_starting = not is_running and conductor.running_spawn is not None
         return AgentStanding(task_id=task_id, is_running=is_running, is_starting=is_starting)
@@ -178,7 +182,7 @@ class Commands(Performer):
             check_id(prompt_id, "prompt")
         check_prompt(text)
         known = None if prompt_id is None else self._queue(task_id).prompts.get(PromptId(prompt_id))
-        if known is not None and known.state is not PromptState.REMOVED and known.text != text:
+        if known is not None and known.state is not PromptState.REMOVED and not known.says(text):
             raise _key_reused("prompt")
         sent = PromptId(prompt_id or new_id("prm"))
         return await self._prompt_done(task_id, sent, lambda: self._runtime.send(task_id, text, prompt_id=sent))
@@ -291,15 +295,39 @@ class Commands(Performer):
 
     # Questions
 
-    async def decide(self, asked: ApprovalDecide, *, decided_by: str) -> ApprovalStanding:
-        """Answer a question."""
+    async def decide(
+        self, asked: ApprovalDecide, *, decided_by: str, connection: Connection | None = None
+    ) -> ApprovalStanding:
+        """Answer a question. `connection` is the one by which the answer came: who is at its other end is looked up."""
         check_kept(DialogAnswered(dialog_id="x", option=asked.option, text=asked.text, decision_id=asked.decision_id))
         check_kept(ToolCallDecided(target_id="x", action=DecisionAction.RESUME, decision_id="x", result=asked.data))
         self._supervised(asked.task_id)
-        question = self._question(asked)
-        if question is not None and question.state is not ApprovalState.OPEN and await self._is_past(asked, question):
-            return ApprovalStanding(approval_id=asked.approval_id, state=question.state)
-        return await self._in_time(self._decide(asked, decided_by))
+        past = await self._past_decision(asked, self._question(asked))
+        if past is not None:
+            return past
+        asked = await self._with_sender(asked, connection)
+        try:
+            return await self._in_time(self._decide(asked, decided_by))
+        except UsageError as error:
+            if isinstance(error, Refusal):
+                raise
+            if is_own_question(self._runtime.supervisor(asked.task_id).book, asked.from_spawn):
+                raise OwnQuestion(str(error).removesuffix(f"; {error.remedy}"), remedy=error.remedy) from error
+            await self._shown(asked.task_id)
+            past = await self._past_decision(asked, self._question(asked))  # somebody may have been faster
+            if past is None:
+                raise
+            return past
+
+    async def _with_sender(self, asked: ApprovalDecide, connection: Connection | None) -> ApprovalDecide:
+        """The answer with the spawn whose process really gave it, if that is the one that asks."""
+        spawn = self._runtime.supervisor(asked.task_id).book.spawn
+        if connection is None or spawn is None:
+            return asked
+        pid, started = spawn.event.pid, spawn.event.start_time
+        leader = None if pid is None else ProcessIdentity(pid, started)
+        is_own = await asyncio.to_thread(is_of_spawn, connection, leader, spawn.spawn_id)
+        return structs.replace(asked, from_spawn=spawn.spawn_id) if is_own else asked
 
     async def _decide(self, asked: ApprovalDecide, decided_by: str) -> ApprovalStanding:
         answer = Answer(
@@ -310,6 +338,7 @@ class Commands(Performer):
             data=asked.data,
             decision_id=asked.decision_id,
             decided_by=decided_by,
+            from_spawn=asked.from_spawn,
         )
         await self._runtime.decide(asked.task_id, answer)
         await self._shown(asked.task_id)
@@ -329,15 +358,22 @@ class Commands(Performer):
         book = self._runtime.supervisor(asked.task_id).book
         return asked.approval_id in book.dialogs.open or bool(book.suspended)
 
-    async def _is_past(self, asked: ApprovalDecide, question: Approval) -> bool:
-        """Whether this very answer was given. One with its id and other content is refused."""
-        found = None if self._log is None else await find_decision(self._log, asked)
+    async def _past_decision(self, asked: ApprovalDecide, question: Approval | None) -> ApprovalStanding | None:
+        """What a question that is not open any more has to say to a decision: the same one has the same answer."""
+        if question is None:
+            return None
+        refuse_unfit_option(asked, question)
+        if question.state is ApprovalState.OPEN or self._log is None:
+            return None
+        found = await find_decision(self._log, asked)
         if found is None:
-            return False
-        is_same = is_same_decision(found, asked, question)
-        if asked.decision_id and found.decision_id == asked.decision_id and not is_same:
+            return None
+        if is_same_decision(found, asked, question):
+            return ApprovalStanding(approval_id=asked.approval_id, state=question.state)
+        if asked.decision_id and found.decision_id == asked.decision_id:
             raise _key_reused("decision")
-        return is_same and asked.decision_id in ("", found.decision_id)
+        who = f" by {question.decided_by}" if question.decided_by else ""
+        raise AlreadyDecided(f"it was decided already{who}: {question.outcome}", remedy="look at what is asked now")
 
     # Within
 

@@ -18,6 +18,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from typing import Final
@@ -26,7 +27,7 @@ import msgspec
 
 from interlock.log.port import Log
 from interlock.projections.task_view import TaskView
-from interlock.runtime.runtime import Runtime
+from interlock.runtime.runtime import Runtime, Watcher
 from interlock.server.outbox import Outbox, Traffic
 from interlock.server.problems import NotReady, UnknownTask
 from interlock.server.rooms import Rooms
@@ -64,7 +65,7 @@ class Hub:
         self._runtime = runtime
         self._log = log
         self._look_seconds = look_seconds
-        self.rooms = Rooms()
+        self.rooms = Rooms(lambda: datetime.now(UTC))
         self.traffic = Traffic()
         self.times_missed = 0
         self.times_failed = 0
@@ -195,19 +196,28 @@ class Hub:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _follow(self) -> None:
-        """Hear what is published. A watcher that missed something is replaced, and then every session is read again."""
-        has_missed = True
-        while has_missed:
+        """Hear what is published. A watcher that missed something is replaced, and then every session is read again. So
+        is one that we failed over: nobody else would hear of that."""
+        while True:
             async with self._runtime.watch() as watcher:
                 self._doubt_everything()
-                heard = 0
-                async for event in watcher:
-                    self._hear(event)
-                    heard += 1
-                    if heard % _BURST == 0:  # as long as there is more, a watcher does not let others run
-                        await asyncio.sleep(0)
-            has_missed = watcher.has_missed
-            self.times_missed += has_missed
+                try:
+                    await self._hear_all(watcher)
+                except Exception as error:
+                    self._note_fault("what is published cannot be heard, and is read again", error)
+                    await asyncio.sleep(self._look_seconds)
+                    continue
+            if not watcher.has_missed:
+                return
+            self.times_missed += 1
+
+    async def _hear_all(self, watcher: Watcher) -> None:
+        heard = 0
+        async for event in watcher:
+            self._hear(event)
+            heard += 1
+            if heard % _BURST == 0:  # as long as there is more, a watcher does not let others run
+                await asyncio.sleep(0)
 
     def _doubt_everything(self) -> None:
         for task_id in self.rooms.views:
@@ -257,6 +267,10 @@ class Hub:
             if version <= shown and not awaited.done():
                 awaited.set_result(None)
 
+    def _note_fault(self, what: str, error: Exception) -> None:
+        self.times_failed += 1
+        _logger.error("%s: %s", what, error, exc_info=error)
+
     def _note_failure(self, task_id: SessionId, error: Exception) -> None:
         self.times_failed += 1
         times = self._trouble[task_id].times + 1 if task_id in self._trouble else 1
@@ -271,7 +285,10 @@ class Hub:
     async def _keep(self) -> None:
         while True:
             self._bell.clear()
-            await self._round()
+            try:
+                await self._round()
+            except Exception as error:  # the next round may go better, and without one nothing is mended any more
+                self._note_fault("the sessions are not all up to date", error)
             self._looked.set()
             try:
                 async with asyncio.timeout(self._look_seconds):
@@ -285,6 +302,7 @@ class Hub:
         for task_id in tuple(self._aside):
             await self._mend(task_id)
         self._look_who_runs()
+        self.rooms.refresh()
 
     async def _scan(self) -> None:
         """Find every session of the log. One that cannot be read keeps nobody from the others."""

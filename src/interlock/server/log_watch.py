@@ -13,7 +13,7 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
-from interlock.log.port import Committed, Followed, Log, LogDamage, LogUnavailable, SessionPage, Slice
+from interlock.log.port import Committed, Followed, Log, LogDamage, LogUnavailable, SessionPage, Slice, TurnSlice
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import SessionId
 
@@ -44,6 +44,9 @@ class WatchedLog:
 
     async def read(self, session_id: SessionId, *, after: int = 0, limit: int | None = None) -> Slice:
         return await self._log.read(session_id, after=after, limit=limit)
+
+    async def read_turns(self, session_id: SessionId, *, last: int = 1) -> TurnSlice:
+        return await self._log.read_turns(session_id, last=last)
 
     def follow(self, session_id: SessionId, *, after: int = 0) -> AsyncGenerator[Followed, None]:
         return self._log.follow(session_id, after=after)

@@ -17,6 +17,7 @@ from interlock.projections.spawns import SpawnRow
 from interlock.projections.usage import Usage
 from interlock.server.hub import Hub
 from interlock.server.ledger import Ledger
+from interlock.vocabulary.badge import Badge
 
 METRICS_TYPE: Final = "text/plain; version=0.0.4"
 _NO_STATUS: Final = "none"
@@ -33,7 +34,7 @@ class Family:
     samples: Mapping[str, float] = field(default_factory=dict)
 
 
-async def collect(hub: Hub, ledger: Ledger) -> tuple[Family, ...]:
+async def collect(hub: Hub, ledger: Ledger, *, is_recording: bool) -> tuple[Family, ...]:
     """Everything there is to tell, now."""
     spawns: list[SpawnRow] = []
     totals: list[Usage] = []
@@ -41,15 +42,18 @@ async def collect(hub: Hub, ledger: Ledger) -> tuple[Family, ...]:
         account = await ledger.account(task_id, view.version)
         spawns += account.spawns.rows()
         totals.append(account.usage.total)
-    return (*_of_tasks(hub), *_of_spawns(spawns), *_of_usage(totals), *_of_server(hub))
+    return (*_of_tasks(hub), *_of_spawns(spawns), *_of_usage(totals), *_of_server(hub, is_recording=is_recording))
 
 
 def _of_tasks(hub: Hub) -> Iterable[Family]:
     views = list(hub.views.values())
-    lines = [view.summary() for view in views]
+    now = hub.rooms.now()
+    lines = [view.summary(now) for view in views]
     statuses = Counter(line.task_status.value if line.task_status else _NO_STATUS for line in lines)
+    badges = [line.badge for line in lines if line.badge is not None]
     turns = Counter(facts.state.value for view in views for facts in view.turns.turns.values())
     yield Family(name="interlock_tasks", kind="gauge", help="Tasks by status.", label="status", samples=statuses)
+    yield from _of_badges(badges)
     yield _one(
         "interlock_tasks_unsupervised", "gauge", "Tasks that nobody runs.", sum(not v.is_supervised for v in views)
     )
@@ -57,6 +61,21 @@ def _of_tasks(hub: Hub) -> Iterable[Family]:
     yield _one("interlock_approvals_open", "gauge", "Questions that wait.", sum(line.open_approvals for line in lines))
     yield _one("interlock_prompts_queued", "gauge", "Prompts that wait.", sum(line.queued for line in lines))
     yield _one("interlock_log_events_total", "counter", "Events of all tasks.", sum(view.version for view in views))
+
+
+def _of_badges(badges: list[Badge]) -> Iterable[Family]:
+    """What the boards show, counted."""
+    needs = sum(badge.needs_person for badge in badges)
+    yield _one("interlock_tasks_need_person", "gauge", "Tasks that wait for a person.", needs)
+    attentions = Counter(badge.attention.value for badge in badges)
+    activities = Counter(badge.activity.value for badge in badges)
+    outcomes = Counter(badge.outcome.value if badge.outcome else _NO_STATUS for badge in badges)
+    for name, counts in (("attention", attentions), ("activity", activities), ("outcome", outcomes)):
+        yield Family(
+            name=f"interlock_tasks_by_{name}", kind="gauge", help=f"Tasks by {name}.", label=name, samples=counts
+        )
+    crashes = sum(badge.crashes for badge in badges)
+    yield _one("interlock_restarts_last_hour", "gauge", "Restarts of agents in the last hour.", crashes)
 
 
 def _of_spawns(rows: list[SpawnRow]) -> Iterable[Family]:
@@ -82,8 +101,9 @@ def _of_usage(totals: list[Usage]) -> Iterable[Family]:
     yield _one("interlock_turns_without_usage", "gauge", "Turns that are not in these figures.", silent)
 
 
-def _of_server(hub: Hub) -> Iterable[Family]:
+def _of_server(hub: Hub, *, is_recording: bool) -> Iterable[Family]:
     yield _one("interlock_ready", "gauge", "Whether the server is at the end of its log.", hub.is_ready)
+    yield _one("interlock_recording", "gauge", "Whether the log takes what happens now.", is_recording)
     yield _one("interlock_connections", "gauge", "Clients that are connected.", hub.connections)
     yield _one("interlock_frames_sent_total", "counter", "Frames sent since the start.", hub.traffic.frames_sent)
     yield _one("interlock_bytes_sent_total", "counter", "Bytes of frames sent since the start.", hub.traffic.bytes_sent)

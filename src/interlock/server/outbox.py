@@ -76,10 +76,6 @@ class Outbox:
     def __len__(self) -> int:
         return len(self._frames)
 
-    @property
-    def size_bytes(self) -> int:
-        return self._bytes
-
     def offer(self, frame: bytes, room: RoomName) -> bool:
         """Take a frame of a room, if there is place. One that is too large for any outbox goes into an empty one."""
         waiting = len(self._frames)

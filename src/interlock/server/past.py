@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from msgspec import structs, to_builtins
 
 from interlock.agents.observations import OptionKind
-from interlock.agents.pool.masking import masked_argv
 from interlock.lifecycle.decisions import agree
 from interlock.log.port import Log
+from interlock.runtime.redaction.redactor import Redactor
+from interlock.runtime.session.choice import REJECTIONS, refuse_contradiction
 from interlock.server.fitness import fit_policy, opened_of
+from interlock.server.problems import Unfit
 from interlock.server.shapes import OpenTask
-from interlock.vocabulary.approval import Approval
+from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.audit import DecisionAction, DialogAnswered, DialogOption, SessionOpened, ToolCallDecided
+from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.requests import ApprovalDecide
 
-_REJECTIONS: Final = frozenset({OptionKind.REJECT_ONCE, OptionKind.REJECT_ALWAYS})
 
-
-def is_same_task(opened: SessionOpened, asked: OpenTask) -> bool:
+def is_same_task(opened: SessionOpened, asked: OpenTask, redactor: Redactor) -> bool:
     """Whether a session of the log is the one that is asked for. Values of the environment are not kept: their names
     must do, and so must an argument list without its secrets."""
     policy = fit_policy(asked)
-    now = opened_of(asked, kind=opened.kind, argv=masked_argv(asked.argv))
-    wanted = structs.replace(now, policy=None if policy is None else to_builtins(policy))
+    redactor.learn(asked.environment)
+    now = opened_of(asked, kind=opened.kind, argv=asked.argv)
+    wanted = redactor.payload(structs.replace(now, policy=None if policy is None else to_builtins(policy)))
     return bool(to_builtins(wanted) == to_builtins(opened))
 
 
@@ -47,7 +47,7 @@ def is_same_decision(found: ToolCallDecided | DialogAnswered, asked: ApprovalDec
     option = _option(asked, question)
     if asked.option and option is None:
         return False
-    is_allowed = asked.is_allowed and (option is None or option.kind not in _REJECTIONS)
+    is_allowed = asked.is_allowed and (option is None or option.kind not in REJECTIONS)
     label = "" if option is None else option.label
     if isinstance(found, DialogAnswered):
         text = asked.text or ("" if label else "yes" if is_allowed else "no")
@@ -59,8 +59,22 @@ def is_same_decision(found: ToolCallDecided | DialogAnswered, asked: ApprovalDec
         action=DecisionAction.RESUME if is_allowed else DecisionAction.CANCEL,
         result=result if is_allowed else None,
         reason=asked.text,
+        option=label if found.option else "",  # older logs do not say
     )
     return agree(found, wanted) and found.reason == wanted.reason
+
+
+def refuse_unfit_option(asked: ApprovalDecide, question: Approval) -> None:
+    """An option that is not offered, and a verdict and an option that say different things, decide nothing."""
+    option = _option(asked, question)
+    if asked.option and option is None and question.state is ApprovalState.OPEN:
+        offered = ", ".join(repr(one.label) for one in question.options) or "none"
+        raise Unfit(f"there is no option {asked.option!r}", remedy=f"it offers {offered}")
+    if asked.option and option is not None:
+        try:
+            refuse_contradiction(option.kind or OptionKind.CHOICE, asked.option, is_allowed=asked.is_allowed)
+        except UsageError as error:
+            raise Unfit(str(error).removesuffix(f"; {error.remedy}"), remedy=error.remedy) from error
 
 
 def _option(asked: ApprovalDecide, question: Approval) -> DialogOption | None:

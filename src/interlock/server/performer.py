@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
 from interlock.runtime.runtime import Runtime
-from interlock.runtime.supervisor import Supervisor
+from interlock.runtime.session.supervisor import Supervisor
 from interlock.server.hub import Hub
 from interlock.server.problems import Deadline, NotSupervised, Refusal, UnknownTask
 from interlock.server.settings import ServerSettings

@@ -12,7 +12,7 @@ import logging
 import os
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Final
@@ -21,7 +21,7 @@ from litestar.exceptions import HTTPException, ValidationException
 
 from interlock.agents.pool.masking import masked_text
 from interlock.log.port import LogUnavailable, VersionConflict
-from interlock.runtime.supervisor import SessionFailed
+from interlock.runtime.session.supervisor import SessionFailed
 from interlock.vocabulary.errors import InterlockError, PeerFault, Unreachable, UsageError
 from interlock.vocabulary.ids import SessionId, sortable_id
 from interlock.vocabulary.requests import Problem
@@ -73,6 +73,18 @@ class KeyReused(Refusal):
     """An idempotency key stands for other content already."""
 
     kind = Kind("key_reused", 409, "The key stands for another request")
+
+
+class AlreadyDecided(Refusal):
+    """Somebody decided otherwise before, and that stands."""
+
+    kind = Kind("already_decided", 409, "The question was decided otherwise")
+
+
+class OwnQuestion(Refusal):
+    """An agent answers what it asks itself."""
+
+    kind = Kind("own_question", 403, "An agent may not decide what it asks")
 
 
 class NotSupervised(Refusal):
@@ -154,10 +166,11 @@ _HTTP: Final[Mapping[int, Kind]] = MappingProxyType(
 _RETRY_SECONDS: Final = 1.0
 
 
-def problem_of(error: BaseException, *, instance: str = "") -> Problem:
-    """The problem that an error is. One that is our own fault is logged here, and told by its number."""
+def problem_of(error: BaseException, *, instance: str = "", hide: Callable[[str], str] = masked_text) -> Problem:
+    """The problem that an error is. One that is our own fault is logged here, and told by its number. `hide` takes
+    secrets out of what is told."""
     if isinstance(error, HTTPException):
-        return _of_http(error, instance)
+        return _of_http(error, instance, hide)
     kind = error.kind if isinstance(error, Refusal) else _kind_of(error)
     if kind is _UNFORESEEN:
         return _unforeseen(error, instance)
@@ -166,9 +179,9 @@ def problem_of(error: BaseException, *, instance: str = "") -> Problem:
         title=kind.title,
         status=kind.status,
         code=kind.code,
-        detail=_shown(str(error).removesuffix(f"; {remedy}") if remedy else str(error)),
+        detail=_shown(str(error).removesuffix(f"; {remedy}") if remedy else str(error), hide),
         instance=instance,
-        remedy=_shown(remedy),
+        remedy=_shown(remedy, hide),
         retry_after_seconds=_retry_after(error, kind),
     )
 
@@ -205,7 +218,7 @@ def _retry_after(error: BaseException, kind: Kind) -> float | None:
     return _RETRY_SECONDS if kind.status in (503, 504) else None
 
 
-def _of_http(error: HTTPException, instance: str) -> Problem:
+def _of_http(error: HTTPException, instance: str, hide: Callable[[str], str]) -> Problem:
     status = error.status_code
     if status >= 500:
         return _unforeseen(error, instance)
@@ -214,12 +227,12 @@ def _of_http(error: HTTPException, instance: str) -> Problem:
         title=kind.title,
         status=kind.status,
         code=kind.code,
-        detail=_shown(_what_is_wrong(error) if kind.status == 400 else ""),
+        detail=_shown(what_is_wrong(error) if kind.status == 400 else "", hide),
         instance=instance,
     )
 
 
-def _what_is_wrong(error: HTTPException) -> str:
+def what_is_wrong(error: HTTPException) -> str:
     """Which field, and why. What was given is not repeated."""
     extra = error.extra if isinstance(error, ValidationException) and isinstance(error.extra, list) else []
     told = [f"{one.get('key', '')}: {one.get('message', '')}".lstrip(": ") for one in extra if isinstance(one, dict)]
@@ -239,6 +252,6 @@ def _unforeseen(error: BaseException, instance: str) -> Problem:
     )
 
 
-def _shown(text: str) -> str:
-    masked = masked_text(text)
+def _shown(text: str, hide: Callable[[str], str]) -> str:
+    masked = hide(text)
     return masked if len(masked) <= _MAX_DETAIL else masked[: _MAX_DETAIL - 1] + "…"

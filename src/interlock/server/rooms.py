@@ -10,11 +10,12 @@ Laws:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from interlock.projections.task_view import TaskView
 from interlock.server.problems import UnknownTask
@@ -56,7 +57,9 @@ class Member(Protocol):
 class Rooms:
     """Every task of one server, and who looks at it."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], datetime] | None = None) -> None:
+        """`clock` gives the time of badges; without one it is the time of what was last heard of each task."""
+        self._clock = clock
         self.views: dict[SessionId, TaskView] = {}
         self.frames_encoded = 0
         self.times_behind = 0
@@ -65,6 +68,7 @@ class Rooms:
         self._behind: dict[Member, dict[RoomName, None]] = {}
         self._joined: dict[Member, dict[RoomName, None]] = {}
         self._lines: dict[SessionId, tuple[object, ...]] = {}
+        self._changes_at: datetime | None = None
         self._encoder: Final = msgspec.json.Encoder()
 
     # What happens
@@ -75,14 +79,17 @@ class Rooms:
         for event in events:
             self._tell_room(task_id, view.add(event))
         self._tell_room(task_id, view.set_supervised(is_supervised))
+        self._note_change(view)
         self._tell_board(task_id)
 
     def publish(self, event: Event) -> None:
         """Fold one event, logged or live, and tell the room."""
         task_id = event.session_id
-        frames = self._view(task_id).add(event)
+        view = self._view(task_id)
+        frames = view.add(event)
         self._tell_room(task_id, frames)
         if not frames or not all(isinstance(frame, _TEXT) for frame in frames):
+            self._note_change(view)
             self._tell_board(task_id)
 
     def set_supervised(self, task_id: SessionId, is_supervised: bool) -> None:
@@ -98,6 +105,26 @@ class Rooms:
             self.catch_up(member)
         self._tell_board(view.task_id)
 
+    def now(self) -> datetime | None:
+        """The time of badges."""
+        return None if self._clock is None else self._clock()
+
+    def refresh(self) -> None:
+        """Tell the badges that changed by themselves: their time was up."""
+        now = self.now()
+        if now is None or self._changes_at is None or now < self._changes_at:
+            return
+        self._changes_at = None
+        for task_id, view in self.views.items():
+            self._tell_room(task_id, view.refresh(now))
+            self._note_change(view)
+            self._tell_board(task_id)
+
+    def _note_change(self, view: TaskView) -> None:
+        until = view.changes_at
+        if until is not None:
+            self._changes_at = until if self._changes_at is None else min(self._changes_at, until)
+
     # Who looks
 
     def join(self, member: Member, request: TaskJoin | TaskResume) -> None:
@@ -105,7 +132,7 @@ class Rooms:
         view = self.views.get(request.task_id)
         if view is None:
             raise UnknownTask(request.task_id)
-        answer = self._encode(TaskJoined(id=request.id, snapshot=snapshot_for(view, request)))
+        answer = self._encode(TaskJoined(id=request.id, snapshot=snapshot_for(view, request, self.now())))
         self._enter(member, request.task_id)
         member.answer(answer)
 
@@ -115,7 +142,8 @@ class Rooms:
 
     def join_board(self, member: Member, request: BoardJoin) -> None:
         """Answer with a line of every task, and tell each line that changes from there on."""
-        tasks = {task_id: view.summary() for task_id, view in self.views.items()}
+        now = self.now()
+        tasks = {task_id: view.summary(now) for task_id, view in self.views.items()}
         answer = self._encode(BoardJoined(id=request.id, tick=self.board_tick, tasks=tuple(tasks.values())))
         if None not in self._members:
             self._lines = {task_id: _line(summary) for task_id, summary in tasks.items()}
@@ -175,7 +203,7 @@ class Rooms:
         if None not in self._members:  # nobody is told: what was told last is no measure of what to tell next
             self._lines.clear()
             return
-        summary = self.views[task_id].summary()
+        summary = self.views[task_id].summary(self.now())
         line = _line(summary)
         if self._lines.get(task_id) != line:
             self._lines[task_id] = line
@@ -207,24 +235,26 @@ class Rooms:
         _discard(self._behind, member, room)
 
 
-def snapshot_for(view: TaskView, request: TaskJoin | TaskResume) -> TaskSnapshot:
+def snapshot_for(view: TaskView, request: TaskJoin | TaskResume, now: datetime | None = None) -> TaskSnapshot:
     """What a request is answered."""
     if isinstance(request, TaskJoin):
-        return view.snapshot(after_version=request.after_version)
-    return view.snapshot(after_version=request.version, stream_id=request.stream_id, cursor=request.cursor)
+        return view.snapshot(after_version=request.after_version, now=now)
+    return view.snapshot(after_version=request.version, stream_id=request.stream_id, cursor=request.cursor, now=now)
 
 
 def _line(summary: TaskSummary) -> tuple[object, ...]:
     """What a line of the board says to its reader. The time of the last event, and proof, are told with it only."""
-    live = summary.live
+    live, badge = summary.live, summary.badge
     return (
         summary.task_status,
         summary.turn_id,
         None if live is None else (live.activity, live.attention, live.idle_at),
+        None if badge is None else structs.astuple(structs.replace(badge, since=None, until=None, evidence=())),
         summary.question,
         summary.approval_id,
         summary.open_approvals,
         summary.queued,
+        summary.held,
         summary.is_supervised,
         summary.agent,
         summary.driver,

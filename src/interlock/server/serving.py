@@ -4,7 +4,8 @@ Laws:
 1. Beyond loopback only if it was said so, and never without tokens.
 2. The socket is bound before anything is started, and accepts when everything stands: whoever connects gets an answer.
 3. At the end clients are told first, then nothing is accepted any more, then notices are finished, then agents are
-   let go or stopped. All that is bounded; a second signal ends it at once.
+   let go or stopped. All that is bounded. A second signal is the same request again: it shortens the wait, and the
+   order and the exit code stay. No signal that comes during the end breaks it off.
 4. `server.json` is there while the server is, and names no secret.
 """
 
@@ -36,6 +37,8 @@ from interlock.runtime.config_sections import NotifySection
 from interlock.runtime.notify import Channel
 from interlock.runtime.notify_channels import channels_of, desktop_channel
 from interlock.runtime.policy import RunPolicy
+from interlock.runtime.redaction.redactor import Redactor
+from interlock.runtime.redaction.values import named_secrets
 from interlock.runtime.runtime import Runtime, SpecSource, spec_from_log
 from interlock.server.access import Tokens
 from interlock.server.app import create_app
@@ -44,6 +47,7 @@ from interlock.server.http_protocol import http_protocol
 from interlock.server.hub import Hub
 from interlock.server.log_watch import WatchedLog
 from interlock.server.notices import noticing
+from interlock.server.redacted_logging import log_without_secrets
 from interlock.server.settings import ServerSettings
 from interlock.server.socket import socket_options
 from interlock.server.state import ServerState
@@ -79,18 +83,30 @@ class Setup:
 
 
 async def serve(
-    setup: Setup, on_ready: Callable[[ServerFile], None], *, give_up: Callable[[int], None] = os._exit
+    setup: Setup,
+    on_ready: Callable[[ServerFile], None],
+    *,
+    give_up: Callable[[int], None] = os._exit,
+    ends_process: bool = False,
 ) -> int:
-    """Serve until a signal comes, and return the exit code. `give_up` ends the process where it cannot end itself."""
+    """Serve until a signal comes, and return the exit code. `give_up` ends the process where it cannot end itself.
+
+    `ends_process`: the caller exits with that code, and signals that come meanwhile are ignored.
+    """
     check_host(setup.settings.host, allow_remote=setup.allow_remote)
-    with signals() as asked:
+    with signals(ends_process=ends_process) as (asked, asked_again):
         life = asyncio.create_task(_live(setup, asked, on_ready))
         try:
             await _first_of(life, asked)
             # Not by a cancel: whoever waits for an agent to stop goes on waiting for it, as it should.
-            await asyncio.wait((life,), timeout=setup.settings.closing_seconds)
+            seconds = setup.settings.closing_seconds
+            await _first_of(life, asked_again, seconds)
+            if not life.done() and asked_again.is_set():
+                seconds = setup.settings.hurried_seconds
+                await asyncio.wait((life,), timeout=seconds)
             if not life.done():
-                _logger.error("not ended after %g s; agents may be left running", setup.settings.closing_seconds)
+                _logger.error("not ended after %g s; agents may be left running", seconds)
+                (setup.home / SERVER_FILE).unlink(missing_ok=True)
                 give_up(_UNCLEAN)
         except asyncio.CancelledError:
             life.cancel()
@@ -103,7 +119,9 @@ async def serve(
 async def _live(setup: Setup, asked: asyncio.Event, on_ready: Callable[[ServerFile], None]) -> None:
     tokens = Tokens.load_or_create(setup.home)
     drivers = builtin_drivers(setup.home) if setup.drivers is None else setup.drivers
-    with bind(setup.settings) as listening:
+    # Agents inherit our environment: what is a secret by its name is one, also where no agent is given it by name.
+    redactor = Redactor({tokens.operator, tokens.observer} | named_secrets(os.environ))
+    with log_without_secrets(redactor), bind(setup.settings) as listening:
         async with (
             await SqliteLog.open(setup.home) as store,
             Runtime(
@@ -113,6 +131,7 @@ async def _live(setup: Setup, asked: asyncio.Event, on_ready: Callable[[ServerFi
                 limits=setup.limits,
                 specs=setup.specs,
                 hooks=hook_socket(setup.home),
+                redactor=redactor,
             ) as runtime,
             # Before agents are let go, and after clients were told: an agent that we end ourselves is no news.
             noticing(setup.home, setup.notify or NotifySection(), _channels(setup)) as notices,
@@ -134,11 +153,11 @@ def _channels(setup: Setup) -> list[Channel]:
     return channels_of(setup.notify, os.environ, None)
 
 
-async def _first_of(task: asyncio.Task[None], asked: asyncio.Event) -> None:
-    """Until a task is done, or a signal comes."""
+async def _first_of(task: asyncio.Task[None], asked: asyncio.Event, seconds: float | None = None) -> None:
+    """Until a task is done, a signal comes, or the time is over."""
     waiting = asyncio.create_task(asked.wait())
     try:
-        await asyncio.wait((waiting, task), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((waiting, task), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
         waiting.cancel()
 
@@ -164,8 +183,10 @@ class Running:
         patience = self.state.settings.closing_seconds / 4
         await self.state.hub.close(reason, patience_seconds=patience)
         self._uvicorn.end()
-        await self.task
-        await self.state.commands.close()
+        try:
+            await self.task
+        finally:
+            await self.state.commands.close()
 
 
 @asynccontextmanager
@@ -175,9 +196,13 @@ async def running(
     """A server over a runtime that runs, for as long as the block. It ends as a restart would: clients come back."""
     hub = Hub(runtime, log)
     commands = Commands(runtime, hub, settings, log=log)
-    await hub.start()
-    state = ServerState(runtime=runtime, log=log, hub=hub, commands=commands, tokens=tokens, settings=settings)
-    server = Running(state, listening)
+    try:
+        await hub.start()
+        state = ServerState(runtime=runtime, log=log, hub=hub, commands=commands, tokens=tokens, settings=settings)
+        server = Running(state, listening)
+    except BaseException:
+        await hub.close("the server could not be started")
+        raise
     try:
         await server.started()
         yield server
@@ -282,19 +307,25 @@ def announced(home: Path, url: str) -> Iterator[ServerFile]:
 
 
 @contextmanager
-def signals() -> Iterator[asyncio.Event]:
-    """Set by the first signal to end. The second one ends the process at once."""
-    loop, asked = asyncio.get_running_loop(), asyncio.Event()
+def signals(*, ends_process: bool = False) -> Iterator[tuple[asyncio.Event, asyncio.Event]]:
+    """Two events: set by the first signal to end, and by the next one.
 
-    def hear(number: int) -> None:
-        if asked.is_set():
-            os._exit(128 + number)
-        asked.set()
+    `ends_process`: after a first signal, those that come after the block are ignored, so that a late Ctrl-C turns no
+    clean end into a traceback.
+    """
+    loop, asked, asked_again = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+
+    def hear() -> None:
+        (asked_again if asked.is_set() else asked).set()
 
     for one in _SIGNALS:
-        loop.add_signal_handler(one, hear, one)
+        loop.add_signal_handler(one, hear)
     try:
-        yield asked
+        yield asked, asked_again
     finally:
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         for one in _SIGNALS:
             loop.remove_signal_handler(one)
+            if ends_process and asked.is_set():
+                signal.signal(one, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

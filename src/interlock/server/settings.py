@@ -28,3 +28,4 @@ class ServerSettings:
     requests_per_second: float = 100.0
     request_burst: int = 400
     closing_seconds: float = 10.0
+    hurried_seconds: float = 2.0

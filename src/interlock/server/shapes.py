@@ -99,13 +99,15 @@ class Cancelled(Struct, frozen=True, kw_only=True):
 
 
 class Decide(_Body, frozen=True, kw_only=True):
-    """An answer: yes or no, by one of the options, or in words."""
+    """An answer. The verdict is always named; an option, or a text, says more, and must not contradict it. `from_spawn`
+    is the `INTERLOCK_SPAWN_ID` of the process that asks: an agent may not answer its own questions."""
 
-    is_allowed: bool = True
+    is_allowed: bool
     option: str = ""
     text: str = ""
     data: Json = None
     decision_id: Annotated[str, Meta(max_length=128)] = ""
+    from_spawn: Annotated[str, Meta(max_length=128)] = ""
 
 
 class ApprovalStanding(Struct, frozen=True, kw_only=True):
@@ -228,10 +230,11 @@ class PoolState(Struct, frozen=True, kw_only=True):
 
 
 class Health(Struct, frozen=True, kw_only=True):
-    """That the server lives, and whether it is at the end of its log."""
+    """That the server lives, whether it is at the end of its log, and whether that log takes what happens now."""
 
     alive: bool
     ready: bool
+    recording: bool
     version: str
 
 

@@ -13,6 +13,7 @@ Laws:
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias, cast
@@ -24,6 +25,7 @@ from msgspec import Struct
 
 from interlock.server.access import SUBPROTOCOL, Buckets, check_role
 from interlock.server.outbox import TRY_AGAIN_LATER, Outbox
+from interlock.server.peer_process import connection_of
 from interlock.server.problems import Deadline, Refusal, TooMany, problem_of
 from interlock.server.problems import Kind as ProblemKind
 from interlock.server.settings import ServerSettings
@@ -59,6 +61,7 @@ MAX_MALFORMED: Final = 3
 MAX_COMMANDS: Final = 64
 SILENT_HEARTBEATS: Final = 3
 CLOSING_HEARTBEATS: Final = 2
+_logger: Final = logging.getLogger("interlock.server")
 _MAX_ID: Final = 64
 _SERVER: Final = f"interlock/{version('interlock')}"
 
@@ -117,6 +120,7 @@ class Connection:
         self._role = role
         self._who = who
         self._outbox = outbox
+        self._connection = connection_of(socket.scope)
         self._now = loop.time
         self._bucket = Buckets(self._settings.requests_per_second, self._settings.request_burst, loop.time)
         self._hasty = 0
@@ -139,7 +143,9 @@ class Connection:
             tasks = (reader, writer, pulse, *self._lane_tasks)
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for ended in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(ended, Exception):  # the client sees only that its connection ends
+                    _logger.error("a connection failed: %s", type(ended).__name__, exc_info=ended)
 
     async def _greet(self) -> bool:
         offered = self._socket.scope.get("subprotocols") or []
@@ -179,7 +185,8 @@ class Connection:
         self._outbox.answer(_encoder.encode(frame))
 
     def _refuse(self, request_id: str, error: BaseException) -> None:
-        problem: Problem = problem_of(error, instance="/api/socket")
+        hide = self._state.runtime.redactor.diagnostic
+        problem: Problem = problem_of(error, instance="/api/socket", hide=hide)
         self._answer(Refused(id=request_id, problem=problem))
 
     async def _watch(self) -> None:
@@ -304,7 +311,7 @@ class Connection:
             raise Deadline("it was not begun: what you asked for before took too long")
         try:
             async with asyncio.timeout_at(deadline_at):
-                return await self._state.commands.perform(command, decided_by=self._who)
+                return await self._state.commands.perform(command, decided_by=self._who, connection=self._connection)
         except TimeoutError:
             raise Deadline("it was begun, and is not done yet") from None
 

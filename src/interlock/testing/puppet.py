@@ -48,6 +48,7 @@ class Puppet:
         self.is_gone = False
         self.next_submit: DeliveryStage | InterlockError = DeliveryStage.TYPED
         self.next_decide: InterlockError | None = None
+        self.refusals = 0  # how many of the next decisions do not reach it
 
     @property
     def spawn_id(self) -> SpawnId:
@@ -96,6 +97,9 @@ class Puppet:
 
     async def decide(self, decision: Decision) -> None:
         problem, self.next_decide = self.next_decide, None
+        if self.refusals:
+            self.refusals -= 1
+            raise NotDelivered("the puppet does not take it")
         if problem is not None:
             raise problem
         self.decisions.append(decision)

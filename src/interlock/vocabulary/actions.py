@@ -52,7 +52,7 @@ def inspect_child(child_session_id: SessionId) -> NextAction:
 
 
 def decide() -> NextAction:
-    """Somebody must decide. There is no command for it yet."""
+    """Somebody must decide. How, is said where advice is printed: by `approve` or `deny`."""
     return NextAction(NextActionKind.DECIDE)
 
 

@@ -23,7 +23,8 @@ class ApprovalState(StrEnum):
 
 class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One question. `outcome` is what became of it: the answer, or why there was none. `is_answerable` is false while
-    nobody runs the session: the question stands, and there is nobody to take an answer to it."""
+    nobody runs the session: the question stands, and there is nobody to take an answer to it. `problem` is why a
+    decision did not reach the agent, and so why the question is open again."""
 
     approval_id: str
     session_id: SessionId
@@ -39,3 +40,4 @@ class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
     decided_by: str = ""
     outcome: str = ""
     is_answerable: bool = True
+    problem: str = ""

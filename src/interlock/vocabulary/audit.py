@@ -186,7 +186,8 @@ class DecisionAction(StrEnum):
 
 @declare("tool_call_decided", Audience.AUDIT)
 class ToolCallDecided(Payload, frozen=True, kw_only=True):
-    """A decision, persisted before anything is done about it. `target_id` may name call, suspension or pending call."""
+    """A decision, persisted before anything is done about it. `target_id` may name call, suspension or pending call.
+    `option` is the label of the answer that was chosen, where the question offers some."""
 
     target_id: Name
     action: DecisionAction
@@ -194,6 +195,18 @@ class ToolCallDecided(Payload, frozen=True, kw_only=True):
     result: Json = None
     reason: str = ""
     decided_by: str = ""
+    option: str = ""
+
+
+@declare("decision_undelivered", Audience.AUDIT)
+class DecisionUndelivered(Payload, frozen=True, kw_only=True):
+    """A decision certainly did not reach the agent. It decides nothing, and its question is open again, until
+    `deadline_at` where it has one. `target_id` names the approval."""
+
+    target_id: Name
+    decision_id: str = ""
+    reason: str = ""
+    deadline_at: Moment | None = None
 
 
 class WorkflowEventKind(StrEnum):
@@ -347,25 +360,32 @@ class DialogOption(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @declare("dialog_opened", Audience.AUDIT)
 class DialogOpened(Payload, frozen=True, kw_only=True):
-    """The agent asks for something that is not one of its tool calls, as far as anybody can see."""
+    """The agent asks for something that is not one of its tool calls, as far as anybody can see; `tool` and `arguments`
+    are those of a call of its sub-agent, or of one that is over. `problem` is why it is asked anew: what was said to it
+    before did not reach it."""
 
     dialog_id: Name
     attention: Attention
     question: str = ""
+    tool: str = ""
+    arguments: Json = None
     options: tuple[DialogOption, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     deadline_at: Moment | None = None
+    problem: str = ""
 
 
 @declare("dialog_answered", Audience.AUDIT)
 class DialogAnswered(Payload, frozen=True, kw_only=True):
-    """Somebody answered, persisted before anything is done about it: one of the options by its label, or a text."""
+    """Somebody answered, persisted before anything is done about it: one of the options by its label, or a text.
+    `is_allowed` is the verdict; None in a log that did not keep it."""
 
     dialog_id: Name
     option: str = ""
     text: str = ""
     decision_id: str = ""
     decided_by: str = ""
+    is_allowed: bool | None = None
 
 
 class DialogOutcome(StrEnum):
@@ -416,11 +436,12 @@ class QueueEventKind(StrEnum):
 
 @declare("queue_event", Audience.AUDIT)
 class QueueEvent(Payload, frozen=True, kw_only=True):
-    """The send queue changed."""
+    """The send queue changed. `is_redacted`: the text held a secret, of which the log keeps only the stars."""
 
     kind: QueueEventKind
     prompt_id: PromptId
     text: str = ""
+    is_redacted: bool = False
 
 
 @declare("queue_gate", Audience.AUDIT)

@@ -67,11 +67,6 @@ def decode_lines(lines: Iterable[bytes]) -> Iterator[Event | MalformedEvent]:
             yield fault.at_line(number)
 
 
-def scrub_text(text: str) -> str:
-    """Make foreign text fit for an event: lone surrogates and NULs become U+FFFD."""
-    return text.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def _is_plain(line: bytes) -> bool:
     """Whether a line, by its bytes alone, holds none of the things that only the careful path can judge."""
     if _NUL in line or _HUGE in line.translate(_ANY_DIGIT):

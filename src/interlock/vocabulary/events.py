@@ -22,7 +22,8 @@ from interlock.vocabulary.ids import EventIdField, SessionIdField, SpawnIdField,
 from interlock.vocabulary.registry import DECLARATIONS, Audience, Declaration, Json, Payload
 from interlock.vocabulary.states import SubagentState
 
-PAYLOAD_MODULES: Final = (conversation, audit, presenter)
+_DECLARING: Final = (conversation, audit, presenter)
+"""Payloads are declared when their module is imported."""
 
 UnknownField = tuple[tuple[str | int, ...], Json]
 """A field that this version does not know, by its path in the line."""

@@ -22,10 +22,13 @@ from msgspec import Struct
 from interlock.vocabulary.actions import NextAction
 from interlock.vocabulary.approval import Approval
 from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.badge import Badge
 from interlock.vocabulary.conversation import Count, Ordinal
 from interlock.vocabulary.evidence import Moment
 from interlock.vocabulary.ids import PromptId, SessionIdField, StreamId, TurnId
+from interlock.vocabulary.patch import Op
 from interlock.vocabulary.presenter import Status
+from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import TaskStatus, TurnState
 
 
@@ -58,10 +61,26 @@ class MessageStatus(StrEnum):
     UNKNOWN = "unknown"
 
 
+class ToolKind(StrEnum):
+    """What is drawn like a tool: something that was set to work and ends one way or another."""
+
+    TOOL = "tool"
+    SUBAGENT = "subagent"
+    WORKFLOW = "workflow"
+    STEP = "step"
+
+
 class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One entry of a transcript. `stream_id`: the stream whose whole text this is, and whose place it takes.
 
-    `is_verified` is false for text that was read off a screen. `name` is of a tool, `error_kind` of an end.
+    `label` says in words what a text is not: whole, confirmed or verified. A clean answer has none. `is_verified` is
+    false for text that was read off a screen. `delivery`: `unknown` or `not_delivered`, of a prompt of which it is
+    not certain that the agent received it. `error_kind`: of an end, or of a tool that failed.
+
+    Of role `tool`: `kind` and `item_id` say what it is (a call id, a subagent id, a workflow id, or `workflow/step`),
+    `name` what it is called, `text` what it was asked, on one line. `detail` is what came of it: output, error,
+    summary, or the question of a call that waits; of a long one its beginning and its end, while `detail_length` counts
+    the code points of the whole. `child_session_id` is the session of a child.
     """
 
     message_id: Ordinal
@@ -74,7 +93,14 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
     prompt_id: PromptId | None = None
     stream_id: StreamId | None = None
     is_verified: bool = True
+    label: str = ""
+    delivery: DeliveryStage | None = None
+    kind: ToolKind | None = None
+    item_id: str = ""
     name: str = ""
+    detail: str = ""
+    detail_length: Count = 0
+    child_session_id: SessionIdField | None = None
     error_kind: str = ""
     next_actions: tuple[NextAction, ...] = ()
 
@@ -110,7 +136,7 @@ class TaskSnapshot(Struct, frozen=True, kw_only=True):
     """All that a client needs to stand where the server stands, at one version and one tick.
 
     `is_whole`: forget every message known before. `history_before`: older messages than these are to be had as pages,
-    with this as their cursor. `approvals` are those that are open.
+    with this as their cursor. `approvals` are those that are open. `document` is the session's state document.
     """
 
     task_id: SessionIdField
@@ -126,6 +152,17 @@ class TaskSnapshot(Struct, frozen=True, kw_only=True):
     approvals: tuple[Approval, ...] = ()
     queue: QueueView = QueueView()
     agent: Status | None = None
+    badge: Badge | None = None
+    document: Json = {}
+
+
+class StateDocument(Struct, frozen=True, kw_only=True):
+    """The state document of a session, folded from its log up to `version`: `{"__run": {...}}` once a run began."""
+
+    task_id: SessionIdField
+    version: Count
+    turn_id: TurnId | None
+    state: Json
 
 
 class ActiveStream(Struct, frozen=True, kw_only=True):
@@ -137,7 +174,8 @@ class ActiveStream(Struct, frozen=True, kw_only=True):
 
 
 class RuntimeCheck(Struct, frozen=True, kw_only=True):
-    """Where a task stands, never with a body. It says what a join at the same moment would say."""
+    """Where a task stands, never with a body. It says what a join at the same moment would say. `tick`: the last frame
+    that the room was told; 0 where the server does not say."""
 
     task_id: SessionIdField
     task_status: TaskStatus | None
@@ -145,14 +183,18 @@ class RuntimeCheck(Struct, frozen=True, kw_only=True):
     turn_id: TurnId | None
     status_updated_at: Moment | None
     active_stream: ActiveStream | None
+    tick: Count = 0
 
 
-class TaskSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of a board. `question` is what it asks for, `approval_id` that question's name, `since` when what
-    it shows began. `turn_state` is that of the turn, and finer than the status: half an answer is no other failure.
-    `held`: why the prompts that wait are not sent; blank where they are, or none waits.
+class TaskSummary(Struct, frozen=True, kw_only=True):
+    """One line of a board. `question` is what it asks for, `called_with` the tool and the arguments that it asks for,
+    cut where they are very long, `approval_id` that question's name, `since` when what it shows began. `turn_state` is
+    that of the turn, and finer than the status: half an answer is no other failure. `held`: why the prompts that wait
+    are not sent; blank where they are, or none waits.
 
     `is_supervised` is false where nobody runs the session: then its status is what the log can prove, and no more.
+    `crashed_at`: when its process died and was to be started again, newest last, a few of them. `badge` is what a
+    person is shown of all this; a server always sends it.
     """
 
     task_id: SessionIdField
@@ -168,12 +210,15 @@ class TaskSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
     live: Status | None = None
     since: Moment | None = None
     question: str = ""
+    called_with: str = ""
     approval_id: str = ""
     open_approvals: Count = 0
     queued: Count = 0
     held: str = ""
     opened_at: Moment | None = None
     last_at: Moment | None = None
+    crashed_at: tuple[Moment, ...] = ()
+    badge: Badge | None = None
 
 
 class Push(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
@@ -254,17 +299,32 @@ class QueueChanged(Push, frozen=True, kw_only=True, tag="queue:changed"):
     queue: QueueView
 
 
+class StatePatched(Push, frozen=True, kw_only=True, tag="state:patched"):
+    """The state document changed by these ops, in order; `source` made them. A client that missed one joins again."""
+
+    ops: tuple[Op, ...]
+    source: str
+
+
 class TaskStatusChanged(Push, frozen=True, kw_only=True, tag="task:status"):
     """The status of the task, the turn that it is of (`turn_id`), and when the log says that it changed."""
 
     task_status: TaskStatus | None = None
     status_updated_at: Moment | None = None
+    badge: Badge | None = None
 
 
 class AgentStatusChanged(Push, frozen=True, kw_only=True, tag="agent:status"):
     """What the agent is seen to do, with the evidence."""
 
     status: Status
+    badge: Badge | None = None
+
+
+class TaskBadgeChanged(Push, frozen=True, kw_only=True, tag="task:badge"):
+    """What a person is shown of the task changed, and neither its status nor that of its agent did."""
+
+    badge: Badge
 
 
 class ApprovalOpened(Push, frozen=True, kw_only=True, tag="approval:opened"):
@@ -295,8 +355,10 @@ TaskFrame: TypeAlias = (
     | ChatMessage
     | ChatReceipt
     | QueueChanged
+    | StatePatched
     | TaskStatusChanged
     | AgentStatusChanged
+    | TaskBadgeChanged
     | ApprovalOpened
     | ApprovalDecided
     | ApprovalClosed

@@ -31,10 +31,13 @@ ID_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$(?!\n)"
 _ID: Final = re.compile(ID_PATTERN)
 # Turns of imported logs are named by their number. No real id starts with this, and no shell reads anything into it.
 IMPORTED_TURN_PREFIX: Final = "@"
+# In the environment of every process of an agent's process tree: which spawn it belongs to.
+SPAWN_ID_VARIABLE: Final = "INTERLOCK_SPAWN_ID"
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME_BITS: Final = 48
 _ENTROPY_BYTES: Final = 10
-_LENGTH: Final = 26
+_SHIFTS: Final = tuple(range(120, -1, -10))  # 26 letters, two at a time
+_PAIRS: Final = tuple(one + two for one in _ALPHABET for two in _ALPHABET)
 
 EventIdField: TypeAlias = Annotated[EventId, Meta(pattern=ID_PATTERN)]
 SessionIdField: TypeAlias = Annotated[SessionId, Meta(pattern=ID_PATTERN)]
@@ -49,8 +52,8 @@ def sortable_id(prefix: str, unix_ms: int, entropy: bytes) -> str:
     if len(entropy) != _ENTROPY_BYTES:
         raise ContractError(f"an id needs exactly {_ENTROPY_BYTES} bytes of entropy, got {len(entropy)}")
     number = unix_ms << (8 * _ENTROPY_BYTES) | int.from_bytes(entropy, "big")
-    letters = (_ALPHABET[number >> (5 * place) & 31] for place in reversed(range(_LENGTH)))
-    return f"{prefix}_{''.join(letters)}"
+    letters = "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
+    return f"{prefix}_{letters}"
 
 
 def new_event_id(unix_ms: int, entropy: bytes) -> EventId:
@@ -59,18 +62,6 @@ def new_event_id(unix_ms: int, entropy: bytes) -> EventId:
 
 def new_session_id(unix_ms: int, entropy: bytes) -> SessionId:
     return SessionId(sortable_id("ses", unix_ms, entropy))
-
-
-def new_turn_id(unix_ms: int, entropy: bytes) -> TurnId:
-    return TurnId(sortable_id("trn", unix_ms, entropy))
-
-
-def new_spawn_id(unix_ms: int, entropy: bytes) -> SpawnId:
-    return SpawnId(sortable_id("spn", unix_ms, entropy))
-
-
-def new_run_id(unix_ms: int, entropy: bytes) -> RunId:
-    return RunId(sortable_id("run", unix_ms, entropy))
 
 
 def is_valid_id(text: str) -> bool:

@@ -10,7 +10,7 @@ from interlock.vocabulary.conversation import Count
 from interlock.vocabulary.evidence import Evidence, Moment
 from interlock.vocabulary.ids import StreamId
 from interlock.vocabulary.registry import Audience, Payload, declare
-from interlock.vocabulary.states import Activity, Attention
+from interlock.vocabulary.states import Activity, AgentState, Attention, Lifecycle
 
 
 @declare("text_delta", Audience.PRESENTER)
@@ -32,13 +32,21 @@ class ReasoningDelta(Payload, frozen=True, kw_only=True):
 
 
 @declare("status", Audience.PRESENTER)
-class Status(Payload, frozen=True, kw_only=True):
-    """What a person should see now: both axes, with proof. `idle_at`: when an agent that is not used is stopped."""
+class Status(Payload, frozen=True, kw_only=True, omit_defaults=False):
+    """What a person should see now: both axes, with proof. `idle_at`: when an agent that is not used is stopped.
+
+    `substate` and `lifecycle` are those of its process; None: not known. `tool` is the tool that it runs, and runs
+    longest where it runs several, `tool_since` when that was called; both only with the substate `running_tool`.
+    """
 
     activity: Activity
     attention: Attention = Attention.NONE
     evidence: tuple[Evidence, ...] = ()
     idle_at: Moment | None = None
+    substate: AgentState | None = None
+    tool: str = ""
+    tool_since: Moment | None = None
+    lifecycle: Lifecycle | None = None
 
 
 class PlanEntryStatus(StrEnum):

@@ -117,15 +117,17 @@ class QueueSetGate(_Request, frozen=True, kw_only=True, tag="queue:gate"):
 
 
 class ApprovalDecide(_Request, frozen=True, kw_only=True, tag="approval:decide"):
-    """Answer a question: allow or deny, by one of its options, or in words."""
+    """Answer a question. The verdict is always named; an option, or a text, says more, and must not contradict it.
+    `from_spawn` is the `INTERLOCK_SPAWN_ID` of the process that asks: an agent may not answer its own questions."""
 
     task_id: SessionIdField
     approval_id: str
-    is_allowed: bool = True
+    is_allowed: bool
     option: str = ""
     text: str = ""
     data: Json = None
     decision_id: str = ""
+    from_spawn: str = ""
 
 
 class Ping(_Request, frozen=True, kw_only=True, tag="ping"):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, assert_never
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from interlock.vocabulary.errors import ContractError
 
@@ -60,7 +60,7 @@ _STOP_CODE_SPELLINGS: Final[Mapping[str, StopCode]] = {
 
 
 class StoppedReason(Struct, frozen=True, omit_defaults=True):
-    """Which stop condition fired. Other spellings of our own codes are read as ours; foreign codes are kept."""
+    """Which stop condition fired. The code is kept as it was given; `known` reads other spellings of ours."""
 
     code: str
     detail: str | None = None
@@ -68,13 +68,14 @@ class StoppedReason(Struct, frozen=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if not self.code.strip():
             raise ContractError("a stop code must not be blank")
-        known = _STOP_CODE_SPELLINGS.get(self.code)
-        if known is not None:
-            structs.force_setattr(self, "code", known.value)
+
+    @classmethod
+    def with_detail(cls, code: str, detail: str) -> StoppedReason:
+        return cls(code, detail)
 
     @property
     def known(self) -> StopCode | None:
-        """Our own code, or None for a foreign one."""
+        """Our own code, by whichever spelling, or None for a foreign one."""
         return _STOP_CODE_SPELLINGS.get(self.code)
 
 
@@ -115,12 +116,19 @@ class TerminationReason(Struct, frozen=True, omit_defaults=True):
         return cls(ReasonType.STOPPED, StoppedReason(code, detail))
 
     @classmethod
+    def stopped_with_detail(cls, code: str, detail: str) -> TerminationReason:
+        return cls(ReasonType.STOPPED, StoppedReason.with_detail(code, detail))
+
+    @classmethod
     def error(cls, message: str) -> TerminationReason:
         return cls(ReasonType.ERROR, message)
 
     @property
     def stop_code(self) -> str | None:
-        return self.value.code if isinstance(self.value, StoppedReason) else None
+        """The stop code to decide by: our own for any of its spellings, a foreign one as it was given."""
+        if not isinstance(self.value, StoppedReason):
+            return None
+        return self.value.code if self.value.known is None else self.value.known.value
 
     def to_run_status(self) -> tuple[RunStatus, str | None]:
         """Return the durable status and its `done_reason`. This is the only mapping between the two."""
@@ -136,7 +144,8 @@ class TerminationReason(Struct, frozen=True, omit_defaults=True):
             case ReasonType.ERROR:
                 return RunStatus.DONE, "error"
             case ReasonType.STOPPED:
-                return RunStatus.DONE, f"stopped:{self.stop_code}"
+                assert isinstance(self.value, StoppedReason), "checked when it was made"
+                return RunStatus.DONE, f"stopped:{self.value.code}"
             case unreachable:
                 assert_never(unreachable)
 

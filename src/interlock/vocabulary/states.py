@@ -160,7 +160,8 @@ class Activity(StrEnum):
 
 
 class Attention(StrEnum):
-    """The second axis: whether, and for what, the agent needs a person."""
+    """The second axis: whether, and for what, the agent needs a person. `held` is said of a badge only: prompts wait
+    behind a closed gate."""
 
     NONE = "none"
     APPROVAL = "approval"
@@ -169,6 +170,18 @@ class Attention(StrEnum):
     AUTH = "auth"
     QUOTA = "quota"
     ERROR = "error"
+    HELD = "held"
+
+
+class Outcome(StrEnum):
+    """How the last turn of a session ended. `new`: there never was a prompt."""
+
+    NEW = "new"
+    DONE = "done"
+    PARTIAL = "partial"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    INTERRUPTED = "interrupted"
 
 
 class DriverKind(StrEnum):

@@ -6,7 +6,6 @@ import pytest
 
 from interlock.agents.acp.questions import request_id_of
 from interlock.agents.acp.translate import AcpTranslator
-from interlock.agents.foreign_json import mapping
 from interlock.agents.observations import (
     ApprovalAsked,
     ApprovalGone,
@@ -21,6 +20,7 @@ from interlock.agents.observations import (
     TurnEnded,
     TurnEnding,
 )
+from interlock.vocabulary.foreign_json import mapping
 from tests.agents.acp.golden import check, records, short
 
 AGENTS = ("gemini", "qwen", "opencode", "vibe", "claude-code-acp")

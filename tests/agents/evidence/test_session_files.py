@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents.evidence.session_files import SessionFile, session_pids
+from interlock.agents.evidence.session_files import SessionFile
 from interlock.vocabulary.ids import SpawnId
 from interlock.vocabulary.states import Activity, Attention
 
@@ -97,11 +97,9 @@ def test_nothing_else_in_the_folder_is_opened(folder: Path, monkeypatch: pytest.
         return really(path, flags, *more)
 
     monkeypatch.setattr(os, "open", watched)
-    assert session_pids(folder) == {PID, 12}
     SessionFile(folder, PID).look(1.0, NOW)
     assert opened == [f"{PID}.json"]
 
 
 def test_a_folder_that_is_not_there_has_no_sessions(tmp_path: Path) -> None:
-    assert session_pids(tmp_path / "none") == frozenset()
     assert SessionFile(tmp_path / "none", PID).look(1.0, NOW).claims == ()

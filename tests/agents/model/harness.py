@@ -33,7 +33,7 @@ from interlock.vocabulary.audit import TurnFailed
 from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata, Reasoning, ToolResult, UserMessage
 from interlock.vocabulary.conversation import ToolCall as ToolCallPayload
 from interlock.vocabulary.events import new_event
-from interlock.vocabulary.ids import CallId, EventId, PromptId, SessionId, SpawnId, TurnId, new_spawn_id
+from interlock.vocabulary.ids import CallId, EventId, PromptId, SessionId, SpawnId, TurnId, sortable_id
 from interlock.vocabulary.registry import Json, Payload
 from interlock.vocabulary.states import TurnState
 
@@ -119,7 +119,7 @@ def spec(
 
 def own_spawn_id() -> SpawnId:
     """An id that nobody else on this machine has: a stop ends every process that carries it."""
-    return new_spawn_id(time.time_ns() // 1_000_000, secrets.token_bytes(10))
+    return SpawnId(sortable_id("spn", time.time_ns() // 1_000_000, secrets.token_bytes(10)))
 
 
 async def spawn(wanted: AgentSpec, driver: ModelDriver | None = None) -> ModelHandle:

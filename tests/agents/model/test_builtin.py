@@ -12,6 +12,8 @@ from interlock.agents.model.handle import ModelHandle
 from interlock.agents.observations import ApprovalAsked, Observation, ToolCalled, ToolReturned, TurnEnded, TurnEnding
 from interlock.agents.port import Decision, Prompt
 from interlock.agents.processes.identity import identity_of
+from interlock.lifecycle.permissions import remember
+from interlock.vocabulary.audit import PermissionBehavior
 from interlock.vocabulary.ids import PromptId, TurnId
 from interlock.vocabulary.registry import Json
 from tests.agents.model.harness import PlayedModel, Reader, calls, ended, of, spawn, spec
@@ -63,7 +65,8 @@ def run_shell(root: Path, command: str, then: Callable[[ModelHandle, Reader], ob
 
     async def run() -> list[Observation]:
         model = PlayedModel([calls("shell", command=command)])
-        handle = await spawn(spec(str(root), permissions=["allow shell"]), ModelDriver(caller=model))
+        exactly = str(remember(PermissionBehavior.ALLOW, "shell", {"command": command}))
+        handle = await spawn(spec(str(root), permissions=[exactly]), ModelDriver(caller=model))
         reader = Reader(handle)
         await handle.submit(Prompt(prompt_id=PromptId("p"), turn_id=TurnId("t"), text="go"))
         told = await reader.until(ToolCalled)
@@ -98,3 +101,17 @@ def test_a_daemon_that_a_command_left_is_ended_with_the_agent(tmp_path: Path) ->
     told = run_shell(tmp_path, daemon, lambda *_: None)
     assert ended(told).ending is TurnEnding.NATURAL
     assert identity_of(int((tmp_path / "pid").read_text())) is None
+
+
+def test_a_shell_is_never_offered_to_be_allowed_from_now_on(tmp_path: Path) -> None:
+    async def run() -> ApprovalAsked:
+        model = PlayedModel([calls("shell", command="ls")])
+        handle = await spawn(spec(str(tmp_path)), ModelDriver(caller=model))
+        reader = Reader(handle)
+        await handle.submit(Prompt(prompt_id=PromptId("p"), turn_id=TurnId("t"), text="go"))
+        (asked,) = of(await reader.until(ApprovalAsked), ApprovalAsked)
+        await handle.stop()
+        return asked
+
+    asked = asyncio.run(run())
+    assert [option.kind.value for option in asked.options] == ["allow_once", "reject_once"]

@@ -345,6 +345,8 @@ def test_a_cut_answer_is_continued_as_one_message() -> None:
     assert ended(told).text == "one two"
     assert [one.text for one in of(told, MessageEnded)] == ["one two"]
     assert list(model.asked[1].items[-2:]) == [AssistantText(text="one "), UserText(text=CONTINUE)]
+    assert "cut off" in CONTINUE
+    assert "without repeating" in CONTINUE
     assert of(told, Warned) == []
 
 
@@ -434,10 +436,10 @@ def test_a_second_prompt_is_refused_while_a_turn_is_open_and_after_the_end() -> 
         handle = await spawn(spec(permissions=ALLOW), ModelDriver(caller=PlayedModel([])))
         prompt = Prompt(prompt_id=PromptId("p"), turn_id=TurnId("t"), text="x")
         await handle.submit(prompt)
-        with pytest.raises(NotDelivered):
+        with pytest.raises(NotDelivered, match="a turn is open"):
             await handle.submit(prompt)
         await handle.stop()
-        with pytest.raises(NotDelivered):
+        with pytest.raises(NotDelivered, match="was stopped"):
             await handle.submit(prompt)
         await handle.stop()
 

@@ -108,7 +108,7 @@ def test_the_write_policy_sees_one_form_of_a_path(root: Path, path: str) -> None
 def test_the_write_policy_asks_or_says_nothing(root: Path) -> None:
     workspace = Workspace(str(root), ["ask sub/*", "allow sub/free"])
     assert workspace.may_write("sub/x") is PermissionBehavior.ASK
-    assert workspace.may_write("sub/free") is PermissionBehavior.ALLOW
+    assert workspace.may_write("sub/free") is PermissionBehavior.ASK, "ask beats allow"
     assert workspace.may_write("other") is PermissionBehavior.ALLOW
 
 

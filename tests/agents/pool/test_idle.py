@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from interlock.agents.pool.idle import IdleFacts, default_idle_ttl_seconds, idle_deadline_seconds
+from interlock.agents.pool.idle import IdleFacts, idle_deadline_seconds
 from interlock.lifecycle.process import ProcessState
-from interlock.vocabulary.states import DriverKind, Lifecycle
+from interlock.vocabulary.states import Lifecycle
 
 STATE = ProcessState(last_active=100.0, lifecycle=Lifecycle.IDLE)
 FREE = IdleFacts(has_open_work=False)
@@ -45,8 +45,3 @@ def test_it_can_be_switched_off(off: float | None) -> None:
 
 def test_one_that_is_gone_has_no_deadline() -> None:
     assert idle_deadline_seconds(replace(STATE, lifecycle=Lifecycle.KILLED), 60.0, FREE) is None
-
-
-@pytest.mark.parametrize("kind", DriverKind)
-def test_only_terminal_agents_are_kept_for_ever_by_default(kind: DriverKind) -> None:
-    assert (default_idle_ttl_seconds(kind) is None) is (kind is DriverKind.TERMINAL)

@@ -117,3 +117,8 @@ def test_what_is_assigned_may_be_an_assignment_itself() -> None:
 def test_hostile_text_is_masked_in_good_time() -> None:
     for piece in ("a=", '"a":', "://a:", "eyJ", "-----BEGIN PRIVATE KEY-----", "Bearer ", "key_", "A1a", "a: "):
         masked_text(piece * 3000)
+
+
+def test_what_follows_basic_is_masked_and_what_stands_beside_it_stays() -> None:
+    said = "sent Basic dXNlcjpwYXNzd29yZA== to internationalisation"
+    assert masked_text(said) == "sent Basic *** to internationalisation"

@@ -10,11 +10,12 @@ from typing import Final
 
 import pytest
 
-from interlock.agents.port import SPAWN_ID_VARIABLE, DeliveryUnknown, NotDelivered
+from interlock.agents.port import DeliveryUnknown, NotDelivered
 from interlock.agents.processes import child as child_module
 from interlock.agents.processes.child import STDERR_TAIL_BYTES, Child, inherited_environment
 from interlock.agents.processes.stopping import StopPolicy
 from interlock.vocabulary.errors import PeerFault, UsageError
+from interlock.vocabulary.ids import SPAWN_ID_VARIABLE
 from tests.agents.processes.trees import (
     PATIENCE_SECONDS,
     PYTHON,

@@ -17,7 +17,7 @@ from interlock.agents.processes.lines import Line
 from interlock.agents.streams.codex_lines import CodexLines
 from interlock.agents.streams.codex_rpc import CodexThread
 from interlock.agents.streams.jsonrpc import Answered, Asked, Incoming, Notified, Refused
-from interlock.agents.streams.values import Fields, inner, text
+from interlock.vocabulary.foreign_json import Fields, inner, text
 from interlock.vocabulary.registry import Json
 
 RECORDINGS: Final = Path(__file__).parents[2] / "recordings" / "streams" / "codex"

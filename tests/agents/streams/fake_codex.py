@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 THREAD, TURN = "01a1e063-0000-7000-8000-000000000001", "turn-1"
@@ -73,6 +74,53 @@ def die(inbox: Inbox) -> None:
     os._exit(9)
 
 
+def record(answer: object) -> None:
+    """Write down an answer as it came, on the disk before anything is said: what a test compares the log with."""
+    with Path(os.environ["FAKE_LEDGER"]).open("a", encoding="utf-8") as ledger:
+        ledger.write(json.dumps({"what": "answer", "pid": os.getpid(), "answer": answer}) + "\n")
+
+
+def question(inbox: Inbox, method: str, **params: object) -> None:
+    send(id=7, **told(method, itemId="c1", **params))
+    answer = next(inbox, None)
+    if answer is None:
+        sys.exit(0)
+    record(answer["result"])
+    send(**told("serverRequest/resolved", requestId=7))
+
+
+def approve(inbox: Inbox) -> None:
+    command = {"type": "commandExecution", "id": "c1", "command": "ls"}
+    send(**told("item/started", item={**command, "status": "inProgress"}))
+    question(inbox, "item/commandExecution/requestApproval", command="ls")
+    send(**told("item/completed", item={**command, "status": "completed", "aggregatedOutput": "ok", "exitCode": 0}))
+
+
+def leak(inbox: Inbox) -> None:
+    """Secrets in everything that can be said."""
+    secret = os.environ["FAKE_SECRETS"]
+    sys.stderr.write(f"{secret}\n")
+    sys.stderr.flush()
+    write(f"no json: {secret}\n".encode())
+    for at in range(0, len(secret), 3):
+        send(**delta(secret[at : at + 3]))
+    command = {"type": "commandExecution", "id": "c1", "command": secret, "cwd": secret}
+    send(**told("item/started", item={**command, "status": "inProgress"}))
+    send(**told("warning", message=secret))
+    options = [{"label": f"use {secret}"}, {"label": "no"}]
+    question(inbox, "item/tool/requestUserInput", questions=[{"id": "q1", "question": secret, "options": options}])
+    send(**told("item/completed", item={**command, "status": "failed", "aggregatedOutput": secret, "exitCode": 1}))
+    send(**told("error", error={"message": secret}, willRetry=False))
+    sys.stderr.write(f"{secret}\n")
+    sys.stderr.flush()
+    os._exit(3)
+
+
+def choose(inbox: Inbox) -> None:
+    asked = {"id": "q1", "question": "Which?", "options": [{"label": "red"}, {"label": "green"}]}
+    question(inbox, "item/tool/requestUserInput", questions=[asked])
+
+
 MISBEHAVIOURS: dict[str, Callable[[Inbox], None]] = {
     "megabytes": lambda _: send(**delta("x" * 3_000_000)),
     "garbage": lambda _: write(GARBAGE),
@@ -82,6 +130,9 @@ MISBEHAVIOURS: dict[str, Callable[[Inbox], None]] = {
     "flood": flood,
     "others": end_others,
     "die": die,
+    "approve": approve,
+    "leak": leak,
+    "choose": choose,
 }
 
 
@@ -144,6 +195,16 @@ def run(arguments: list[str]) -> None:
         os._exit(9)
     if prompt == "error":
         send(type="error", message="the disk is full")
+        sys.exit(1)
+    if prompt == "leak":
+        secret = os.environ["FAKE_SECRETS"]
+        command = {"id": "item_1", "type": "command_execution", "command": secret, "aggregated_output": secret}
+        write(f"no json: {secret}\n".encode())
+        send(type="item.completed", item={"id": "item_0", "type": "agent_message", "text": secret})
+        send(type="item.started", item=command)
+        send(type="item.completed", item={**command, "exit_code": 1, "status": "failed"})
+        send(type="error", message=secret)
+        sys.stderr.write(f"{secret}\n")
         sys.exit(1)
     answer = json.dumps({"prompt": prompt})
     send(type="item.completed", item={"id": "item_0", "type": "agent_message", "text": answer})

@@ -10,9 +10,12 @@ import queue
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 EVENTS: queue.Queue[dict[str, Any] | None] = queue.Queue()
+REFUSALS = [int(word) for word in os.environ.get("FAKE_REFUSALS", "").split()]
+FAILS_LATE = "FAKE_FAILS_LATE" in os.environ
 SECRET = base64.b64encode(
     f"{os.environ['OPENCODE_SERVER_USERNAME']}:{os.environ['OPENCODE_SERVER_PASSWORD']}".encode()
 ).decode()
@@ -20,6 +23,13 @@ SECRET = base64.b64encode(
 
 def tell(kind: str, **properties: Any) -> None:
     EVENTS.put({"type": kind, "properties": {"sessionID": "ses_1", **properties}})
+
+
+def record(answer: Any) -> None:
+    """Write down an answer as it came: what a test compares the log with."""
+    if "FAKE_LEDGER" in os.environ:
+        with Path(os.environ["FAKE_LEDGER"]).open("a", encoding="utf-8") as ledger:
+            ledger.write(json.dumps({"what": "answer", "pid": os.getpid(), "answer": answer}) + "\n")
 
 
 def status(kind: str) -> None:
@@ -32,6 +42,11 @@ def act(word: str) -> None:
     tell("message.updated", info={"id": "msg_a", "role": "assistant"})
     if word == "ask":
         tell("permission.asked", id="per_1", permission="bash", metadata={"command": "ls"}, tool={"callID": "c1"})
+    elif word == "leak":
+        leak(os.environ["FAKE_SECRETS"])
+    elif word == "choose":
+        options = [{"label": "red"}, {"label": "green"}]
+        tell("question.asked", id="que_1", questions=[{"question": "Which?", "options": options}])
     elif word == "die":
         os._exit(3)
     elif word == "lose":
@@ -40,6 +55,23 @@ def act(word: str) -> None:
         tell("message.part.updated", part={"id": "prt_1", "messageID": "msg_a", "type": "text", "text": ""})
         tell("message.part.delta", messageID="msg_a", partID="prt_1", field="text", delta="Hello")
         finish("Hello")
+
+
+def leak(secret: str) -> None:
+    """Secrets in everything that can be said."""
+    sys.stderr.write(f"{secret}\n")
+    sys.stdout.write(f"{secret}\n")
+    sys.stdout.flush()
+    part = {"id": "prt_2", "messageID": "msg_a", "type": "tool", "callID": "c2", "tool": "bash"}
+    tell("message.part.updated", part={**part, "state": {"status": "running", "input": {"command": secret}}})
+    state = {"status": "error", "input": {"command": secret}, "error": secret}
+    tell("message.part.updated", part={**part, "state": state})
+    tell("message.part.updated", part={"id": "prt_1", "messageID": "msg_a", "type": "text", "text": ""})
+    for at in range(0, len(secret), 3):
+        piece = secret[at : at + 3]
+        tell("message.part.delta", messageID="msg_a", partID="prt_1", field="text", delta=piece)
+    options = [{"label": f"use {secret}"}, {"label": "no"}]
+    tell("question.asked", id="que_1", questions=[{"question": secret, "options": options}])
 
 
 def finish(text: str) -> None:
@@ -98,10 +130,25 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200, True)
             tell("session.error", error={"name": "MessageAbortedError"})
             status("idle")
+        elif REFUSALS and self.path.startswith(("/permission/", "/question/")):
+            self.answer(REFUSALS.pop(), {"message": "not now"})
         elif self.path == "/permission/per_1/reply":
+            record(body)
+            if FAILS_LATE:
+                self.answer(500, {"message": "out of memory"})
+                return
             self.answer(200, True)
             tell("permission.replied", requestID="per_1", reply=body["reply"])
             finish(f"chose {body['reply']}")
+        elif self.path in ("/question/que_1/reply", "/question/que_1/reject"):
+            record(body)
+            self.answer(200, True)
+            tell("question.replied" if body else "question.rejected", requestID="que_1")
+            if "FAKE_SECRETS" in os.environ:
+                tell("session.error", error={"name": "UnknownError", "data": {"message": os.environ["FAKE_SECRETS"]}})
+                status("idle")
+                return
+            finish("chosen")
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from interlock.agents.observations import BecameReady, SessionNamed, TurnEnded, TurnEnding
 from interlock.agents.port import AgentSpec, Decision, NotDelivered, StaleResume
-from interlock.agents.streams.codex_exec import CodexExecDriver, exec_argv
+from interlock.agents.streams.codex_exec import CodexExec, CodexExecDriver, exec_argv
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.ids import SpawnId
 from interlock.vocabulary.registry import Json
@@ -95,6 +95,9 @@ def test_a_process_that_got_no_prompt_ends_no_turn() -> None:
     async def story() -> None:
         async with running() as talk:
             await talk.until(BecameReady)
+            assert isinstance(talk.agent, CodexExec)
+            talk.agent._child.end_input()  # as a stop does: some take that for an empty prompt, and answer it
+            await talk.over()
         assert [seen for seen in talk.heard if isinstance(seen, TurnEnded)] == []
 
     asyncio.run(story())

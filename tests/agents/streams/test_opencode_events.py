@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from interlock.agents.foreign_json import mapping
 from interlock.agents.observations import (
     ApprovalAsked,
     MessageEnded,
@@ -20,6 +19,7 @@ from interlock.agents.observations import (
 from interlock.agents.port import Decision
 from interlock.agents.streams.opencode_events import OpencodeEvents
 from interlock.agents.streams.opencode_questions import answer
+from interlock.vocabulary.foreign_json import mapping
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import Attention
 from tests.agents.acp.golden import check, records, short

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import json
+from collections.abc import Mapping
 
 import pytest
 
@@ -105,6 +107,43 @@ def test_an_error_that_the_agent_writes_behind_the_text_is_no_text_and_leaves_th
     assert [one.text for one in seen if isinstance(one, TextArrived)] == ["half "]
     assert [one.message for one in seen if isinstance(one, Warned)] == ["[API Error: terminated]"]
     assert not [one for one in seen if isinstance(one, MessageEnded)]
+
+
+ERROR_LINE = "[API Error: 400 out of order]"
+NOTHING_USED = {"input_tokens": 0, "output_tokens": 0}
+
+
+def said(text: str) -> bytes:
+    return json.dumps({"type": "assistant", "message": {"content": [{"type": "text", "text": text}]}}).encode()
+
+
+def piece_of(text: str) -> bytes:
+    return json.dumps({"type": "stream_event", "event": {"delta": {"type": "text_delta", "text": text}}}).encode()
+
+
+def success(text: str, usage: Mapping[str, int]) -> bytes:
+    return json.dumps({"type": "result", "subtype": "success", "result": text, "usage": usage}).encode()
+
+
+def test_an_error_line_that_is_called_a_success_is_an_error() -> None:
+    """Version 0.23 answers so."""
+    seen = told(success(ERROR_LINE, NOTHING_USED))
+    (ended,) = [one for one in seen if isinstance(one, TurnEnded)]
+    assert (ended.ending, ended.error_kind, ended.error_message) == (TurnEnding.ERROR, "api_error", ERROR_LINE)
+
+
+def test_an_answer_that_was_cut_and_is_called_a_success_is_an_error() -> None:
+    seen = told(piece_of("half "), piece_of(ERROR_LINE), said(f"half {ERROR_LINE}"), success("half", NOTHING_USED))
+    (ended,) = [one for one in seen if isinstance(one, TurnEnded)]
+    assert (ended.ending, ended.error_message) == (TurnEnding.ERROR, ERROR_LINE)
+
+
+def test_an_answer_that_quotes_an_error_line_is_an_answer() -> None:
+    quoted = success(ERROR_LINE, {"input_tokens": 10, "output_tokens": 7})
+    whole = (piece_of("half "), piece_of(ERROR_LINE), said(f"half {ERROR_LINE}"), said("half and whole"))
+    for lines in ((quoted,), (success(f"It said {ERROR_LINE}", NOTHING_USED),), (*whole, quoted)):
+        (ended,) = [one for one in told(*lines) if isinstance(one, TurnEnded)]
+        assert ended.ending is TurnEnding.NATURAL
 
 
 def test_what_a_child_writes_carries_its_name() -> None:

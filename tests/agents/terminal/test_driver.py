@@ -82,7 +82,10 @@ def test_what_the_agent_says_of_itself_is_heard_also_by_who_adopts_it() -> None:
             handle = await driver.spawn(spec, new_spawn())
             async with reading(handle) as seen:
                 said = await seen.until(StandingSeen, lambda one: one.standing.rung is EvidenceSource.NATIVE_STATUS)
-                assert (said.standing.activity, said.standing.confidence) == (Activity.WORKING, Confidence.REPORTED)
+                assert (said.standing.activity, said.standing.basis.confidence) == (
+                    Activity.WORKING,
+                    Confidence.REPORTED,
+                )
                 await handle.release()
             handle = await driver.adopt(spec, handle.spawn_id, handle.where)
             async with reading(handle) as seen:

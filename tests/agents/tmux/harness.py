@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +58,22 @@ async def stage(*argv: str, columns: int = 80, rows: int = 24, cwd: Path | None 
         info = await start_pane(server, argv or FOREVER, columns=columns, rows=rows, cwd=where)
         async with await TmuxClient.attach(server, OWN_SESSION) as client:
             yield Stage(server, client, Pane(client, info.pane_id))
+
+
+def control_pid(client: TmuxClient) -> int:
+    """The process that is the client's end of the pipe."""
+    assert client._link is not None
+    assert client._link.pid is not None
+    return client._link.pid
+
+
+async def watch_panes(client: TmuxClient, pane_ids: Iterable[str]) -> AsyncGenerator[WatchEvent, None]:
+    """The events of panes of one session, until none of them is left."""
+    async with PaneWatch() as watch:
+        for pane_id in pane_ids:
+            watch.add(client, pane_id)
+        while not watch.is_over:
+            yield await anext(watch)
 
 
 class Wakes:

@@ -23,7 +23,7 @@ from interlock.agents.tmux.panes import OWN_SESSION, start_pane
 from interlock.agents.tmux.process import ClientProcess
 from interlock.agents.tmux.server import Absent, NoServer, TmuxRefused, TmuxServer, spell
 from interlock.vocabulary.errors import Unreachable, UsageError
-from tests.agents.tmux.harness import FOREVER, Wakes, private_server, shows, stage
+from tests.agents.tmux.harness import FOREVER, Wakes, control_pid, private_server, shows, stage
 from tests.contract.harness import run
 
 NASTY = [
@@ -144,8 +144,7 @@ def test_a_killed_control_client_is_replaced_and_the_panes_live_on() -> None:
         async with stage("cat") as on:
             before = await on.pane.capture()
             wakes = Wakes(on.client, on.pane.pane_id)
-            assert on.client.control_pid is not None
-            os.kill(on.client.control_pid, signal.SIGKILL)
+            os.kill(control_pid(on.client), signal.SIGKILL)
             await wakes.until(Wake.UP)
             assert wakes.seen[:2] == [Wake.DOWN, Wake.UP]
             assert (await on.pane.capture()).pid == before.pid
@@ -184,10 +183,10 @@ def test_a_killed_control_client_is_noticed_though_the_server_hangs_and_holds_it
         async with stage() as on:
             wakes = Wakes(on.client, on.pane.pane_id)
             server_pid = int(await on.client.command("display-message", "-p", "#{pid}"))
-            assert on.client.control_pid is not None
+            pipe_pid = control_pid(on.client)
             os.kill(server_pid, signal.SIGSTOP)
             try:
-                os.kill(on.client.control_pid, signal.SIGKILL)
+                os.kill(pipe_pid, signal.SIGKILL)
                 await wakes.until(Wake.DOWN)
             finally:
                 os.kill(server_pid, signal.SIGCONT)
@@ -239,8 +238,7 @@ def test_closing_leaves_agents_alive_and_nothing_of_us_behind() -> None:
     async def main() -> None:
         async with stage() as on:
             async with await TmuxClient.attach(on.server, OWN_SESSION) as second:
-                pid = second.control_pid
-                assert pid is not None
+                pid = control_pid(second)
                 assert len((await on.client.command("list-clients")).splitlines()) == 2
             with pytest.raises(ProcessLookupError):
                 os.kill(pid, 0)

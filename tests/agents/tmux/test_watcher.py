@@ -10,6 +10,7 @@ from contextlib import aclosing
 
 import pytest
 
+from interlock.agents.tmux import watcher
 from interlock.agents.tmux.client import TmuxClient, Wake
 from interlock.agents.tmux.control import Output
 from interlock.agents.tmux.panes import OWN_SESSION, start_pane
@@ -24,10 +25,21 @@ from interlock.agents.tmux.watcher import (
     PaneSeen,
     PaneWatch,
     WatchEvent,
-    watch_panes,
 )
 from interlock.monitor.observation import Arrival
-from tests.agents.tmux.harness import FOREVER, PYTHON, Wakes, ends, private_server, shows, stage, text_of, until
+from tests.agents.tmux.harness import (
+    FOREVER,
+    PYTHON,
+    Wakes,
+    control_pid,
+    ends,
+    private_server,
+    shows,
+    stage,
+    text_of,
+    until,
+    watch_panes,
+)
 from tests.contract.harness import run
 
 FLOOD = r"""
@@ -105,7 +117,7 @@ def test_a_resize_is_pushed() -> None:
         async with stage() as on, PaneWatch() as watch:
             watch.add(on.client, on.pane.pane_id)
             await anext(watch)
-            await on.pane.resize(91, 17)
+            await on.client.command("resize-window", "-t", on.pane.pane_id, "-x", "91", "-y", "17")
             await until(watch, lambda e: isinstance(e, PaneSeen) and e.capture.snapshot.columns == 91)
 
     run(main())
@@ -158,7 +170,7 @@ def test_a_pane_that_is_closed_is_gone_and_the_others_go_on() -> None:
                 watch.add(on.client, pane.pane_id)
             await on.pane.kill()
             await until(watch, lambda event: event == PaneGone(on.pane.pane_id))
-            assert watch.pane_ids == (second.pane_id,)
+            assert tuple(watch._panes) == (second.pane_id,)
             await second.send_text("alive")
             await until(watch, lambda event: is_seen(event, "alive"))
 
@@ -191,8 +203,7 @@ def test_a_broken_channel_is_down_then_up_and_the_next_look_says_so() -> None:
             for pane_id in panes:
                 watch.add(on.client, pane_id)
             await anext(watch)
-            assert on.client.control_pid is not None
-            os.kill(on.client.control_pid, signal.SIGKILL)
+            os.kill(control_pid(on.client), signal.SIGKILL)
             events = await until(watch, lambda event: isinstance(event, ChannelUp))
             events += [await anext(watch), await anext(watch)]
             changes = [event for event in events if isinstance(event, ChannelDown | ChannelUp)]
@@ -289,5 +300,23 @@ def test_panes_of_a_persons_server_are_watched_without_starting_or_ending_anythi
                 await client.command("send-keys", "-t", "%0", "h", "i")
                 await until(watch, lambda event: is_seen(event, "hi"))
             assert "mine" in await foreign.run(["list-sessions"])
+
+    run(main())
+
+
+def test_a_look_that_fails_is_raised_where_events_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else its pane would seem to stand still, and nobody know why."""
+
+    async def main() -> None:
+        async with stage("cat") as on:
+
+            async def fail(*_: object) -> None:
+                raise RuntimeError("broken on purpose")
+
+            monkeypatch.setattr(watcher, "capture_pane", fail)
+            async with PaneWatch() as watch:
+                watch.add(on.client, on.pane.pane_id)
+                with pytest.raises(RuntimeError, match="broken on purpose"):
+                    await anext(watch)
 
     run(main())

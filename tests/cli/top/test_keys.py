@@ -31,7 +31,8 @@ def test_a_question_is_approved_and_another_one_denied(size: tuple[int, int]) ->
         async with house.serving():
             first = await house.asking("first", "May I look?", name="Bash", args={"command": "ls -la"})
             async with house.board(size) as seat:
-                await seat.sees("first", "approval", "May I look?", "ls -la", "Yes, always", "a approve", "d deny")
+                await seat.sees("first", "approval", "May I look?", "ls -la", "1  Yes", "2  No", "a approve", "d deny")
+                assert "Yes, always" not in seat.text  # of a shell
                 await seat.press("a")
                 await until(lambda: first.decisions)
                 assert (first.decisions[0].is_allowed, first.decisions[0].option_id) == (True, "y")
@@ -351,9 +352,9 @@ def test_those_that_ended_are_shown_when_asked_for() -> None:
                 await seat.sees("kept", "1 that ended (e shows them)")
                 assert "buried" not in seat.text
                 await seat.press("e")
-                await seat.sees("buried", "deleted")
+                await seat.sees("buried", "archived")
                 await seat.press("e")
-                await seat.misses("deleted")
+                await seat.misses("archived")
 
     run(story())
 
@@ -455,7 +456,7 @@ def test_tools_take_a_line_each_and_are_told_apart_from_words() -> None:
                 text = await seat.sees("tool Read", "path: a.py", "half an answer", "[goes on]")
                 assert next(line for line in text.splitlines() if "tool Read" in line).strip().endswith("path: a.py")
                 puppet.say(TurnEnded(ending=TurnEnding.ERROR, error_message="the provider is gone"))
-                await seat.sees("[partial]", "the provider is gone")
+                await seat.sees("[partial: the turn did not complete]", "the provider is gone")
 
     run(story())
 

@@ -17,7 +17,7 @@ from textual.widget import Widget
 from interlock.cli.looks import is_light_terminal
 from interlock.cli.painting import Line, Tone
 from interlock.cli.server_api import Body
-from interlock.cli.task_lines import standing_of
+from interlock.cli.task_lines import shown_of
 from interlock.cli.top import deeds, drawing
 from interlock.cli.top.board import Board
 from interlock.cli.top.facts import facts_lines, told
@@ -30,6 +30,7 @@ from interlock.cli.top.wrapping import MAX_CHARACTERS, cut, fit, plain_lines, wr
 from interlock.client.state import TaskState
 from interlock.vocabulary.frames import Message, MessageStatus, Role
 from interlock.vocabulary.ids import SessionId, StreamId
+from tests.cli.badges import with_badge
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -39,13 +40,14 @@ def read(lines: list[Line]) -> str:
 
 
 def task(name: str = "one", **more: object) -> Body:
-    return {
+    line: Body = {
         "task_id": f"ses_{name}",
         "version": 3,
         "title": name,
         "since": (NOW - timedelta(minutes=2)).isoformat(),
         **more,
     }
+    return with_badge(line, NOW)
 
 
 def live(activity: str, attention: str = "none", **more: object) -> Body:
@@ -79,26 +81,26 @@ def test_a_word_is_kept_whole_where_it_can_be() -> None:
     [
         (live("working", "approval"), "!", "needs you"),
         (live("quiet", "error"), "!", "needs you"),
-        (live("stalled"), "?", "in doubt"),
-        (live("unknown"), "?", "in doubt"),
-        (live("working"), "●", "at work"),
-        (live("settling"), "●", "at work"),
-        (live("quiet"), "○", "quiet"),
+        (live("stalled"), "?", "stuck or unknown"),
+        (live("unknown"), "?", "stuck or unknown"),
+        (live("working"), "●", "working"),
+        (live("settling"), "●", "working"),
+        (live("quiet"), "○", "idle"),
         (live("gone"), "·", "not running"),
     ],
 )
 def test_each_state_has_a_sign_and_a_word(seen: Body, sign: str, group: str) -> None:
-    standing = standing_of(task(live=seen))
-    assert (sign_of(standing), group_of(standing)) == (sign, group)
+    shown = shown_of(task(live=seen))
+    assert (sign_of(shown), group_of(shown)) == (sign, group)
     for lines in ([row_line(task(live=seen), {}, 80, NOW)], list(row_lines(task(live=seen), {}, 40, NOW))):
         assert sign in read(lines)
-        assert standing.words in read(lines)
+        assert shown.words in read(lines)
         assert "2m" in read(lines)
 
 
 def test_a_failed_end_has_a_sign_of_its_own() -> None:
-    assert sign_of(standing_of(task(live=live("quiet"), task_status="FAILED"))) == "×"
-    assert sign_of(standing_of(task(live=live("quiet", "error"), task_status="FAILED"))) == "!"
+    assert sign_of(shown_of(task(live=live("quiet"), task_status="FAILED"))) == "×"
+    assert sign_of(shown_of(task(live=live("quiet", "error"), task_status="FAILED"))) == "!"
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
@@ -106,7 +108,7 @@ def test_rows_fit_and_stand_in_columns(width: int) -> None:
     short, long = task(live=live("working")), task("x" * 300, live=live("quiet"), agent="y" * 50, question="日" * 200)
     rows = [read([row_line(one, {}, width, NOW)]) for one in (short, long)]
     assert all(cell_len(row) <= width for row in rows)
-    assert rows[0].index("working") == rows[1].index("quiet")
+    assert rows[0].index("working") == rows[1].index("new ·")
     assert all(cell_len(read([line])) <= width for line in row_lines(long, {}, width, NOW))
 
 
@@ -121,18 +123,21 @@ def test_the_countdown_ticks_by_the_second() -> None:
 def test_the_order_is_that_of_ps_and_groups_have_headings() -> None:
     tasks = [
         task("calm", live=live("quiet")),
+        task("ready", live=live("quiet"), task_status="COMPLETED", turn_id="t"),
+        task("broken", live=live("quiet"), task_status="FAILED", turn_id="t"),
         task("busy", live=live("working")),
         task("asks", live=live("working", "question")),
         task("stuck", live=live("stalled")),
         task("over", is_supervised=False, task_status="COMPLETED", turn_id="t"),
     ]
     arranged = arrange(tasks)
-    assert [one["title"] for one in arranged.tasks] == ["asks", "stuck", "busy", "calm"]
+    assert [one["title"] for one in arranged.tasks] == ["asks", "stuck", "busy", "ready", "broken", "calm"]
     assert (arranged.ended, arrange(tasks, every=True).ended) == (1, 0)
     roomy = places(arranged, is_roomy=True)
-    assert [place.heading for place in roomy if place.heading] == ["needs you", "in doubt", "at work", "quiet"]
+    headings = ["needs you", "stuck or unknown", "working", "done", "idle"]
+    assert [place.heading for place in roomy if place.heading] == headings
     assert len([place for place in roomy if place.task]) == 2 * len(places(arranged, is_roomy=False))
-    assert read([sums(tasks)]) == "! 1 needs you   ? 1 in doubt   ● 1 at work   ○ 1 quiet"
+    assert read([sums(tasks)]) == "! 1 needs you   ? 1 stuck or unknown   ● 1 working   ○ 1 done   ○ 2 idle"
 
 
 def test_columns_stand_still_whatever_is_in_them() -> None:
@@ -165,7 +170,7 @@ def test_both_axes_show_and_the_evidence() -> None:
     )
     assert "working  needs you: approval  for 2m" in shown
     assert "why: told by its hook   hook: pre_tool, line 3" in shown
-    assert "needs nobody" in read(facts_lines(task(live=live("quiet")), None, {}, 80, NOW, is_connected=True))
+    assert "needs you" not in read(facts_lines(task(live=live("quiet")), None, {}, 80, NOW, is_connected=True))
     asks = task(live=live("working", "approval", evidence=[proof]), open_approvals=1)
     assert "why: it asks; told by its hook" in read(facts_lines(asks, None, {}, 80, NOW, is_connected=True))
 
@@ -190,7 +195,7 @@ def test_what_is_not_known_to_hold_is_the_last_known() -> None:
     state = TaskState(task_id=SessionId("ses_one"), is_reachable=False, status="RUNNING", version=5)
     for connected, known in ((False, None), (True, state)):
         shown = read(facts_lines(task(live=live("working")), known, {}, 80, NOW, is_connected=connected))
-        assert "disconnected, last known: working, needs nobody" in shown
+        assert "disconnected, last known: working" in shown
         proved = task(live=live("working", evidence=[{"source": "hook", "rule": "pre_tool"}]))
         because = facts_lines(proved, known, {}, 80, NOW, is_connected=connected)[-1]
         assert {tone for _, tone in because} == {Tone.FAINT}
@@ -304,6 +309,13 @@ def test_a_question_that_does_not_fit_says_how_much_is_hidden() -> None:
     huge = asked(tool="Write", arguments={"text": "z" * 3 * MAX_CHARACTERS})
     assert "lines more: v" in read(question_lines([huge], 0, 80, 10, NOW))
     assert "z" * 40 in read(whole_question(huge, 80))
+
+
+def test_a_question_that_is_asked_again_says_why() -> None:
+    again = asked(problem="the pipe is closed\x1b[2J", question="\n".join(f"line {at}" for at in range(100)))
+    for lines in (question_lines([again], 0, 80, 10, NOW), whole_question(again, 80)):
+        assert "asked again: the decision did not reach the agent: the pipe is closed" in read(lines)
+        assert "\x1b" not in read(lines)
 
 
 def test_what_is_to_be_allowed_is_read_as_it_will_run() -> None:

@@ -9,9 +9,8 @@ from typing import Any, Final
 import pytest
 
 from interlock.monitor.arbitration_claims import ChildNews, Claim
-from interlock.monitor.sources.hooks import read_hook, read_notify
+from interlock.monitor.sources.hooks import read_hook
 from interlock.vocabulary.evidence import EvidenceSource
-from interlock.vocabulary.states import Activity
 from tests.monitor.arbitrations import APPROVAL, NONE, SCREEN, Q, Timed, W, history, opened, says
 
 RECORDINGS: Final = Path(__file__).parents[2] / "recordings" / "hooks"
@@ -132,23 +131,6 @@ def test_an_unknown_hook_claims_nothing_on_either_axis_and_is_kept(fields: dict[
     reading = read_hook(COMMON | fields, at_seconds=1)
     assert [(claim.activity, claim.attention) for claim in reading.claims] == [(None, None)]
     assert len(reading.anomalies) == 1
-
-
-# Codex `notify`.
-
-TURN_DONE: Final = {"type": "agent-turn-complete", "thread-id": "main", "turn-id": "t", "last-assistant-message": "ok"}
-
-
-def test_the_end_of_a_turn_of_the_watched_thread_is_quiet() -> None:
-    (claim,) = read_notify(TURN_DONE, thread_id="main", at_seconds=1).claims
-    assert (claim.activity, claim.session_id, claim.turn_id) == (Activity.QUIET, "main", "t")
-
-
-def test_the_thread_that_makes_a_title_completes_nothing() -> None:
-    title = TURN_DONE | {"thread-id": "title"}
-    assert read_notify(title, thread_id="main", at_seconds=1).claims == ()
-    assert read_notify(title, thread_id=None, at_seconds=1).claims == ()
-    assert read_notify(TURN_DONE | {"type": "x"}, thread_id="main", at_seconds=1).claims == ()
 
 
 # Through arbitration, with a screen beside them.

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from interlock.agents.foreign_json import mapping, sequence, string
 from interlock.agents.observations import Observation, ToolCalled, ToolReturned
 from interlock.vocabulary.conversation import ToolError
+from interlock.vocabulary.foreign_json import mapping, sequence, string
 from interlock.vocabulary.registry import Json
 
 MAX_OPEN_CALLS: Final = 4096

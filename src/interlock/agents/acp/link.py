@@ -25,9 +25,9 @@ from pydantic import BaseModel
 
 from interlock.agents.acp.translate import AUTH_REQUIRED, PROMPT, error_text
 from interlock.agents.acp.wire import Wire
-from interlock.agents.foreign_json import mapping
 from interlock.agents.port import NotDelivered
 from interlock.vocabulary.errors import PeerFault
+from interlock.vocabulary.foreign_json import mapping
 from interlock.vocabulary.registry import Json
 
 

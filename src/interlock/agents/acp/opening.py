@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from interlock.agents.acp.link import Link, Refused
-from interlock.agents.foreign_json import mapping, sequence, string
 from interlock.agents.port import AgentSpec, StaleResume
 from interlock.vocabulary.errors import PeerFault, UsageError
+from interlock.vocabulary.foreign_json import mapping, sequence, string
 from interlock.vocabulary.registry import Json
 
 # The code for a thing that is not there, and what agents say that use another.

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from interlock.agents.foreign_json import as_text, mapping, sequence, string
 from interlock.agents.observations import ApprovalOption, OptionKind
 from interlock.agents.port import Decision
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.foreign_json import as_text, mapping, sequence, string
 from interlock.vocabulary.registry import Json
 
 _CANCELLED: Final[Json] = {"outcome": {"outcome": "cancelled"}}

@@ -17,7 +17,6 @@ from typing import Final
 from interlock.agents.acp import usage
 from interlock.agents.acp.calls import Calls, content_text
 from interlock.agents.acp.questions import Question, read_options, request_id_of
-from interlock.agents.foreign_json import as_text, mapping, sequence, string
 from interlock.agents.observations import (
     ApprovalAsked,
     ApprovalGone,
@@ -35,6 +34,7 @@ from interlock.agents.observations import (
     traced,
 )
 from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.foreign_json import as_text, mapping, sequence, string
 from interlock.vocabulary.registry import Json
 
 PROMPT: Final = "session/prompt"
@@ -120,7 +120,10 @@ class AcpTranslator:
         if not self.is_turn_open:
             return []
         self._prompt_id = None
-        return [*self._calls.rest(), *self._withdraw(), TurnEnded(ending=TurnEnding.SILENT)]
+        asked = list(self.questions)
+        self.questions.clear()
+        gone = [ApprovalGone(request_id=name, is_answered=False) for name in asked]  # what was written may not be read
+        return [*self._calls.rest(), *gone, TurnEnded(ending=TurnEnding.SILENT)]
 
     # Answers to our requests
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from interlock.agents.foreign_json import count, mapping
 from interlock.agents.observations import ContextFilled, Observation, UsageReported, UsageScope
+from interlock.vocabulary.foreign_json import count, mapping
 from interlock.vocabulary.registry import Json
 
 _FIGURES: Final = ("inputTokens", "outputTokens", "cachedReadTokens")

@@ -17,11 +17,10 @@ from typing import Any
 import msgspec
 
 from interlock.agents.acp.translate import PERMISSION, PROMPT, AcpTranslator
-from interlock.agents.foreign_json import decode_object
 from interlock.agents.observations import Observation, Warned, traced
 from interlock.agents.port import DeliveryUnknown, NotDelivered
 from interlock.agents.processes.child import Child
-from interlock.agents.processes.lines import Line
+from interlock.agents.processes.lines import Line, object_on
 from interlock.agents.processes.outlet import Outlet
 from interlock.vocabulary.registry import Json
 
@@ -61,7 +60,7 @@ class Wire:
         try:
             async for line in self._lines:
                 self._heard.set()
-                message = decode_object(line.data) if line.is_whole and not line.is_cut else None
+                message = object_on(line)
                 seen = _unreadable(line) if message is None else self._translator.received(message)
                 await self._outlet.put(seen)
                 if message is not None and (forwarded := _for_library(message)) is not None:

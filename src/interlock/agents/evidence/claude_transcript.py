@@ -9,10 +9,9 @@ that has no source; retries leave no error, the last failure does. A line that t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from interlock.agents.evidence.foreign import count_of, json_of, object_of, string_of
 from interlock.agents.evidence.transcript_turns import PromptSeen, TranscriptNews
 from interlock.agents.observations import (
     MessageEnded,
@@ -29,8 +28,10 @@ from interlock.agents.observations import (
     UsageScope,
     Warned,
 )
-from interlock.monitor.sources.fields import Fields, list_of, mapping_of
 from interlock.vocabulary.conversation import ToolError
+from interlock.vocabulary.foreign_json import Fields, count_of, decode_object, inner, members
+from interlock.vocabulary.foreign_json import text as text_at
+from interlock.vocabulary.registry import Json
 
 _INTERRUPTED: Final = "[Request interrupted by user"
 _NOTIFICATION: Final = "<task-notification>"
@@ -61,19 +62,19 @@ class ClaudeTranscript:
         self._unknown: set[str] = set()
 
     def feed(self, line: bytes) -> list[TranscriptNews]:
-        fields = object_of(line)
+        fields = decode_object(line)
         if fields is None:
             return [Warned(kind="transcript_line", message="a line of the transcript is no JSON object")]
         return [*self._named(fields), *self._read(fields)]
 
     def _named(self, fields: Fields) -> Iterator[TranscriptNews]:
-        name = string_of(fields, "sessionId")
-        if name and name != self._session and string_of(fields, "type") in ("user", "assistant"):
+        name = text_at(fields, "sessionId")
+        if name and name != self._session and text_at(fields, "type") in ("user", "assistant"):
             self._session = name
-            yield SessionNamed(native_session_id=name, version=string_of(fields, "version"))
+            yield SessionNamed(native_session_id=name, version=text_at(fields, "version"))
 
     def _read(self, fields: Fields) -> Iterator[TranscriptNews]:
-        kind = string_of(fields, "type")
+        kind = text_at(fields, "type")
         match kind:
             case "user":
                 yield from self._user(fields)
@@ -91,22 +92,22 @@ class ClaudeTranscript:
 
     def _user(self, fields: Fields) -> Iterator[TranscriptNews]:
         child = _child(fields)
-        content = mapping_of(fields, "message").get("content")
+        content = inner(fields, "message").get("content")
         blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
         results = [block for block in blocks if block.get("type") == "tool_result"]
         yield from (_returned(block, child) for block in results)
         if results or child or any(fields.get(name) is True for name in ("isMeta", "isCompactSummary")):
             return
         text = content if isinstance(content, str) else _joined(blocks)
-        if text.startswith(_INTERRUPTED) and isinstance(content, list) and not string_of(fields, "promptSource"):
+        if text.startswith(_INTERRUPTED) and isinstance(content, list) and not text_at(fields, "promptSource"):
             yield from self._end(TurnEnding.INTERRUPTED)
         elif text.startswith(_LOCAL):
-            self._remember_command(text, string_of(fields, "promptId"))
+            self._remember_command(text, text_at(fields, "promptId"))
         elif text.strip():
             yield from self._prompt(fields, text)
 
     def _prompt(self, fields: Fields, text: str) -> Iterator[TranscriptNews]:
-        name, origin = string_of(fields, "promptId"), string_of(mapping_of(fields, "origin"), "kind")
+        name, origin = text_at(fields, "promptId"), text_at(inner(fields, "origin"), "kind")
         is_human = origin in ("", "human") and not text.startswith(_NOTIFICATION)
         if self._is_open and name and name == self._turn_id:
             yield PromptSeen(text=text, native_turn_id=name, is_human=is_human, joins=True)
@@ -127,34 +128,34 @@ class ClaudeTranscript:
             self._command = PromptSeen(text=command or f"!{shell}", native_turn_id=name)
 
     def _attachment(self, fields: Fields) -> Iterator[TranscriptNews]:
-        attached = mapping_of(fields, "attachment")
-        if string_of(attached, "type") == "queued_command" and not _child(fields) and self._is_open:
+        attached = inner(fields, "attachment")
+        if text_at(attached, "type") == "queued_command" and not _child(fields) and self._is_open:
             prompt = attached.get("prompt")
-            text = prompt if isinstance(prompt, str) else _joined(list_of(attached, "prompt") or [])
+            text = prompt if isinstance(prompt, str) else _joined(members(attached, "prompt"))
             if text.strip():
                 yield PromptSeen(text=text, is_human=not text.startswith(_NOTIFICATION), joins=True)
 
     # The agent's side
 
     def _assistant(self, fields: Fields) -> Iterator[TranscriptNews]:
-        child, message = _child(fields), mapping_of(fields, "message")
+        child, message = _child(fields), inner(fields, "message")
         if not child and not self._is_open:
             yield self._begin(self._command)
         if fields.get("isApiErrorMessage") is True:
             if not child:
-                said = _joined(list_of(message, "content") or [])
-                yield from self._end(TurnEnding.ERROR, string_of(fields, "error") or "agent_error", said)
+                said = _joined(members(message, "content"))
+                yield from self._end(TurnEnding.ERROR, text_at(fields, "error") or "agent_error", said)
             return
-        for block in list_of(message, "content") or []:
+        for block in members(message, "content"):
             if isinstance(block, dict):
                 yield from _said(block, message, child, is_aborted=fields.get("isAbortedMidStream") is True)
         yield from self._used(message)
-        self._stop_reason = self._stop_reason if child else string_of(message, "stop_reason")
+        self._stop_reason = self._stop_reason if child else text_at(message, "stop_reason")
 
     def _used(self, message: Fields) -> Iterator[TranscriptNews]:
         """What a model call cost, once for all lines of its message."""
-        name, usage = string_of(message, "id"), mapping_of(message, "usage")
-        if not usage or name == self._counted or string_of(message, "model") == _SYNTHETIC:
+        name, usage = text_at(message, "id"), inner(message, "usage")
+        if not usage or name == self._counted or text_at(message, "model") == _SYNTHETIC:
             return
         self._counted = name
         parts = [count_of(usage, part) for part in ("input_tokens", "cache_creation_input_tokens")]
@@ -162,14 +163,14 @@ class ClaudeTranscript:
         given = [part for part in (*parts, cached) if part is not None]
         yield UsageReported(
             scope=UsageScope.CALL,
-            model=string_of(message, "model"),
+            model=text_at(message, "model"),
             input_tokens=sum(given) if given else None,
             output_tokens=count_of(usage, "output_tokens"),
             cached_input_tokens=cached,
         )
 
     def _system(self, fields: Fields) -> Iterator[TranscriptNews]:
-        match string_of(fields, "subtype"):
+        match text_at(fields, "subtype"):
             case "turn_duration" if not _child(fields):
                 yield from self._end_unsaid()
             case "api_error":
@@ -201,41 +202,41 @@ class ClaudeTranscript:
 
 def _child(fields: Fields) -> str:
     """The name of the child whose line it is; blank for the agent itself."""
-    return (string_of(fields, "agentId") or "sidechain") if fields.get("isSidechain") is True else ""
+    return (text_at(fields, "agentId") or "sidechain") if fields.get("isSidechain") is True else ""
 
 
 def _said(block: Fields, message: Fields, child: str, *, is_aborted: bool) -> Iterator[TranscriptNews]:
-    text, name = string_of(block, "text"), string_of(message, "id")
-    match string_of(block, "type"):
+    text, name = text_at(block, "text"), text_at(message, "id")
+    match text_at(block, "type"):
         case "text" if text.strip() and is_aborted:
             yield TextArrived(text=text, message_id=name, sub_agent=child)
         case "text" if text.strip():
-            yield MessageEnded(text=text, message_id=name, model=string_of(message, "model"), sub_agent=child)
+            yield MessageEnded(text=text, message_id=name, model=text_at(message, "model"), sub_agent=child)
         case "thinking":
-            yield ThoughtArrived(text=string_of(block, "thinking"), sub_agent=child)
-        case "tool_use" if string_of(block, "id"):
-            called, args = string_of(block, "name"), json_of(block.get("input"))
-            yield ToolCalled(call_id=string_of(block, "id"), name=called, args=args, sub_agent=child)
+            yield ThoughtArrived(text=text_at(block, "thinking"), sub_agent=child)
+        case "tool_use" if text_at(block, "id"):
+            called, args = text_at(block, "name"), block.get("input")
+            yield ToolCalled(call_id=text_at(block, "id"), name=called, args=args, sub_agent=child)
         case _:
             pass
 
 
 def _returned(block: Fields, child: str) -> ToolReturned:
     content = block.get("content")
-    output = _joined(content) if isinstance(content, list) and _is_all_text(content) else json_of(content)
-    call = string_of(block, "tool_use_id")
+    output = _joined(content) if isinstance(content, list) and _is_all_text(content) else content
+    call = text_at(block, "tool_use_id")
     if block.get("is_error") is not True:
         return ToolReturned(call_id=call, output=output, sub_agent=child)
     error = ToolError(kind="tool_error", message=output if isinstance(output, str) else "the tool failed")
     return ToolReturned(call_id=call, error=error, sub_agent=child)
 
 
-def _is_all_text(blocks: list[object]) -> bool:
+def _is_all_text(blocks: Sequence[Json]) -> bool:
     return all(isinstance(block, dict) and block.get("type") == "text" for block in blocks)
 
 
-def _joined(blocks: list[dict[str, object]] | list[object]) -> str:
-    return "".join(string_of(block, "text") for block in blocks if isinstance(block, dict))
+def _joined(blocks: Sequence[Json]) -> str:
+    return "".join(text_at(block, "text") for block in blocks if isinstance(block, dict))
 
 
 def _within(text: str, tag: str) -> str:

@@ -7,11 +7,9 @@ what names another turn than the open one does not touch it. A compaction is a t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Final
 
-from interlock.agents.evidence.foreign import count_of, json_of, object_of, string_of
 from interlock.agents.evidence.transcript_turns import PromptSeen, TranscriptNews
 from interlock.agents.observations import (
     ContextFilled,
@@ -28,8 +26,9 @@ from interlock.agents.observations import (
     UsageScope,
     Warned,
 )
-from interlock.monitor.sources.fields import Fields, list_of, mapping_of
 from interlock.vocabulary.conversation import ToolError
+from interlock.vocabulary.foreign_json import Fields, count_of, decode_object, inner, members
+from interlock.vocabulary.foreign_json import text as text_at
 from interlock.vocabulary.registry import Json
 
 _ABORTED: Final = "aborted by user"
@@ -51,23 +50,23 @@ class CodexTranscript:
         self._unknown: set[str] = set()
 
     def feed(self, line: bytes) -> list[TranscriptNews]:
-        fields = object_of(line)
+        fields = decode_object(line)
         if fields is None:
             return [Warned(kind="transcript_line", message="a line of the rollout is no JSON object")]
-        return list(self._read(string_of(fields, "type"), mapping_of(fields, "payload"), fields))
+        return list(self._read(text_at(fields, "type"), inner(fields, "payload"), fields))
 
     def _read(self, kind: str, payload: Fields, fields: Fields) -> Iterator[TranscriptNews]:
         match kind:
             case "session_meta":
-                name = string_of(payload, "id") or string_of(payload, "session_id")
-                yield SessionNamed(native_session_id=name, version=string_of(payload, "cli_version"))
+                name = text_at(payload, "id") or text_at(payload, "session_id")
+                yield SessionNamed(native_session_id=name, version=text_at(payload, "cli_version"))
             case "event_msg":
                 yield from self._event(payload)
-            case "response_item" if mapping_of(fields, "metadata").get("compaction_output") is not True:
+            case "response_item" if inner(fields, "metadata").get("compaction_output") is not True:
                 yield from self._item(payload)
             case "token_usage_record":
                 self._counts_calls = True
-                yield _usage(mapping_of(payload, "usage"))
+                yield _usage(inner(payload, "usage"))
             case "response_item":
                 pass
             case _ if kind not in _OF_NO_TURN and kind not in self._unknown and len(self._unknown) < 64:
@@ -77,35 +76,35 @@ class CodexTranscript:
     # What was shown: prompts, and how turns begin and end
 
     def _event(self, payload: Fields) -> Iterator[TranscriptNews]:
-        kind = string_of(payload, "type")
+        kind = text_at(payload, "type")
         match kind:
             case "task_started" | "turn_started":
                 yield from self._end(TurnEnding.SILENT)
-                self._turn, self._is_told, self._error = string_of(payload, "turn_id"), False, ""
+                self._turn, self._is_told, self._error = text_at(payload, "turn_id"), False, ""
             case "task_complete" | "turn_complete" if self._is_open_one(payload):
                 yield from self._complete(payload)
             case "turn_aborted" if self._is_open_one(payload):
                 yield from self._end(TurnEnding.INTERRUPTED)
             case "user_message":
-                yield from self._prompt(kind, string_of(payload, "message"))
+                yield from self._prompt(kind, text_at(payload, "message"))
             case "item_completed":
                 yield from self._completed(payload)
             case "error":
-                self._error = string_of(payload, "message")
+                self._error = text_at(payload, "message")
             case "stream_error":
-                yield RetryBegun(message=string_of(payload, "message"))
+                yield RetryBegun(message=text_at(payload, "message"))
             case "token_count":
-                yield from self._counted(mapping_of(payload, "info"))
+                yield from self._counted(inner(payload, "info"))
             case _:
                 pass
 
     def _is_open_one(self, payload: Fields) -> bool:
-        named = string_of(payload, "turn_id")
+        named = text_at(payload, "turn_id")
         return not named or not self._turn or named == self._turn
 
     def _complete(self, payload: Fields) -> Iterator[TranscriptNews]:
         text = payload.get("last_agent_message")
-        error = string_of(mapping_of(payload, "error"), "message") or ("" if text else self._error)
+        error = text_at(inner(payload, "error"), "message") or ("" if text else self._error)
         if error:
             yield from self._end(TurnEnding.ERROR, error)
         else:
@@ -118,13 +117,13 @@ class CodexTranscript:
         self._turn, self._is_told, self._error = "", False, ""
 
     def _completed(self, payload: Fields) -> Iterator[TranscriptNews]:
-        item = mapping_of(payload, "item")
-        match string_of(item, "type"):
+        item = inner(payload, "item")
+        match text_at(item, "type"):
             case "UserMessage":
                 yield from self._prompt("item_completed", _text(item))
-            case "CommandExecution" if string_of(item, "status") in ("failed", "declined"):
+            case "CommandExecution" if text_at(item, "status") in ("failed", "declined"):
                 code = item.get("exit_code")
-                self._failed[string_of(item, "id")] = f"it ended with code {code}" if isinstance(code, int) else ""
+                self._failed[text_at(item, "id")] = f"it ended with code {code}" if isinstance(code, int) else ""
                 while len(self._failed) > _MAX_FAILED:
                     del self._failed[next(iter(self._failed))]
 
@@ -138,14 +137,14 @@ class CodexTranscript:
     # What the model was given
 
     def _item(self, payload: Fields) -> Iterator[TranscriptNews]:
-        match string_of(payload, "type"):
-            case "message" if string_of(payload, "role") == "assistant" and _text(payload).strip():
+        match text_at(payload, "type"):
+            case "message" if text_at(payload, "role") == "assistant" and _text(payload).strip():
                 yield from self._begun()
-                yield MessageEnded(text=_text(payload), message_id=string_of(payload, "id"))
+                yield MessageEnded(text=_text(payload), message_id=text_at(payload, "id"))
             case "reasoning":
                 yield from (
-                    ThoughtArrived(text=string_of(part, "text"))
-                    for part in list_of(payload, "summary") or []
+                    ThoughtArrived(text=text_at(part, "text"))
+                    for part in members(payload, "summary")
                     if isinstance(part, dict)
                 )
             case "function_call" | "custom_tool_call" | "local_shell_call" | "web_search_call" as kind:
@@ -163,8 +162,8 @@ class CodexTranscript:
             yield PromptSeen(text="", native_turn_id=self._turn, is_human=False)
 
     def _returned(self, payload: Fields) -> ToolReturned:
-        call = string_of(payload, "call_id")
-        output = json_of(payload.get("output"))
+        call = text_at(payload, "call_id")
+        output = payload.get("output")
         text = output if isinstance(output, str) else ""
         if text.endswith(_ABORTED):
             return ToolReturned(call_id=call, error=ToolError(kind="cancelled", message=text))
@@ -176,7 +175,7 @@ class CodexTranscript:
     # What it cost
 
     def _counted(self, info: Fields) -> Iterator[TranscriptNews]:
-        last, total = mapping_of(info, "last_token_usage"), info.get("total_token_usage")
+        last, total = inner(info, "last_token_usage"), info.get("total_token_usage")
         window = count_of(info, "model_context_window")
         if last and not self._counts_calls and total != self._total:
             yield _usage(last)
@@ -195,22 +194,19 @@ def _usage(figures: Fields) -> UsageReported:
 
 
 def _text(payload: Fields) -> str:
-    parts = list_of(payload, "content") or []
-    return "".join(string_of(part, "text") for part in parts if isinstance(part, dict))
+    parts = members(payload, "content")
+    return "".join(text_at(part, "text") for part in parts if isinstance(part, dict))
 
 
 def _called(payload: Fields, kind: str) -> ToolCalled:
-    call = string_of(payload, "call_id") or string_of(payload, "id")
+    call = text_at(payload, "call_id") or text_at(payload, "id")
     args = payload.get("arguments", payload.get("input", payload.get("action")))
-    return ToolCalled(call_id=call, name=string_of(payload, "name") or kind, args=_arguments(args))
+    return ToolCalled(call_id=call, name=text_at(payload, "name") or kind, args=_arguments(args))
 
 
-def _arguments(given: object) -> Json:
+def _arguments(given: Json) -> Json:
     """The arguments of a call: JSON text as what it says, anything else as it is."""
     if not isinstance(given, str):
-        return json_of(given)
-    try:
-        parsed = json.loads(given)
-    except (ValueError, RecursionError):
         return given
-    return json_of(parsed) if isinstance(parsed, dict) else given
+    parsed = decode_object(given)
+    return given if parsed is None else parsed

@@ -28,6 +28,7 @@ import msgspec
 
 from interlock.agents.evidence.hook_program import MAX_PAYLOAD_BYTES
 from interlock.vocabulary.errors import Unreachable, UsageError
+from interlock.vocabulary.foreign_json import decode_object
 from interlock.vocabulary.ids import SpawnId
 
 SOCKET_FOLDER: Final = "hooks"
@@ -176,8 +177,8 @@ class HookListener:
 def read_line(line: bytes, *, at_seconds: float, unix_seconds: float) -> HookHeard | None:
     """One line of the hook program, read now by both clocks; None if it is none."""
     try:
-        sent = msgspec.json.decode(line, type=_Sent)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        sent = msgspec.convert(decode_object(line), _Sent)
+    except msgspec.ValidationError:
         return None
     age = unix_seconds - sent.fired_unix_seconds
     waited = age if 0 <= age <= _MAX_AGE_SECONDS else 0.0

@@ -72,13 +72,3 @@ class SessionFile:
             spawn_id=self._spawn_id,
         )
         return SourceReading((taken_back,))
-
-
-def session_pids(config_dir: Path) -> frozenset[int]:
-    """The processes that have a status file in this folder, whether they live or not."""
-    try:
-        files = list((config_dir / _FOLDER).iterdir())
-    except OSError:
-        return frozenset()
-    stems = (file.stem for file in files if file.suffix == ".json")
-    return frozenset(int(stem) for stem in stems if stem.isascii() and stem.isdigit())

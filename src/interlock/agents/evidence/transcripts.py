@@ -15,18 +15,14 @@ from typing import Final
 from interlock.agents.evidence.claude_transcript import ClaudeTranscript
 from interlock.agents.evidence.codex_transcript import CodexTranscript
 from interlock.agents.evidence.file_tail import FileTail
-from interlock.agents.evidence.foreign import object_of, string_of
 from interlock.agents.evidence.transcript_turns import TranscriptNews, TranscriptParser, TranscriptTurn, TurnFold
 from interlock.agents.observations import Warned
-from interlock.monitor.sources.fields import mapping_of
 
 LOOK_EVERY_SECONDS: Final = 0.2
 _SESSION_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _PARSERS: Final[dict[str, Callable[[], TranscriptParser]]] = {"claude": ClaudeTranscript, "codex": CodexTranscript}
 _LOOKS_A_POLL: Final = 16
 # The first line of a rollout holds the instructions of the model.
-_HEAD_BYTES: Final = 1024 * 1024
-_HEADS_READ: Final = 20
 
 
 class TranscriptReader:
@@ -87,23 +83,10 @@ class TranscriptReader:
         self._parser, self._fold = self._make_parser(), TurnFold()
 
 
-def find_claude_transcript(config_dir: Path, *, session_id: str = "", cwd: str = "") -> Path | None:
-    """The transcript of a session of Claude Code, or the newest of a folder that it was started in."""
-    projects = config_dir / "projects"
-    if session_id:
-        found = projects.glob(f"*/{session_id}.jsonl") if _SESSION_ID.fullmatch(session_id) else iter(())
-        return _newest(found)
-    return _newest((projects / re.sub(r"[^A-Za-z0-9]", "-", cwd)).glob("*.jsonl")) if cwd else None
-
-
-def find_codex_transcript(codex_home: Path, *, session_id: str = "", cwd: str = "") -> Path | None:
-    """The rollout of a session of Codex, or the newest that was begun in a folder (of the last few)."""
-    sessions = codex_home / "sessions"
-    if session_id:
-        pattern = f"*/*/*/rollout-*-{session_id}.jsonl"
-        return _newest(sessions.glob(pattern)) if _SESSION_ID.fullmatch(session_id) else None
-    newest = sorted(sessions.glob("*/*/*/rollout-*.jsonl"), key=_modified, reverse=True)
-    return next((path for path in newest[:_HEADS_READ] if cwd and _cwd_of(path) == cwd), None)
+def find_claude_transcript(config_dir: Path, session_id: str) -> Path | None:
+    """The transcript of a session of Claude Code; None where there is none."""
+    found = config_dir.glob(f"projects/*/{session_id}.jsonl") if _SESSION_ID.fullmatch(session_id) else iter(())
+    return _newest(found)
 
 
 def _newest(paths: Iterator[Path]) -> Path | None:
@@ -115,10 +98,3 @@ def _modified(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return 0.0
-
-
-def _cwd_of(path: Path) -> str:
-    """Where a rollout was begun, by its first line; blank if that is not whole yet."""
-    lines = FileTail(path, _HEAD_BYTES).look().lines
-    head = object_of(lines[0].data) if lines else None
-    return string_of(mapping_of(head, "payload"), "cwd") if head else ""

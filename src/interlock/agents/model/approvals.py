@@ -10,6 +10,7 @@ from interlock.agents.model.tools import Arguments, Tool
 from interlock.agents.observations import ApprovalAsked, ApprovalGone, ApprovalOption, OptionKind
 from interlock.agents.port import Decision, NotDelivered
 from interlock.lifecycle.permissions import PermissionVerdict, Rule, decide, remember
+from interlock.lifecycle.shell_commands import is_shell_tool
 from interlock.vocabulary.audit import PermissionBehavior
 
 _ALLOW_ONCE: Final = "allow_once"
@@ -20,6 +21,8 @@ OPTIONS: Final = (
     ApprovalOption(id=_ALLOW_ALWAYS, label="Allow this tool from now on", kind=OptionKind.ALLOW_ALWAYS),
     ApprovalOption(id=_DENY, label="Deny", kind=OptionKind.REJECT_ONCE),
 )
+# A shell can do anything: what is allowed from now on is written as a rule, or not at all.
+ONCE_ONLY: Final = tuple(option for option in OPTIONS if option.kind is not OptionKind.ALLOW_ALWAYS)
 
 
 class Approvals:
@@ -54,12 +57,12 @@ class Approvals:
             name=tool.name,
             args=arguments,
             question=f"May {tool.name} run?",
-            options=OPTIONS,
+            options=ONCE_ONLY if is_shell_tool(tool.name) else OPTIONS,
         )
         await self._channel.tell(question)
         decision = await answer
         del self._open[request_id]
-        if is_allowed(decision) and decision.option_id == _ALLOW_ALWAYS:
+        if is_allowed(decision) and decision.option_id == _ALLOW_ALWAYS and not is_shell_tool(tool.name):
             self._rules = (*self._rules, remember(PermissionBehavior.ALLOW, tool.name))
         await self._channel.tell(ApprovalGone(request_id=request_id))
         return decision

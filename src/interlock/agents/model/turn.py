@@ -164,6 +164,7 @@ class Turn:
                 "rounds": progress.rounds,
                 "tokens": progress.tokens + self._tokens,
                 "elapsed_seconds": self._elapsed_seconds,
+                "budget_seconds": wall_clock_seconds(self._policy.conditions),
             },
         )
 

@@ -11,12 +11,8 @@ Laws:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from interlock.lifecycle.process import ProcessState, idle_deadline
-from interlock.vocabulary.states import DriverKind
-
-DEFAULT_IDLE_TTL_SECONDS: Final = 1800.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +26,6 @@ class IdleFacts:
     free_since_seconds: float | None = None
     is_adopted: bool = False
     has_attached_client: bool = False
-
-
-def default_idle_ttl_seconds(kind: DriverKind) -> float | None:
-    """How long an idle agent is kept where nobody said; None: for ever."""
-    return None if kind is DriverKind.TERMINAL else DEFAULT_IDLE_TTL_SECONDS
 
 
 def idle_deadline_seconds(state: ProcessState, idle_ttl_seconds: float | None, facts: IdleFacts) -> float | None:

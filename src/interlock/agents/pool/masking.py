@@ -5,6 +5,8 @@ Laws:
 2. Masking what is masked changes nothing.
 3. Names decide first (`--api-key`, `TOKEN=`, `"password":`), then well-known shapes (`sk-`, `ghp_`, `Bearer`), and last
    long words that mix cases and digits at random. Session ids (UUIDs), hashes, paths and numbers are left alone.
+4. In a conversation (`starred_text`) only well-known shapes are masked, since guesses by name would garble code. Each
+   character becomes one `*`, so that offsets and lengths stay; what tells the kind (`sk-`, `Bearer`) is left to read.
 
 It is a net and no proof: a short password in the middle of a sentence is not seen.
 """
@@ -48,6 +50,44 @@ _WELL_KNOWN: Final = re.compile(
 )
 _LONG_WORD: Final = re.compile(r"[A-Za-z0-9+_=-]{32,}")
 
+STAR: Final = "*"
+# (What tells the kind, what the secret is made of, how much of it there must be.)
+_SHAPES: Final = (
+    (r"(?<![A-Za-z0-9])(?:(?:sk|pk|rk)[-_]|pypi-)(?=[A-Za-z_-]{0,200}[0-9])", r"[A-Za-z0-9_-]", 16),
+    (r"(?<![A-Za-z0-9])(?:github_pat_|glpat-|AIza)", r"[A-Za-z0-9_-]", 16),
+    (r"(?<![A-Za-z0-9])(?:gh[opusr]_|hf_|npm_)", r"[A-Za-z0-9]", 16),
+    (r"(?<![A-Za-z0-9])xox[a-z]-", r"[A-Za-z0-9-]", 8),
+    (r"(?<![A-Za-z0-9])A[KS]IA", r"[0-9A-Z]", 12),
+    (r"(?<![A-Za-z0-9])eyJ(?=[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{4})", r"[A-Za-z0-9_.-]", 13),
+    (r"(?<![A-Za-z0-9])[Bb]earer[ \t]+(?=[A-Za-z._~+/=-]{0,200}[0-9])", r"[A-Za-z0-9._~+/=*-]", 8),
+    (r"(?<![A-Za-z0-9])Basic[ \t]+(?=[A-Za-z+/]{0,200}[0-9=])", r"[A-Za-z0-9+/=*]", 12),
+    (r"://[^\s/:@]{0,200}:(?=[^\s/@]{1,500}@)", r"[^\s/@]", 1),
+    (
+        r"(?<![A-Za-z0-9_])[A-Z0-9_]{0,40}(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|ACCESS_KEY|PRIVATE_KEY)"
+        r"[A-Z0-9_]{0,40}=[\"']?(?=[A-Za-z+/_.~:@!#^*-]{0,200}[0-9])",
+        r"[A-Za-z0-9+/_.~:@!#^*=-]",
+        8,
+    ),
+)
+_SHAPED: Final = tuple(re.compile(f"({kind})({made_of}{{{least},}})") for kind, made_of, least in _SHAPES)
+_KEY_BLOCK: Final = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----)(.*?)(?=-----END|\Z)", re.DOTALL)
+# One of these stands in every text that holds, or begins, one of those shapes.
+_TRIGGER: Final = re.compile(
+    r"k[-_]|pypi-|t_pat_|glpat-|xox|gh[opusr]_|hf_|npm_|AIza|A[KS]IA|eyJ|earer|Basic|://|PRIVATE KEY"
+    r"|TOKEN|SECRET|PASS(?:W|PH)|API_?KEY|ACCESS_KEY"
+)
+TRIGGER_CHARACTERS: Final = 64  # as far back it may stand from where the secret begins
+# The end of a text in which a secret may have begun, and may go on in the next piece.
+_UNFINISHED: Final = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----END).)*\Z"
+    r"|(?<![A-Za-z0-9])(?:[spr]k[-_]|pypi-|gh[opusr]_|github_pat_|glpat-|xox[a-z]-|hf_|npm_|A[KS]IA|AIza|eyJ"
+    r"|(?:[Bb]earer|Basic)[ \t]+"
+    r"|(?<!_)[A-Z0-9_]{0,40}(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|ACCESS_KEY|PRIVATE_KEY)[A-Z0-9_]{0,40}=[\"']?)"
+    r"[^\s\"',;]*\Z"
+    r"|://[^\s/@]{0,700}\Z",
+    re.DOTALL,
+)
+
 
 def masked_argv(argv: Sequence[str]) -> tuple[str, ...]:
     """The same arguments with secrets masked: the value after a telling flag, and whatever shows by itself."""
@@ -70,6 +110,29 @@ def masked_text(text: str) -> str:
     text = _WELL_KNOWN.sub(MASK, text)
     text = _ASSIGNED.sub(_mask_assigned, text)
     return _LONG_WORD.sub(_mask_random, text)
+
+
+def starred_text(text: str) -> str:
+    """The same text, of the same length, with secrets of a well-known shape made stars."""
+    if not has_trigger(text):
+        return text
+    text = _KEY_BLOCK.sub(lambda found: found[1] + re.sub(r"[^\n]", STAR, found[2]), text)
+    for shape in _SHAPED:
+        text = shape.sub(lambda found: found[1] + STAR * len(found[2]), text)
+    return text
+
+
+def has_trigger(text: str) -> bool:
+    """Whether a text may hold, or begin, a secret of a well-known shape. Cheap, and never False for one that does."""
+    return _TRIGGER.search(text) is not None
+
+
+def unfinished_length(text: str) -> int:
+    """How many characters at the end may be the beginning of a secret of a well-known shape."""
+    if not has_trigger(text):
+        return 0
+    found = _UNFINISHED.search(text)
+    return 0 if found is None else len(text) - found.start()
 
 
 def _mask_argument(argument: str) -> str:

@@ -6,8 +6,7 @@ Laws:
 3. First come, first served among those whose agent has room. Whoever waits for a full agent holds up nobody else.
 4. Nobody waits while there is room for them: every change grants what it made possible.
 5. A key has one slot, or one place in the queue. Asking again changes nothing; releasing what is not held is harmless.
-6. Lower caps end nothing: they are reached by releases. Preemption is off unless switched on, and never takes one that
-   works: the caller says who idles.
+6. Nothing is taken from an agent that has it: a slot is free when its holder gives it back, or its idle time is over.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ class PoolLimits:
     total: int | None = None
     each: int | None = None
     per_agent: Mapping[str, int | None] = field(default_factory=dict)
-    preempts: bool = False
 
     def __post_init__(self) -> None:
         caps = (self.total, self.each, *self.per_agent.values())
@@ -68,7 +66,7 @@ class Pool:
         return dict(self._waiting)
 
     def ask(self, key: str, agent: str) -> Asked:
-        """Ask for a slot. The one that is told `QUEUED` is named by a later `release` or `set_limits`."""
+        """Ask for a slot. The one that is told `QUEUED` is named by a later `release`."""
         if key in self._held:
             return Asked.GRANTED
         if key in self._waiting:
@@ -87,25 +85,6 @@ class Pool:
     def withdraw(self, key: str) -> bool:
         """Leave the queue. False if the key does not wait: it may have been granted, and then is to be released."""
         return self._waiting.pop(key, None) is not None
-
-    def set_limits(self, limits: PoolLimits) -> tuple[str, ...]:
-        """Change the caps, and say who has a slot thereby."""
-        self._limits = limits
-        return self._grant()
-
-    def victim(self, idle_since_seconds: Mapping[str, float]) -> str | None:
-        """Whom to end so that somebody who waits can run: the longest idle of those whose slot would do. None: nobody.
-
-        `idle_since_seconds` names only those that do nothing, each with the time since when.
-        """
-        if not self._limits.preempts:
-            return None
-        candidates = [key for key in idle_since_seconds if key in self._held and self._would_help(key)]
-        return min(candidates, key=lambda key: (idle_since_seconds[key], key), default=None)
-
-    def _would_help(self, key: str) -> bool:
-        held = Counter(agent for other, agent in self._held.items() if other != key)
-        return any(self._has_room(agent, held) for agent in set(self._waiting.values()))
 
     def _grant(self) -> tuple[str, ...]:
         held = Counter(self._held.values())

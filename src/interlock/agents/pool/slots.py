@@ -36,9 +36,6 @@ class Slots:
         """Give a slot back. Harmless for a key that has none."""
         self._wake(self.pool.release(key))
 
-    def set_limits(self, limits: PoolLimits) -> None:
-        self._wake(self.pool.set_limits(limits))
-
     def _wake(self, granted: Iterable[str]) -> None:
         for key in granted:
             turn = self._turns[key]

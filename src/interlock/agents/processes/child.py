@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
 from interlock.agents.observations import Exited
-from interlock.agents.port import SPAWN_ID_VARIABLE, DeliveryUnknown, NotDelivered, ProcessIdentity, StopReport
+from interlock.agents.port import DeliveryUnknown, NotDelivered, ProcessIdentity, StopReport
 from interlock.agents.processes.identity import identity_of
 from interlock.agents.processes.lines import Line
 from interlock.agents.processes.oom import MemoryAccount
@@ -22,7 +22,7 @@ from interlock.agents.processes.pipes import PipeReader, WaitingLines
 from interlock.agents.processes.stopping import StopPolicy, stop_tree
 from interlock.agents.processes.table import now_ticks
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
-from interlock.vocabulary.ids import SpawnId
+from interlock.vocabulary.ids import SPAWN_ID_VARIABLE, SpawnId
 
 STDERR_TAIL_BYTES: Final = 4096
 _STDOUT: Final = 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from interlock.vocabulary.foreign_json import Fields, decode_object
+
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -18,6 +20,11 @@ class Line:
     data: bytes
     is_whole: bool = True
     is_cut: bool = False
+
+
+def object_on(line: Line) -> Fields | None:
+    """The JSON object on a line; None for anything else, and for a line that is not all there."""
+    return decode_object(line.data) if line.is_whole and not line.is_cut else None
 
 
 class LineSplitter:

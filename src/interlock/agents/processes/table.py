@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from interlock.agents.port import SPAWN_ID_VARIABLE, ProcessIdentity
+from interlock.agents.port import ProcessIdentity
 from interlock.vocabulary.errors import Unreachable
-from interlock.vocabulary.ids import SpawnId
+from interlock.vocabulary.ids import SPAWN_ID_VARIABLE, SpawnId
 
 _PROC: Final = Path("/proc")
 # Zombies and processes that are just going away run no more.

@@ -14,7 +14,7 @@ from typing import Final
 
 from interlock.agents.observations import TRACE_MAX_CHARACTERS, ApprovalGone, BecameReady, Observation, Warned
 from interlock.agents.streams.claude_questions import OpenQuestion, read_question
-from interlock.agents.streams.values import Fields, inner, text
+from interlock.vocabulary.foreign_json import Fields, inner, text
 
 # Ids of our own control requests; the answer to each is an observation.
 INITIALIZE: Final = "interlock:initialize"

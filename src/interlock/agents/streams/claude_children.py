@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from interlock.agents.observations import ChildrenChanged, Observation
-from interlock.agents.streams.values import Fields, members, text
+from interlock.vocabulary.foreign_json import Fields, members, text
 
 _MAX_TASKS: Final = 1024
 _TOLD_TO_THE_MODEL: Final = frozenset({"completed", "failed"})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from interlock.agents.observations import TRACE_MAX_CHARACTERS, TurnEnded, TurnEnding
-from interlock.agents.streams.values import Fields, inner, members, text
+from interlock.vocabulary.foreign_json import Fields, inner, members, text
 from interlock.vocabulary.registry import Json
 
 _STOPS: Final = {

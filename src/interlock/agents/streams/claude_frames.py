@@ -1,37 +1,16 @@
-"""One line of Claude Code's stream-json as fields, and the parts of a frame that need no memory to be read."""
+"""The parts of a frame of Claude Code's stream-json that need no memory to be read."""
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-import msgspec
-
 from interlock.agents.observations import ToolReturned
-from interlock.agents.streams.values import Fields, inner, members, text
 from interlock.vocabulary.conversation import ToolError
+from interlock.vocabulary.foreign_json import Fields, inner, members, text
 from interlock.vocabulary.registry import Json
 
 # What a frame says of a call that was not carried out, in our words. An interrupt is told as a refusal by the user.
 _NOT_RUN: Final = {"permission-rule": "denied", "user-rejected": "interrupted"}
-_LONE_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-
-
-def decode(line: bytes) -> Fields | None:
-    """The object on a line; None for anything else. Never raises, whatever the bytes."""
-    found = _parse(line)
-    if found is None:
-        # A delta may be cut between the halves of a surrogate pair, and agents print what they were given.
-        found = _parse(_LONE_SURROGATE.sub(rb"\\ufffd", line).decode("utf-8", "replace").encode())
-    return found
-
-
-def _parse(line: bytes) -> Fields | None:
-    try:
-        found = msgspec.json.decode(line)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def label(frame: Fields) -> str:

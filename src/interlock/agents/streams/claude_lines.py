@@ -37,11 +37,11 @@ from interlock.agents.observations import (
 from interlock.agents.streams.claude_asking import Asking
 from interlock.agents.streams.claude_children import Children
 from interlock.agents.streams.claude_endings import error_message, is_follow_up, is_good, turn_ended
-from interlock.agents.streams.claude_frames import blocks_of, decode, label, tool_returned
+from interlock.agents.streams.claude_frames import blocks_of, label, tool_returned
 from interlock.agents.streams.claude_messages import Messages
 from interlock.agents.streams.claude_usage import Costs, turn_usage, window_tokens
-from interlock.agents.streams.values import Fields, count, inner, members, text
 from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.foreign_json import Fields, count_of, decode_object, inner, members, text
 
 STALE_RESUME: Final = "No conversation found"
 _INTERRUPTED: Final = "[Request interrupted by user"
@@ -98,7 +98,7 @@ class ClaudeLines:
 
     def feed(self, line: bytes) -> list[Observation]:
         """Read one line."""
-        frame = decode(line)
+        frame = decode_object(line)
         if frame is None:
             is_broken = line.lstrip()[:1] == b"{"
             broken: list[Observation] = [Warned(kind="broken_line", message=f"{len(line)} bytes are no whole JSON")]
@@ -186,8 +186,8 @@ class ClaudeLines:
         return seen
 
     def _retry(self, frame: Fields) -> list[Observation]:
-        attempt, most = count(frame, "attempt"), count(frame, "max_retries")
-        status, error = count(frame, "error_status"), text(frame, "error")[:64] or "unknown"
+        attempt, most = count_of(frame, "attempt"), count_of(frame, "max_retries")
+        status, error = count_of(frame, "error_status"), text(frame, "error")[:64] or "unknown"
         why = f"{error} (HTTP {status})" if status is not None else error
         begun = RetryBegun(message=f"{why}, attempt {attempt} of {most}", attempt=attempt)
         return [begun, *self._messages.void(why)]

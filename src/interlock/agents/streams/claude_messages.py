@@ -28,7 +28,7 @@ from interlock.agents.observations import (
 )
 from interlock.agents.streams.claude_frames import blocks_of, plain_text
 from interlock.agents.streams.claude_usage import prompt_tokens
-from interlock.agents.streams.values import Fields, count, inner, text
+from interlock.vocabulary.foreign_json import Fields, count_of, inner, text
 
 _TOOL_BLOCKS: Final = ("tool_use", "server_tool_use", "mcp_tool_use")
 _MAX_DRAFTS: Final = 256
@@ -120,11 +120,11 @@ class Messages:
         """What one model call used. The figures of its start hold where its end does not repeat them."""
         draft = self._of("")
         whole = {**(draft.usage or {}), **{name: figure for name, figure in usage.items() if figure is not None}}
-        fed, written = prompt_tokens(whole), count(whole, "output_tokens")
+        fed, written = prompt_tokens(whole), count_of(whole, "output_tokens")
         if fed is None and written is None:
             return []
         used = None if fed is None else fed + (written or 0)
-        cached = count(whole, "cache_read_input_tokens")
+        cached = count_of(whole, "cache_read_input_tokens")
         report = UsageReported(
             scope=UsageScope.CALL,
             model=draft.model,

@@ -11,8 +11,8 @@ from typing import Final
 
 from interlock.agents.observations import TRACE_MAX_CHARACTERS, ApprovalAsked, ApprovalOption, OptionKind
 from interlock.agents.port import Decision
-from interlock.agents.streams.values import Fields, inner, members, text
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.foreign_json import Fields, inner, members, text
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import Attention
 

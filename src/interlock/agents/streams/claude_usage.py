@@ -10,14 +10,16 @@ from __future__ import annotations
 from math import isfinite
 
 from interlock.agents.observations import UsageReported, UsageScope
-from interlock.agents.streams.values import Fields, count, inner
 from interlock.vocabulary.conversation import MAX_COUNT
+from interlock.vocabulary.foreign_json import Fields, count_of, inner
 from interlock.vocabulary.registry import Json
 
 
 def prompt_tokens(usage: Fields) -> int | None:
     """All that the model was fed, from the cache or not; None where nothing is said of it."""
-    parts = [count(usage, name) for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")]
+    parts = [
+        count_of(usage, name) for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    ]
     return _sum(parts)
 
 
@@ -52,7 +54,7 @@ def turn_usage(result: Fields, cost_usd: float | None) -> UsageReported | None:
 
 def window_tokens(result: Fields) -> int | None:
     """How large the model's context is; None where several models differ."""
-    windows = {count(one, "contextWindow") for one in _models(result.get("modelUsage")).values()}
+    windows = {count_of(one, "contextWindow") for one in _models(result.get("modelUsage")).values()}
     return windows.pop() if len(windows) == 1 else None
 
 
@@ -60,8 +62,8 @@ def _by_agent(usage: Fields, cost_usd: float | None) -> UsageReported:
     return UsageReported(
         scope=UsageScope.TURN,
         input_tokens=prompt_tokens(usage),
-        output_tokens=count(usage, "output_tokens"),
-        cached_input_tokens=count(usage, "cache_read_input_tokens"),
+        output_tokens=count_of(usage, "output_tokens"),
+        cached_input_tokens=count_of(usage, "cache_read_input_tokens"),
         cost_usd=cost_usd,
     )
 
@@ -81,8 +83,8 @@ def _by_model(models: dict[str, Fields], cost_usd: float | None) -> UsageReporte
         scope=UsageScope.TURN,
         model=next(iter(models)) if len(models) == 1 else "",
         input_tokens=_sum(fed),
-        output_tokens=_sum([count(one, "outputTokens") for one in models.values()]),
-        cached_input_tokens=_sum([count(one, "cacheReadInputTokens") for one in models.values()]),
+        output_tokens=_sum([count_of(one, "outputTokens") for one in models.values()]),
+        cached_input_tokens=_sum([count_of(one, "cacheReadInputTokens") for one in models.values()]),
         cost_usd=cost_usd,
     )
 

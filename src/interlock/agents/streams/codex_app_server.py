@@ -35,9 +35,9 @@ from interlock.agents.processes.lines import Line
 from interlock.agents.streams.codex_rpc import CodexThread
 from interlock.agents.streams.codex_spec import APPROVAL_POLICY, SANDBOX, check_resume, is_stale, options_of, program
 from interlock.agents.streams.jsonrpc import REQUEST_SECONDS, Asked, JsonRpcPeer, RpcRefused
-from interlock.agents.streams.values import Fields
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.errors import PeerFault
+from interlock.vocabulary.foreign_json import Fields
 from interlock.vocabulary.ids import SpawnId
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import DriverKind

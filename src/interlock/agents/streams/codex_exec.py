@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Final
 
-from interlock.agents.observations import BecameReady, Observation
+from interlock.agents.observations import BecameReady, Observation, TurnEnded
 from interlock.agents.port import (
     AgentSpec,
     Capabilities,
@@ -83,7 +83,8 @@ class CodexExec:
         yield BecameReady()
         async for line in self._child.lines():
             for seen in self._lines.read(line):
-                yield seen
+                if self._has_prompt or not isinstance(seen, TurnEnded):  # the end of its input alone begins no turn
+                    yield seen
         ended = await self._child.exited()
         if self._has_prompt:
             for seen in self._lines.ended():

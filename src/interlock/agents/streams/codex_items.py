@@ -6,17 +6,24 @@ one. Law: a call is told once when it begins and once when it ends; an end witho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from interlock.agents.observations import ChildrenChanged, Observation, ToolCalled, ToolReturned
-from interlock.agents.streams.values import Fields, inner, members, snake, text
 from interlock.vocabulary.conversation import ToolError
+from interlock.vocabulary.foreign_json import Fields, inner, members, text
 from interlock.vocabulary.registry import Json
 
 # What an item carries beside its arguments and its result.
 _BOOKKEEPING: Final = frozenset({"id", "type", "status", "started_at_ms", "completed_at_ms", "duration_ms"})
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def snake(word: str) -> str:
+    """`commandExecution` as `command_execution`: the two interfaces of Codex differ in this only."""
+    return _HUMP.sub("_", word).lower()
 
 
 def item_of(params: Fields) -> Fields:

@@ -29,10 +29,10 @@ from interlock.agents.observations import (
     Warned,
     traced,
 )
-from interlock.agents.processes.lines import Line
+from interlock.agents.processes.lines import Line, object_on
 from interlock.agents.streams.codex_items import Calls, item_of
-from interlock.agents.streams.values import Fields, count, fields_of, inner, text
 from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.foreign_json import Fields, count_of, inner, text
 
 _RECONNECTING: Final = re.compile(r"Reconnecting\.{3} (\d{1,9})/\d")
 
@@ -57,7 +57,7 @@ class CodexLines:
 
     def read(self, line: Line) -> list[Observation]:
         """What a line tells."""
-        said = fields_of(line)
+        said = object_on(line)
         if said is None:
             torn: list[Observation] = [] if line.is_whole else [Warned(kind="torn_line")]
             return [*torn, traced(line.data)]
@@ -150,7 +150,7 @@ class CodexLines:
         return [*told, TurnEnded(ending=ending, error_kind="agent_error", error_message=failure)]
 
     def _usage(self, usage: Fields) -> list[Observation]:
-        used, given, cached = (count(usage, f"{name}_tokens") for name in ("input", "output", "cached_input"))
+        used, given, cached = (count_of(usage, f"{name}_tokens") for name in ("input", "output", "cached_input"))
         if self._resume or (used is None and given is None):
             return []
         return [

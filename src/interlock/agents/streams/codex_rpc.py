@@ -33,12 +33,12 @@ from interlock.agents.observations import (
 )
 from interlock.agents.port import Decision, NotDelivered
 from interlock.agents.streams.codex_approvals import Question, question_of
-from interlock.agents.streams.codex_items import Calls, item_of
+from interlock.agents.streams.codex_items import Calls, item_of, snake
 from interlock.agents.streams.codex_lines import retry_of
 from interlock.agents.streams.codex_usage import ThreadUsage
 from interlock.agents.streams.jsonrpc import Answered, Asked, Incoming, Notified, PeerId, Refused, Unread
-from interlock.agents.streams.values import Fields, inner, members, snake, text
 from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.foreign_json import Fields, inner, members, text
 from interlock.vocabulary.registry import Json
 
 _ENDINGS: Final[Mapping[str, TurnEnding]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from interlock.agents.observations import ContextFilled, Observation, UsageReported, UsageScope
-from interlock.agents.streams.values import Fields, count, inner
+from interlock.vocabulary.foreign_json import Fields, count_of, inner
 
 _NAMES: Final = ("inputTokens", "outputTokens", "cachedInputTokens")
 
@@ -32,7 +32,7 @@ class ThreadUsage:
 
     def read(self, told: Fields, model: str) -> list[Observation]:
         """What `tokenUsage` tells of the current turn: nothing, where it is not news or where we cannot know."""
-        total = {name: number for name in _NAMES if (number := count(inner(told, "total"), name)) is not None}
+        total = {name: number for name in _NAMES if (number := count_of(inner(told, "total"), name)) is not None}
         is_news, self._total = total != self._total, total
         used: list[Observation] = []
         if is_news and self._before is not None:
@@ -51,7 +51,7 @@ class ThreadUsage:
 
     def _filled(self, told: Fields) -> list[Observation]:
         context = ContextFilled(
-            used_tokens=count(inner(told, "last"), "totalTokens"), window_tokens=count(told, "modelContextWindow")
+            used_tokens=count_of(inner(told, "last"), "totalTokens"), window_tokens=count_of(told, "modelContextWindow")
         )
         if context.used_tokens is None or context == self._context:
             return []

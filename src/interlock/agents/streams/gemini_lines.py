@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from interlock.agents.foreign_json import count, decode_object, mapping, string
 from interlock.agents.observations import (
     MessageEnded,
     Observation,
@@ -28,6 +27,7 @@ from interlock.agents.observations import (
 )
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.conversation import ToolError
+from interlock.vocabulary.foreign_json import count, decode_object, mapping, string
 from interlock.vocabulary.registry import Json
 
 _AUTH: Final = "FatalAuthenticationError"

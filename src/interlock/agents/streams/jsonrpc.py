@@ -17,9 +17,9 @@ from typing import Final, TypeAlias
 import msgspec
 
 from interlock.agents.port import DeliveryUnknown, NotDelivered
-from interlock.agents.processes.lines import Line
-from interlock.agents.streams.values import Fields, count, fields_of, inner, text
+from interlock.agents.processes.lines import Line, object_on
 from interlock.vocabulary.errors import PeerFault
+from interlock.vocabulary.foreign_json import Fields, count_of, inner, text
 from interlock.vocabulary.registry import Json
 
 METHOD_NOT_FOUND: Final = -32601
@@ -132,7 +132,7 @@ class JsonRpcPeer:
 
     def take(self, line: Line) -> Incoming:
         """One line of the peer. An answer also wakes who waits for it."""
-        said = fields_of(line)
+        said = object_on(line)
         if said is None:
             return Unread(line)
         method, peer_id = text(said, "method"), said.get("id")
@@ -152,7 +152,7 @@ class JsonRpcPeer:
                 pending.answer.set_exception(DeliveryUnknown(f"{pending.method}: {reason}"))
 
     def _settle(self, said: Fields) -> Answered | Refused | None:
-        own_id = count(said, "id")
+        own_id = count_of(said, "id")
         pending = self._pending.get(own_id) if own_id is not None else None
         if pending is None or pending.answer.done() or not ("result" in said or "error" in said):
             return None

@@ -116,6 +116,9 @@ class OneShot(ChildHandle):
     def _only_one_end(self, seen: list[Observation]) -> list[Observation]:
         kept: list[Observation] = []
         for one in seen:
+            if isinstance(one, TurnEnded) and not self._has_prompt:  # its input ended, by our stop or its own
+                kept.append(Warned(kind="result_without_prompt", message="the agent ended a turn that nobody began"))
+                continue
             if isinstance(one, TurnEnded) and self._has_ended:
                 kept.append(Warned(kind="second_result", message=f"the agent ended its turn again: {one.ending}"))
                 continue

@@ -13,7 +13,6 @@ import socket
 from typing import Final
 from urllib.parse import quote
 
-from interlock.agents.foreign_json import decode_object, mapping, string
 from interlock.agents.observations import (
     ApprovalAsked,
     ApprovalGone,
@@ -40,6 +39,7 @@ from interlock.agents.streams.opencode_http import LocalHttp
 from interlock.agents.streams.opencode_questions import answer
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.errors import PeerFault, UsageError
+from interlock.vocabulary.foreign_json import decode_object, mapping, string
 from interlock.vocabulary.ids import SpawnId
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import DriverKind
@@ -183,7 +183,10 @@ class OpencodeHandle(ChildHandle):
         }
 
     async def _carried_out(self, path: str, body: Json) -> None:
+        """Ask for something. What the server refuses it has not done; where it failed, nobody knows."""
         status, said = await self._http.ask("POST", path, body)
+        if status >= 500:
+            raise DeliveryUnknown(f"opencode failed over it: {_shown(status, said)}")
         if status >= 300:
             raise NotDelivered(f"opencode did not do it: {_shown(status, said)}")
 

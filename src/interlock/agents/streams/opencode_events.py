@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from interlock.agents.foreign_json import amount, as_text, count, mapping, string
 from interlock.agents.observations import (
     ApprovalGone,
     MessageEnded,
@@ -35,6 +34,7 @@ from interlock.agents.observations import (
 from interlock.agents.streams.opencode_questions import permission, question
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.conversation import ToolError
+from interlock.vocabulary.foreign_json import amount, as_text, count, mapping, string
 from interlock.vocabulary.registry import Json
 
 _ABORTED: Final = "MessageAbortedError"

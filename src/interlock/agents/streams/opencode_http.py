@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
-from interlock.agents.foreign_json import decode_object
 from interlock.agents.port import DeliveryUnknown, NotDelivered
 from interlock.agents.processes.lines import LineSplitter
 from interlock.vocabulary.errors import PeerFault
+from interlock.vocabulary.foreign_json import decode_object
 from interlock.vocabulary.registry import Json
 
 _ANSWER_SECONDS: Final = 60.0

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from interlock.agents.foreign_json import mapping, sequence, string
 from interlock.agents.observations import ApprovalAsked, ApprovalOption, Observation, OptionKind
 from interlock.agents.port import Decision
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.foreign_json import mapping, sequence, string
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import Attention
 

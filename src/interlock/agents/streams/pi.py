@@ -13,7 +13,6 @@ from typing import Final
 
 import msgspec
 
-from interlock.agents.foreign_json import decode_object, string
 from interlock.agents.observations import (
     ApprovalAsked,
     ApprovalGone,
@@ -40,6 +39,7 @@ from interlock.agents.streams.pi_lines import PiLines
 from interlock.agents.streams.pi_questions import answer
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.errors import PeerFault, UsageError
+from interlock.vocabulary.foreign_json import decode_object, string
 from interlock.vocabulary.ids import SpawnId
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import DriverKind
@@ -48,6 +48,7 @@ CAPABILITIES: Final = Capabilities(
     streams_text=True, reports_usage=True, reports_thoughts=True, reports_approvals=True, can_resume=True
 )
 _ACCEPT_SECONDS: Final = 30.0
+_DECIDED: Final = "interlock:decided:"
 _STALE: Final = "No session found matching"
 
 
@@ -93,6 +94,7 @@ class PiHandle(ChildHandle):
         self._is_turn_open = False
         self._accepting: dict[str, asyncio.Future[str]] = {}
         self._asked: dict[str, ApprovalAsked] = {}
+        self._answered: set[str] = set()
         self._reading = asyncio.create_task(self._read())
 
     async def submit(self, prompt: Prompt) -> DeliveryStage:
@@ -123,16 +125,18 @@ class PiHandle(ChildHandle):
         await self._write({"type": "abort"})
 
     async def decide(self, decision: Decision) -> None:
-        """Answer an extension. It says nothing back, so the question counts as gone once the answer is written."""
-        asked = self._asked.pop(decision.request_id, None)
-        if asked is None:
+        """Answer an extension. It says nothing back; pi reads its input in order, so that its reply to a request that
+        is written behind the answer shows that the answer was read."""
+        asked = self._asked.get(decision.request_id)
+        if asked is None or decision.request_id in self._answered:
             raise NotDelivered(f"no question {decision.request_id!r} is open")
+        self._answered.add(decision.request_id)
+        probe = msgspec.json.encode({"id": f"{_DECIDED}{decision.request_id}", "type": "get_state"})
         try:
-            await self._write(answer(asked, decision))
+            await self._child.write(msgspec.json.encode(answer(asked, decision)) + b"\n" + probe + b"\n")
         except NotDelivered:
-            self._asked[decision.request_id] = asked
+            self._answered.discard(decision.request_id)
             raise
-        await self._outlet.put([ApprovalGone(request_id=decision.request_id)])
 
     async def _told_all(self) -> None:
         await self._reading
@@ -173,7 +177,16 @@ class PiHandle(ChildHandle):
         if event is not None and event.get("type") == "response" and event.get("command") == "prompt":
             self._accept(event)
             return []
-        return self._lines.feed(line.data)
+        return [*self._read_by(event), *self._lines.feed(line.data)]
+
+    def _read_by(self, event: Mapping[str, Json] | None) -> list[Observation]:
+        """The question whose answer was read before this reply was written."""
+        own_id = "" if event is None or event.get("type") != "response" else string(event.get("id"))
+        request_id = own_id.removeprefix(_DECIDED) if own_id.startswith(_DECIDED) else ""
+        if not request_id or self._asked.pop(request_id, None) is None:
+            return []
+        self._answered.discard(request_id)
+        return [ApprovalGone(request_id=request_id)]
 
     def _accept(self, event: Mapping[str, Json]) -> None:
         accepted = self._accepting.get(string(event.get("id")))
@@ -193,8 +206,13 @@ class PiHandle(ChildHandle):
                     kept.append(one)
                 case TurnEnded() if self._is_turn_open:
                     self._is_turn_open = False
-                    kept += [ApprovalGone(request_id=name, is_answered=False) for name in self._asked]
+                    is_clean = one.ending is TurnEnding.NATURAL  # what it was told it has read
+                    kept += [
+                        ApprovalGone(request_id=name, is_answered=is_clean and name in self._answered)
+                        for name in self._asked
+                    ]
                     self._asked.clear()
+                    self._answered.clear()
                     kept.append(one)
                 case TurnEnded():
                     kept.append(Warned(kind="pi_end_without_turn", message=f"a run ended by itself: {one.ending}"))

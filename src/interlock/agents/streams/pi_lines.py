@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from interlock.agents.acp.calls import content_text
-from interlock.agents.foreign_json import amount, count, decode_object, mapping, sequence, string
 from interlock.agents.observations import (
     MessageEnded,
     Observation,
@@ -36,6 +35,7 @@ from interlock.agents.observations import (
 from interlock.agents.streams.pi_questions import question
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.conversation import ToolError
+from interlock.vocabulary.foreign_json import amount, count, decode_object, mapping, sequence, string
 from interlock.vocabulary.registry import Json
 
 _QUIET: Final = frozenset({"turn_start", "turn_end", "message_start", "queue_update", "compaction_start"})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from interlock.agents.foreign_json import sequence, string
 from interlock.agents.observations import ApprovalAsked, ApprovalOption, Observation, OptionKind
 from interlock.agents.port import Decision
+from interlock.vocabulary.foreign_json import sequence, string
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import Attention
 

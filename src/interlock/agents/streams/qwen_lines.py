@@ -7,6 +7,8 @@ Laws:
    attempt cannot be told from the answer, neither here nor in the `assistant` line.
 4. The agent writes an error of the provider behind the model's text, as one more piece. It is a warning, and the
    message that it breaks off is never whole.
+5. A `result` that calls such an error a success (0.23) is an error: where its text is that line and nothing was used,
+   or where the last message was broken off by one.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from interlock.agents.foreign_json import count, decode_object, mapping, sequence, string
 from interlock.agents.observations import (
     ApprovalAsked,
     ApprovalGone,
@@ -38,6 +39,7 @@ from interlock.agents.observations import (
 )
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.conversation import ToolError
+from interlock.vocabulary.foreign_json import count, decode_object, mapping, sequence, string
 from interlock.vocabulary.registry import Json
 
 _DECLINED: Final = re.compile(r"permission .{0,80}declined|cancell?ed by the user", re.IGNORECASE | re.DOTALL)
@@ -53,6 +55,7 @@ class QwenLines:
         self._session_id = ""
         self._has_started = False
         self._api_error = ""
+        self._broke_off = ""
 
     def feed(self, line: bytes) -> list[Observation]:
         """What one line means. It never raises."""
@@ -74,7 +77,7 @@ class QwenLines:
             case "control_response" if string(mapping(event.get("response")).get("request_id")):
                 return [ApprovalGone(request_id=string(mapping(event.get("response")).get("request_id")))]
             case "result":
-                return _result(event)
+                return self._result(event)
             case _:
                 return [traced(line)]
 
@@ -106,10 +109,19 @@ class QwenLines:
         blocks = [mapping(block) for block in sequence(message.get("content"))]
         text = "".join(string(block.get("text")) for block in blocks if block.get("type") == "text")
         is_broken = bool(self._api_error) and text.endswith(self._api_error)
+        if not child:
+            self._broke_off = self._api_error.strip() if is_broken else ""
         self._api_error = ""
         names = {"message_id": string(message.get("id")), "model": string(message.get("model"))}
         whole: list[Observation] = [MessageEnded(text=text, sub_agent=child, **names)] if text and not is_broken else []
         return [*whole, *_calls(blocks, child)]
+
+    def _result(self, event: Mapping[str, Json]) -> list[Observation]:
+        usage, text = mapping(event.get("usage")), string(event.get("result"))
+        is_line = _API_ERROR.fullmatch(text) is not None and not count(usage.get("output_tokens"))
+        problem = text.strip() if is_line else self._broke_off
+        self._broke_off = ""
+        return _result(event, problem)
 
 
 def _calls(blocks: list[Mapping[str, Json]], child: str) -> list[Observation]:
@@ -155,12 +167,14 @@ def _question(event: Mapping[str, Json]) -> list[Observation]:
     return [ApprovalAsked(request_id=request_id, call_id=call_id, name=name, args=args, options=options)]
 
 
-def _result(event: Mapping[str, Json]) -> list[Observation]:
+def _result(event: Mapping[str, Json], problem: str) -> list[Observation]:
     usage, subtype = mapping(event.get("usage")), string(event.get("subtype"))
     given, made = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
     cached = count(usage.get("cache_read_input_tokens"))
     report = UsageReported(scope=UsageScope.TURN, input_tokens=given, output_tokens=made, cached_input_tokens=cached)
     used: list[Observation] = [report] if given is not None or made is not None else []
+    if subtype == "success" and not event.get("is_error") and problem:
+        return [*used, TurnEnded(ending=TurnEnding.ERROR, error_kind="api_error", error_message=problem)]
     if subtype == "success" and not event.get("is_error"):
         text = event.get("result")
         return [*used, TurnEnded(ending=TurnEnding.NATURAL, text=text if isinstance(text, str) else None)]

@@ -142,7 +142,7 @@ class Beside:
             is_ours = self._reader is not None and self._reader.path.stem == wanted
             if not wanted or is_ours:
                 return
-            path = await asyncio.to_thread(find_claude_transcript, self._home, session_id=wanted)
+            path = await asyncio.to_thread(find_claude_transcript, self._home, wanted)
         elif self._reader is None:
             path = await asyncio.to_thread(open_rollout, self._process.pid)
         else:

@@ -45,6 +45,11 @@ class Dialog:
     takes_several: bool = False
 
     @property
+    def is_unfinished(self) -> bool:
+        """Whether it may be half drawn: what asks for leave offers a yes and a no."""
+        return self.kind in _ALLOWING and not self.options
+
+    @property
     def selected(self) -> int | None:
         return next((at for at, option in enumerate(self.options) if option.is_selected), None)
 

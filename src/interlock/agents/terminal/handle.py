@@ -43,7 +43,7 @@ from interlock.agents.processes.stopping import StopPolicy, stop_tree
 from interlock.agents.terminal import showing
 from interlock.agents.terminal.answering import AnswerPolicy, answer_dialog
 from interlock.agents.terminal.beside import Beside, Fence
-from interlock.agents.terminal.dialogs import answer_to
+from interlock.agents.terminal.dialogs import Dialog, answer_to
 from interlock.agents.terminal.ending import EndWatch, process_gone
 from interlock.agents.terminal.habits import habits_of
 from interlock.agents.terminal.hub import TerminalHub, Watcher
@@ -71,6 +71,7 @@ TERMINAL_CAPABILITIES: Final = Capabilities(
 # A busy machine draws late, and a step that was not seen in time would not be claimed.
 _PATIENT: Final = TypingPolicy(typed_within_seconds=10, accepted_within_seconds=10, started_within_seconds=5)
 _CONCLUDED_WITHIN_SECONDS: Final = 1.0
+_DRAWN_WITHIN_SECONDS: Final = 0.5
 _EXIT_TOLD_WITHIN_SECONDS: Final = 5.0
 
 
@@ -125,6 +126,8 @@ class TerminalHandle:
         self._following: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[StopReport] | None = None
+        self._drawing: Dialog | None = None
+        self._drawn: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Begin to watch. The driver calls it once."""
@@ -325,6 +328,23 @@ class TerminalHandle:
                 self._concluded.set()
             else:
                 self._emit(observation)
+        self._watch_drawing()
+
+    def _watch_drawing(self) -> None:
+        """Give a dialog that may be half drawn a moment, each one its own."""
+        drawing = self._translator.unfinished
+        if drawing is self._drawing:
+            return
+        if self._drawn is not None:
+            self._drawn.cancel()
+        self._drawing, self._drawn = drawing, None
+        if drawing is not None and not self._is_over:
+            loop = asyncio.get_running_loop()
+            self._drawn = loop.call_later(_DRAWN_WITHIN_SECONDS, self._settle_dialog, drawing)
+
+    def _settle_dialog(self, drawing: Dialog) -> None:
+        for observation in self._translator.settle(drawing):
+            self._emit(observation)
 
     def _on_failure(self, why: str) -> None:
         self._screen = showing.lose(self._screen, why)
@@ -367,6 +387,8 @@ class TerminalHandle:
         if self._is_over:
             return
         self._is_over = True
+        if self._drawn is not None:
+            self._drawn.cancel()
         self._screen = showing.lose(self._screen, "nobody watches it any more")
         self._told.put_nowait(None)
         station = self._station

@@ -9,6 +9,7 @@ Laws:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from interlock.agents.port import DeliveryUnknown, NotDelivered
@@ -41,6 +42,8 @@ class Keyboard:
     async def submit(self, text: str, policy: TypingPolicy, on_enter: Callable[[], None]) -> TypingOutcome:
         """Type a prompt and press Enter. `NotDelivered` if nothing was typed, and why."""
         await self._take_back_draft()
+        pause = max(policy.pause_before_enter_seconds, self._reader.profile.pace.submit_pause_seconds)
+        policy = replace(policy, pause_before_enter_seconds=pause)
         outcome = await type_prompt(self._pane, text, self._reader.parse_snapshot, policy, on_enter)
         if outcome.refusal is not None:
             why = _WHY.get(outcome.refusal) or outcome.typed.evidence

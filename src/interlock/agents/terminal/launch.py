@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from interlock.agents.identify import Identified, ask_version
-from interlock.agents.port import SPAWN_ID_VARIABLE, AgentSpec, ProcessIdentity
+from interlock.agents.port import AgentSpec, ProcessIdentity
 from interlock.agents.processes.child import inherited_environment
 from interlock.agents.processes.identity import identity_of
 from interlock.agents.terminal.beside import agent_home
@@ -23,7 +23,7 @@ from interlock.agents.terminal.habits import with_arguments
 from interlock.screen.profile import Profile
 from interlock.screen.selection import ScreenReader, select_reader
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.ids import SpawnId
+from interlock.vocabulary.ids import SPAWN_ID_VARIABLE, SpawnId
 
 _RUNNERS: Final = ("node", "bun", "deno", "env", "python", "uv", "npx")
 _MAX_WORDS: Final = 8

@@ -3,7 +3,8 @@
 Laws:
 1. `StandingSeen` is told on edges of either axis, and when another rule decides: what a person is told of a turn in its
    tenth minute does not rest on its first second. It has rows of the screen only where the screen decides.
-2. A dialog is one approval from its first frame until the screen shows something else. Its id is never used again.
+2. A dialog is one approval from its first frame until the screen shows something else. Its id is never used again. One
+   that asks for leave and offers nothing may be half drawn: it is told once it stood for a moment (`settle`).
 3. A turn that was submitted ends once: as the tracker says, or `silent` where nothing at all came of it and the screen
    is at rest. A turn that somebody else began ends too, and is a surprise when it begins. Every end names its turn:
    that of one prompt may be seen while the next one is already being typed.
@@ -71,6 +72,7 @@ class Translator:
         self._snapshot: Snapshot | None = None
         self._stood: tuple[object, ...] | None = None
         self.episode: Episode | None = None
+        self.unfinished: Dialog | None = None
         self._is_submitted = False
         self._awaits_start = False
         self._knows_turn = is_adopted
@@ -151,10 +153,24 @@ class Translator:
         if self.episode is not None and _is_over(self.episode, shown, verdict, capture):
             told.append(ApprovalGone(request_id=self.episode.request_id, is_answered=self.episode.is_answered))
             self.episode = None
-        if self.episode is None and shown is not None:
-            self.episode = Episode(f"{self._prefix}-{next(self._numbers)}", shown)
-            told.append(_asked(self.episode))
+        if self.episode is not None or shown is None or not shown.is_unfinished:
+            self.unfinished = None
+        elif self.unfinished is None or self.unfinished.identity != shown.identity:
+            self.unfinished = shown
+        if self.episode is None and shown is not None and self.unfinished is None:
+            told.append(self._open(shown))
         return told
+
+    def settle(self, unfinished: Dialog) -> list[Observation]:
+        """A dialog without options stood for a moment: if it still does, it has none."""
+        if self.unfinished is not unfinished:
+            return []
+        self.unfinished = None
+        return [self._open(unfinished)]
+
+    def _open(self, dialog: Dialog) -> Observation:
+        self.episode = Episode(f"{self._prefix}-{next(self._numbers)}", dialog)
+        return _asked(self.episode)
 
     def _turn(self, verdict: Verdict) -> list[Observation]:
         told: list[Observation] = []

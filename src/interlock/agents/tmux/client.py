@@ -101,11 +101,6 @@ class TmuxClient:
     def is_up(self) -> bool:
         return self._link is not None
 
-    @property
-    def control_pid(self) -> int | None:
-        """The process that is our end of the pipe."""
-        return self._link.pid if self._link else None
-
     async def close(self) -> None:
         """Let go of the session. Panes, session and server live on."""
         if self._keeper is not None:

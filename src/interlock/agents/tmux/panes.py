@@ -99,10 +99,6 @@ class Pane:
                 raise UsageError(f"{key!r} is no key", remedy="name keys as tmux does, and send text with send_text")
         await self.client.command("send-keys", "-t", self.pane_id, "--", *keys)
 
-    async def resize(self, columns: int, rows: int) -> None:
-        """Give the pane's window a size of its own; it then no longer follows the terminal of a person."""
-        await self.client.command("resize-window", "-t", self.pane_id, "-x", str(columns), "-y", str(rows))
-
     async def kill(self) -> None:
         """Close the pane; its program is hung up on."""
         await self.client.command("kill-pane", "-t", self.pane_id)

@@ -86,6 +86,8 @@ class TypingPolicy:
     calm_within_seconds: float = 5.0
     """How long an agent that seems to work once the prompt stands in its composer may take to be calm again."""
     settled_after_seconds: float = 0.3
+    pause_before_enter_seconds: float = 0.0
+    """How long the prompt stands in the composer before Enter is pressed."""
     accepted_within_seconds: float = 3.0
     started_within_seconds: float = 3.0
 
@@ -153,6 +155,9 @@ class _Attempt:
             # really works goes on, or has taken some of it.
             look = await self._eye.until(self._is_calm_again, self._policy.calm_within_seconds)
             why = "" if self._is_calm_again(look) else self._why_interrupted(look) or why
+        if not why and self._policy.pause_before_enter_seconds:
+            look = await self._eye.until(self._is_interrupted, self._policy.pause_before_enter_seconds)
+            why = self._why_interrupted(look)
         verified = self._verify(look)
         typed = _step(look, verified is not Verified.NOT_SEEN, f"the composer shows the prompt: {verified.value}")
         if why:

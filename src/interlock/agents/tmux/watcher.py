@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self, TypeAlias
@@ -105,6 +105,7 @@ class PaneWatch:
         self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._checking: set[TmuxClient] = set()
+        self._failure: BaseException | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -115,10 +116,6 @@ class PaneWatch:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    @property
-    def pane_ids(self) -> tuple[str, ...]:
-        return tuple(self._panes)
 
     @property
     def is_over(self) -> bool:
@@ -148,6 +145,8 @@ class PaneWatch:
     async def __anext__(self) -> WatchEvent:
         loop = asyncio.get_running_loop()
         while not self._events:
+            if self._failure is not None:
+                raise self._failure
             self._news.clear()
             for pane_id in self._pacer.due(loop.time()):
                 self._start(self._capture(pane_id, self._panes[pane_id]))
@@ -163,7 +162,16 @@ class PaneWatch:
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A look that fails in a way that nothing provides for is raised where events are read: its pane would only
+        seem to stand still."""
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._failure = self._failure or error
+            self._news.set()
 
     def _tell(self, event: WatchEvent) -> None:
         self._events.append(event)
@@ -250,14 +258,3 @@ class PaneWatch:
                     self._tell(PaneMoved(pane_id, session_id) if session_id else PaneGone(pane_id))
         except (Unreachable, PeerFault):
             return  # the client tells what becomes of the channel
-
-
-async def watch_panes(
-    client: TmuxClient, pane_ids: Iterable[str], policy: PacingPolicy | None = None
-) -> AsyncGenerator[WatchEvent, None]:
-    """The events of panes of one session, until none of them is left."""
-    async with PaneWatch(policy) as watch:
-        for pane_id in pane_ids:
-            watch.add(client, pane_id)
-        while not watch.is_over:
-            yield await anext(watch)

@@ -6,6 +6,7 @@ Laws:
 3. The selection is a session, not a row. A key acts on what is on the screen, and an answer goes only to a question
    that has been there for `grace_seconds`: what appears under a finger is not answered by it.
 4. Leaving changes nothing but the screen: agents go on.
+5. Nothing is begun once it leaves: what a timer or a late line would do then, it does not do.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from textual.widgets import Footer
 from textual.worker import Worker
 
 from interlock.cli.server_api import Body
-from interlock.cli.task_lines import standing_of
+from interlock.cli.task_lines import shown_of
 from interlock.cli.top import deeds, drawing
 from interlock.cli.top.deeds import Said
 from interlock.cli.top.following import FRAME_SECONDS, Selected, Sessions
@@ -109,6 +110,7 @@ class Board(App[int]):
         self.screen_feed: ScreenFeed | None = None
         self.parts: drawing.Parts | None = None
         self.redraws = 0
+        self.is_leaving = False
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our own names of colours, for a theme that does not know them."""
@@ -141,6 +143,10 @@ class Board(App[int]):
                 loop.add_signal_handler(number, self.exit, 0)
 
     async def on_unmount(self) -> None:
+        self.is_leaving = True
+        if self._opening is not None:
+            self._opening.stop()
+        self.workers.cancel_all()
         await self.client.close()
 
     # Drawing
@@ -150,11 +156,12 @@ class Board(App[int]):
         self._is_dirty = True
 
     def _frame(self) -> None:
+        if self.is_leaving:
+            return
         now, tick = self.clock(), asyncio.get_running_loop().time()
         is_second = tick - self._drawn_at >= 1.0
         is_new = self.sessions.look(now) or self.sessions.changes != self._arranged_at
-        # An answer is on its way for a time only: then who asked needs somebody again, and stands elsewhere.
-        if is_new or (is_second and self.arranged.is_passing):
+        if is_new:
             self._rearrange()
         if self._is_dirty or is_second:
             self._is_dirty, self._drawn_at = False, tick
@@ -255,6 +262,8 @@ class Board(App[int]):
         if self._opening is not None:
             self._opening.stop()
         self._opening = None
+        if self.is_leaving or not self.selected_id:
+            return
         self.selected = Selected(self.client, self.selected_id, self.mark)
         self.run_worker(self.selected.follow(), group="selected")
         self._heed_terminal()
@@ -337,7 +346,7 @@ class Board(App[int]):
 
     def action_next_need(self) -> None:
         """The next session below that needs a person, and then from the first on."""
-        ids = [str(task["task_id"]) for task in self.arranged.tasks if standing_of(task).needs_person]
+        ids = [str(task["task_id"]) for task in self.arranged.tasks if shown_of(task).needs_person]
         if not ids:
             self.say(Said("nobody needs you"))
             return

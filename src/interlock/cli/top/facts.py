@@ -18,7 +18,7 @@ from interlock.cli.board import tone_of
 from interlock.cli.painting import Line, Tone
 from interlock.cli.reasons import words_of
 from interlock.cli.server_api import Body
-from interlock.cli.task_lines import Standing, age, since_of, standing_of
+from interlock.cli.task_lines import Shown, age, shown_of, since_of
 from interlock.cli.top.sessions import name_of, sign_of, ticking
 from interlock.cli.top.wrapping import fitted_line, joined
 from interlock.client.state import SyncState, TaskState
@@ -32,6 +32,8 @@ def told(task: Body, state: TaskState | None) -> Body:
     if state is None or state.version < task.get("version", 0):
         return task
     more: Body = {"task_status": state.status, "turn_id": state.turn_id, "version": state.version}
+    if state.badge is not None:
+        more["badge"] = msgspec.to_builtins(state.badge)
     if state.agent is not None:
         more["live"] = msgspec.to_builtins(state.agent)
     if state.tick is not None:
@@ -60,22 +62,22 @@ def _who(task: Body, shorts: Mapping[str, str]) -> Line:
 
 
 def _stands(task: Body, state: TaskState | None, now: datetime) -> list[Line]:
-    standing = standing_of(task)
-    held, tone = age(since_of(task), now), tone_of(standing)
-    doing = tone if not standing.needs_person else Tone.PLAIN
+    shown = shown_of(task, now)
+    held, tone = age(since_of(task), now), tone_of(shown)
+    doing = tone if not shown.needs_person else Tone.PLAIN
     pieces = [
-        (f"{sign_of(standing)} ", tone),
-        (standing.activity, doing),
-        (f"  {needs_of(standing)}", tone if standing.needs_person else Tone.FAINT),
+        (f"{sign_of(shown)} ", tone),
+        (shown.activity, doing),
+        (f"  {needs_of(shown)}", tone if shown.needs_person else Tone.FAINT),
         (f"  for {held}" if held else "", Tone.FAINT),
     ]
     pieces += [(f"{_GAP}{said}", tone) for said, tone in _asides(task, state, now)]
     return [joined(pieces)]
 
 
-def needs_of(standing: Standing) -> str:
+def needs_of(shown: Shown) -> str:
     """The second axis in words."""
-    return f"needs you: {standing.attention}" if standing.needs_person else "needs nobody"
+    return f"needs you: {shown.attention}" if shown.needs_person else ""
 
 
 def _asides(task: Body, state: TaskState | None, now: datetime) -> list[tuple[str, Tone]]:
@@ -103,9 +105,14 @@ def turn_of(status: str) -> str:
 
 
 def _last_known(task: Body) -> list[Line]:
-    standing = standing_of(task)
-    known = f", last known: {standing.activity}, {needs_of(standing)}"
+    shown = shown_of(task)
+    known = ", ".join(one for one in (f", last known: {_doing(shown)}", needs_of(shown)) if one)
     return [joined([("disconnected", Tone.DOUBTFUL), (known, Tone.FAINT)])]
+
+
+def _doing(shown: Shown) -> str:
+    """The first axis, where the second is told beside it."""
+    return shown.activity if shown.needs_person else shown.words
 
 
 def _because(task: Body, state: TaskState | None, tone: Tone) -> Line:

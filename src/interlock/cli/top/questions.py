@@ -108,7 +108,9 @@ def _head(asked: Body, at: int, count: int, now: datetime, *, is_live: bool) -> 
 
 def _text(asked: Body, width: int, *, is_whole: bool = False) -> list[Line]:
     question, left_out = (str(asked["question"]), 0) if is_whole else shortened(str(asked["question"]))
-    lines = wrapped_lines(plain_lines(question), width, _INDENT)
+    again = f"asked again: the decision did not reach the agent: {asked['problem']}" if asked.get("problem") else ""
+    lines = wrapped_lines(plain_lines(again), width, _INDENT, Tone.DOUBTFUL)
+    lines += wrapped_lines(plain_lines(question), width, _INDENT)
     # What a question was asked with says the same again; what is to be allowed is known by its arguments alone.
     if asked.get("tool") and (is_whole or asked["attention"] in _ALLOWED):
         arguments, more = _arguments(str(asked["tool"]), asked.get("arguments"), width, is_whole=is_whole)

@@ -2,7 +2,8 @@
 
 Laws:
 1. The labels are those of `interlock logs`: partial, failed, cancelled, broke off and goes on are told apart in words.
-2. A tool is one line. The words of an agent are indented, and what we say of them is not.
+2. A tool, a child, a workflow or a step is one line: what it was asked, and what came of it. The words of an agent are
+   indented, and what we say of them is not.
 3. At most `WINDOW` messages are laid out at a time, however many there are; what is above and below is said.
 4. Of text that grows, the end is shown; of text that is whole, the beginning. What is left out is said.
 """
@@ -66,7 +67,8 @@ def message_lines(message: Message, width: int) -> list[Line]:
     """One message: its heading, and its words."""
     head = joined(list(heading(msgspec.to_builtins(message))))
     if message.role is Role.TOOL:
-        said = " ".join(part for line in plain_lines(message.text[: 4 * width]) for part in line.split())
+        asked, came = (_on_one_line(text, width) for text in (message.text, message.detail))
+        said = f"{asked} -> {came}" if asked and came else asked or came
         room = width - sum(cell_len(text) for text, _ in head) - len(INDENT)
         return [[*head, (f"{INDENT}{cut(said, room)}", Tone.FAINT.value)] if said and room > 0 else head]
     is_live = message.status in (MessageStatus.STREAMING, MessageStatus.INTERRUPTED)
@@ -76,6 +78,10 @@ def message_lines(message: Message, width: int) -> list[Line]:
     if not left_out:
         return [head, *body]
     return [head, *note, *body] if is_live else [head, *body, *note]
+
+
+def _on_one_line(text: str, width: int) -> str:
+    return " ".join(part for line in plain_lines(text[: 4 * width]) for part in line.split())
 
 
 class Window:

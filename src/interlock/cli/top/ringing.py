@@ -104,3 +104,4 @@ async def _lines(client: Client) -> AsyncIterator[Sighted | Lost]:
             coming = asyncio.ensure_future(anext(lines, None))
     finally:
         coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)

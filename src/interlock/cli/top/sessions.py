@@ -19,52 +19,50 @@ from interlock.cli.output import escape
 from interlock.cli.painting import Line, Tone
 from interlock.cli.server_api import Body
 from interlock.cli.task_lines import (
-    Standing,
+    Shown,
     age,
     by_attention,
     countdown_of,
     read_moment,
     short_ids,
+    shown_of,
     since_of,
-    standing_of,
     why_of,
 )
 from interlock.cli.top.wrapping import cut, fit, joined
 
-_NEEDS, _DOUBTS, _WORKS, _QUIET, _REST = "needs you", "in doubt", "at work", "quiet", "not running"
+_NEEDS, _DOUBTS, _WORKS = "needs you", "stuck or unknown", "working"
+_DONE, _IDLE, _REST = "done", "idle", "not running"
 _GROUPS: Final[Mapping[str, str]] = {
     "stalled": _DOUBTS,
     "unknown": _DOUBTS,
     "starting": _WORKS,
     "working": _WORKS,
     "settling": _WORKS,
-    "quiet": _QUIET,
+    "quiet": _IDLE,
 }
-_SIGNS: Final[Mapping[str, str]] = {_NEEDS: "!", _DOUBTS: "?", _WORKS: "●", _QUIET: "○", _REST: "·"}
+_SIGNS: Final[Mapping[str, str]] = {_NEEDS: "!", _DOUBTS: "?", _WORKS: "●", _DONE: "○", _IDLE: "○", _REST: "·"}
 _FAILED: Final = "×"
 _SUMS: Final[Mapping[str, str]] = {
     _NEEDS: "need you",
-    _DOUBTS: "in doubt",
-    _WORKS: "at work",
-    _QUIET: "quiet",
+    _DOUBTS: "stuck or unknown",
+    _WORKS: "working",
+    _DONE: "done",
+    _IDLE: "idle",
     _REST: "not running",
 }
-_AGENT, _SHOWS, _AGE, _QUEUE = 8, 18, 5, 4
+_AGENT, _SHOWS, _AGE, _QUEUE = 8, 19, 5, 4
 _ROOM_FOR_AGENT: Final = 72
 
 
 class Arranged(NamedTuple):
-    """The sessions that are shown, in order, with a short name and the group of each; and how many are left out.
-
-    `is_passing`: some stand where they do for a time only, whether or not anything more is heard of them.
-    """
+    """The sessions that are shown, in order, with a short name and the group of each; and how many are left out."""
 
     tasks: tuple[Body, ...] = ()
     shorts: Mapping[str, str] = {}
     ended: int = 0
     unmatched: int = 0
     groups: tuple[str, ...] = ()
-    is_passing: bool = False
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -84,17 +82,15 @@ def arrange(tasks: Iterable[Body], *, wanted: str = "", every: bool = False) -> 
     """The sessions to show: those that match, without those that ended unless they are asked for."""
     known = list(tasks)
     matching = [task for task in known if is_match(task, wanted)]
-    shown = [task for task in matching if every or not standing_of(task).is_over]
+    shown = [task for task in matching if every or not shown_of(task).is_over]
     shorts = short_ids([str(task["task_id"]) for task in known])
     ordered = tuple(by_attention(shown))
-    standings = [standing_of(task) for task in ordered]
     return Arranged(
         tasks=ordered,
         shorts=shorts,
         ended=len(matching) - len(shown),
         unmatched=len(known) - len(matching),
-        groups=tuple(map(group_of, standings)),
-        is_passing=any(standing.is_answered for standing in standings),
+        groups=tuple(group_of(shown_of(task)) for task in ordered),
     )
 
 
@@ -105,36 +101,39 @@ def is_match(task: Body, wanted: str) -> bool:
         (
             str(task.get("title", "")),
             str(task.get("agent", "")),
-            standing_of(task).words,
-            group_of(standing_of(task)),
+            shown_of(task).words,
+            group_of(shown_of(task)),
             str(task.get("question", "")),
         )
     ).casefold()
     return all(word in seen or task_id.startswith(word) for word in wanted.casefold().split())
 
 
-def group_of(standing: Standing) -> str:
+def group_of(shown: Shown) -> str:
     """Under which heading a session stands."""
-    return _NEEDS if standing.needs_person else _GROUPS.get(standing.activity, _REST)
+    if shown.needs_person:
+        return _NEEDS
+    is_done = shown.activity == "quiet" and shown.outcome == "done"
+    return _DONE if is_done else _GROUPS.get(shown.activity, _REST)
 
 
-def sign_of(standing: Standing) -> str:
+def sign_of(shown: Shown) -> str:
     """One character that says the same as the colour."""
-    group = group_of(standing)
-    return _FAILED if standing.has_failed and group in (_QUIET, _REST) else _SIGNS[group]
+    group = group_of(shown)
+    return _FAILED if shown.has_failed and group in (_IDLE, _REST) else _SIGNS[group]
 
 
 def sums(tasks: Iterable[Body], *, is_brief: bool = False) -> Line:
     """How many sessions stand how, for the first line of the screen. Brief: by the signs alone."""
     counts: dict[str, int] = dict.fromkeys(_SUMS, 0)
-    tones = {_NEEDS: Tone.URGENT, _DOUBTS: Tone.DOUBTFUL, _WORKS: Tone.ACTIVE, _QUIET: Tone.CALM, _REST: Tone.FAINT}
+    tones = {_NEEDS: Tone.URGENT, _DOUBTS: Tone.DOUBTFUL, _WORKS: Tone.ACTIVE, _DONE: Tone.CALM, _IDLE: Tone.CALM}
     for task in tasks:
-        standing = standing_of(task)
-        if not standing.is_over:
-            counts[group_of(standing)] += 1
+        shown = shown_of(task)
+        if not shown.is_over:
+            counts[group_of(shown)] += 1
     counts = {group: count for group, count in counts.items() if count}
     said = [
-        (f"{_SIGNS[group]} {count}" + ("" if is_brief else f" {_summed(group, count)}"), tones[group])
+        (f"{_SIGNS[group]} {count}" + ("" if is_brief else f" {_summed(group, count)}"), tones.get(group, Tone.FAINT))
         for group, count in counts.items()
     ]
     return joined([piece for one in said for piece in (one, ("   ", Tone.PLAIN))][:-1])
@@ -176,39 +175,39 @@ def name_of(task: Body, shorts: Mapping[str, str]) -> str:
 
 def row_line(task: Body, shorts: Mapping[str, str], width: int, now: datetime) -> Line:
     """A session on one line, in columns that stand still whatever is in them."""
-    standing = standing_of(task)
+    shown = shown_of(task, now)
     title, agent = max(12, min(32, width // 4)), _AGENT if width >= _ROOM_FOR_AGENT else -1
     why = max(0, width - title - agent - _SHOWS - _AGE - _QUEUE - 8)
-    tone = tone_of(standing)
+    tone = tone_of(shown)
     return joined(
         [
-            (f" {sign_of(standing)} ", tone),
-            (fit(name_of(task, shorts), title) + " ", Tone.HEAD if standing.needs_person else Tone.PLAIN),
+            (f" {sign_of(shown)} ", tone),
+            (fit(name_of(task, shorts), title) + " ", Tone.HEAD if shown.needs_person else Tone.PLAIN),
             (fit(escape(str(task.get("agent", ""))), agent) + " " if agent > 0 else "", Tone.FAINT),
-            (fit(standing.words, _SHOWS), tone),
+            (fit(shown.words, _SHOWS), tone),
             (age(since_of(task), now).rjust(_AGE), Tone.PLAIN),
             ((f"+{task['queued']}" if task.get("queued") else "").rjust(_QUEUE) + "  ", Tone.FAINT),
-            (cut(brief(task, now), why), Tone.PLAIN if standing.needs_person else Tone.FAINT),
+            (cut(brief(task, now), why), Tone.PLAIN if shown.needs_person else Tone.FAINT),
         ]
     )
 
 
 def row_lines(task: Body, shorts: Mapping[str, str], width: int, now: datetime) -> Sequence[Line]:
     """A session on two lines: its name and age, then what it shows, by whom, and why."""
-    standing = standing_of(task)
+    shown = shown_of(task, now)
     held, queued = age(since_of(task), now), task.get("queued") or 0
     waits = f"+{queued} " if queued else ""
     room = max(2, width - 4 - len(held) - len(waits))
-    tone = tone_of(standing)
+    tone = tone_of(shown)
     first = joined(
         [
-            (f" {sign_of(standing)} ", tone),
-            (fit(name_of(task, shorts), room - 1) + " ", Tone.HEAD if standing.needs_person else Tone.PLAIN),
+            (f" {sign_of(shown)} ", tone),
+            (fit(name_of(task, shorts), room - 1) + " ", Tone.HEAD if shown.needs_person else Tone.PLAIN),
             (waits, Tone.FAINT),
             (held, Tone.FAINT),
         ]
     )
-    said, agent = standing.words, str(task.get("agent", ""))
+    said, agent = shown.words, str(task.get("agent", ""))
     rest = "  ".join(one for one in (agent, brief(task, now)) if one)
     second = joined([(f"   {said}", tone), (f"  {cut(rest, max(0, width - 6 - len(said)))}", Tone.FAINT)])
     return first, second

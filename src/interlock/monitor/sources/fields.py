@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
-
 from interlock.monitor.arbitration_claims import bounded
+from interlock.vocabulary.foreign_json import decode_object
 
 Fields = Mapping[str, object]
 _MAX_RECORD: Final = 4 * 1024 * 1024
@@ -23,11 +22,7 @@ def decode(record: object) -> Fields | None:
 def _parse(text: bytes | bytearray | str) -> object:
     if len(text) > _MAX_RECORD:
         return None
-    try:
-        return msgspec.json.decode(text)
-    # A text of nothing but brackets is too deep; half of a surrogate pair is no UTF-8.
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return None
+    return decode_object(text if isinstance(text, str) else bytes(text))
 
 
 def text_of(fields: Fields, name: str) -> str:

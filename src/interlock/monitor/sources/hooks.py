@@ -1,4 +1,4 @@
-"""Hook payloads of Claude Code and Codex, and Codex's `notify`.
+"""Hook payloads of Claude Code and Codex.
 
 What they do not say: none fires on Escape, so a state that a hook began may be over; a tool's hooks run beside another
 tool's dialog, so they tell nothing of a dialog; `Stop` fires while background work still runs.
@@ -17,8 +17,6 @@ from interlock.vocabulary.ids import SpawnId
 from interlock.vocabulary.states import Activity, Attention
 
 _HOOK: Final = "hook"
-_NOTIFY: Final = "notify"
-_TURN_COMPLETE: Final = "agent-turn-complete"
 _MAX_CHILDREN: Final = 256
 
 
@@ -140,33 +138,3 @@ def _excerpt(fields: Fields) -> str:
     what = mapping_of(fields, "tool_input") if tool else fields
     text = next((found for name in _EXCERPTS if (found := text_of(what, name))), "")
     return f"{tool}: {text}" if tool and text else tool or text
-
-
-def read_notify(
-    payload: object, *, thread_id: str | None, at_seconds: float, spawn_id: SpawnId | None = None
-) -> SourceReading:
-    """What Codex's `notify` claims: the end of a turn of the thread that we watch.
-
-    It fires for hidden threads as well, such as the one that makes a title. So it claims nothing while the watched
-    thread is not known, and nothing about any other.
-    """
-    fields = decode(payload)
-    if fields is None or text_of(fields, "type") != _TURN_COMPLETE:
-        return not_understood(_NOTIFY, "unknown notification", "" if fields is None else text_of(fields, "type"))
-    thread = text_of(fields, "thread-id")
-    if thread_id is None:
-        return not_understood(_NOTIFY, "the watched thread is not known", thread)
-    if thread != thread_id:
-        return SourceReading()
-    claim = Claim(
-        rung=EvidenceSource.HOOK,
-        at_seconds=at_seconds,
-        rule=f"{_NOTIFY}.{_TURN_COMPLETE}",
-        activity=Activity.QUIET,
-        attention=Attention.NONE,
-        excerpt=text_of(fields, "last-assistant-message"),
-        spawn_id=spawn_id,
-        session_id=thread,
-        turn_id=text_of(fields, "turn-id"),
-    )
-    return SourceReading((claim,))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from interlock.log.port import LogDamage
 from interlock.projections.checks.case import Case, Check, CheckId, Issue, failure, judged, of_type, warning
 from interlock.vocabulary.actions import inspect_child
 from interlock.vocabulary.audit import Anomaly, SessionFork
@@ -71,26 +70,19 @@ def _sequence_issues(case: Case) -> Iterator[Issue]:
             kind = "duplicate_seq" if event.seq == previous else "out_of_order"
             message = f"sequence number {event.seq} comes after {previous}"
             yield failure(kind, message, [event], next_actions=look)
-        elif event.seq > previous + 1 and not _is_told(previous + 1, event.seq - 1, case.damage):
+        elif event.seq > previous + 1:
             message = f"events {_span(previous + 1, event.seq - 1)} are missing"
             yield failure("sequence_gap", message, [event], next_actions=look)
         previous = max(previous, event.seq)
+    lost = max((one.last_seq or one.first_seq or 0 for one in case.damage), default=0)
+    if lost > previous:
+        message = f"events {_span(previous + 1, lost)} are missing at the end"
+        yield failure("sequence_gap", message, next_actions=look)
 
 
 def _is_ephemeral(event: Event) -> bool:
     declared = DECLARATIONS.get(event.type)
     return declared is not None and declared.durability is Durability.EPHEMERAL
-
-
-def _is_told(first: int, last: int, damage: tuple[LogDamage, ...]) -> bool:
-    """Whether the store has reported all of a gap as damage already."""
-    at = first
-    for known in sorted((d for d in damage if d.first_seq is not None), key=lambda d: d.first_seq or 0):
-        begin = known.first_seq or 0
-        end = begin if known.last_seq is None else known.last_seq
-        if begin <= at <= end:
-            at = end + 1
-    return at > last
 
 
 def check_anomalies(case: Case) -> Check:

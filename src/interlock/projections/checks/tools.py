@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
-from interlock.lifecycle.subagents import WaitStatus, subagents_from, wait_outcome
+from interlock.lifecycle.subagents import SubagentFold, WaitStatus, wait_outcome
 from interlock.projections.checks.case import Case, Check, CheckId, Issue, failure, judged, look_at, of_type, warning
 from interlock.projections.dossier import Dossier
 from interlock.projections.tool_outcomes import WAIT_TOOL, wait_status
@@ -27,12 +27,17 @@ _CLAIMS: Final = (
 )
 
 
+_AT_WORK: Final = frozenset({TurnState.RUNNING, TurnState.WAITING})
+
+
 def check_tool_pairing(case: Case) -> Check:
     """Every call has one result that came after it; a call of a turn at work may still wait for its own."""
     applies = any(isinstance(event.data, ToolCall | ToolResult) for event in case.events)
     issues = [issue for turn in case.turns for issue in _pairing_issues(turn)]
     issues += _question_issues(case)
-    return judged(CheckId.TOOL_PAIRING, issues, applies=applies, passed="every call has its result")
+    waiting = sum(len(turn.facts.open_calls) for turn in case.turns if turn.state in _AT_WORK)
+    passed = f"{waiting} calls wait for their result, every other has one" if waiting else "every call has its result"
+    return judged(CheckId.TOOL_PAIRING, issues, applies=applies, passed=passed)
 
 
 def _pairing_issues(turn: Dossier) -> Iterator[Issue]:
@@ -51,9 +56,9 @@ def _pairing_issues(turn: Dossier) -> Iterator[Issue]:
             yield from _result_issues(turn, event, event.data, calls, unsettled)
             ref = (event.data.call_id, event.data.occurrence)
             unsettled[ref] = max(unsettled[ref] - 1, 0)  # a result that came before its call does not answer it
-    if turn.state in (TurnState.RUNNING, TurnState.WAITING):
+    if turn.state in _AT_WORK:
         return
-    make = failure if turn.state.is_terminal else warning  # recovery settles the calls of an abandoned turn
+    make = warning if turn.state is TurnState.ABANDONED else failure  # recovery settles the calls of an abandoned turn
     for ref in (ref for ref in calls if unsettled[ref]):
         message = f"call {_spell(ref)} of turn {name}, which is {turn.state.value}, has no result"
         yield make("call_without_result", message, [calls[ref]], turn_id=name, next_actions=look)
@@ -100,23 +105,23 @@ def check_parent_waits(case: Case) -> Check:
 
 def _wait_issues(case: Case) -> Iterator[Issue]:
     waits: dict[tuple[object, ...], tuple[Event, ToolCall]] = {}
-    facts: list[SubagentEvent] = []
+    children = SubagentFold()
     for event in case.events:
         match event.data:
             case SubagentEvent() as fact:
-                facts.append(fact)
+                children.add(fact)
             case ToolCall(name=name) as call if name == WAIT_TOOL:
                 waits[event.session_id, event.turn_id, call.call_id, call.occurrence] = event, call
             case ToolResult() as result:
                 asked = waits.pop((event.session_id, event.turn_id, result.call_id, result.occurrence), None)
                 if asked is not None:
-                    yield from _judge_wait(case, asked, (event, result), facts)
+                    yield from _judge_wait(case, asked, (event, result), children)
             case _:
                 pass
 
 
 def _judge_wait(
-    case: Case, asked: tuple[Event, ToolCall], answered: tuple[Event, ToolResult], facts: list[SubagentEvent]
+    case: Case, asked: tuple[Event, ToolCall], answered: tuple[Event, ToolResult], children: SubagentFold
 ) -> Iterator[Issue]:
     (call_event, call), (event, result) = asked, answered
     pair = [call_event, event]
@@ -130,9 +135,12 @@ def _judge_wait(
         message = f"wait {call.call_id} does not say what it came to"
         yield warning("missing_structured_wait_outcome", message, pair, next_actions=look)
         return
-    known = {child: reading.fact for child, reading in subagents_from(facts).items()}
-    truth = wait_outcome(known, wanted=_wanted(call, known)).status
-    if _CLAIMS.index(said) > _CLAIMS.index(truth):
+    named = _wanted(call)
+    truth = children.wait_for_all() if named is None else wait_outcome(children.last, wanted=named).status
+    # A wait that names no child may be for some of them, beside others: then it is false only if no child bears it out.
+    some = children.waits_for_one() if named is None else ()
+    is_borne_out = any(_CLAIMS.index(said) <= _CLAIMS.index(one) for one in some)
+    if _CLAIMS.index(said) > _CLAIMS.index(truth) and not is_borne_out:
         message = f"wait {call.call_id} says {said.value}; the children that the log knows say {truth.value}"
         yield failure("inconsistent_wait_outcome", message, pair, next_actions=look)
     if said is WaitStatus.COMPLETED and (unfinished := _bad_counts(result)):
@@ -140,12 +148,10 @@ def _judge_wait(
         yield failure("inconsistent_wait_counts", message, pair, next_actions=look)
 
 
-def _wanted(call: ToolCall, known: Mapping[SubagentId, SubagentEvent]) -> list[SubagentId]:
-    """The children that a wait names; one that names none waits for all that there are."""
+def _wanted(call: ToolCall) -> list[SubagentId] | None:
+    """The children that a wait names; None if it names none in so many words."""
     named = call.args.get("subagent_ids") if isinstance(call.args, dict) else None
-    if isinstance(named, list):
-        return [SubagentId(child) for child in named if isinstance(child, str)]
-    return list(known)
+    return [SubagentId(child) for child in named if isinstance(child, str)] if isinstance(named, list) else None
 
 
 def _bad_counts(result: ToolResult) -> int:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias, assert_never
 
 from interlock.lifecycle.turn import Basis, Finding, FindingKind, is_clean_end
 from interlock.log.port import LogDamage
 from interlock.projections.checks.case import Case, Check, CheckId, Issue, failure, judged, look_at, of_type, warning
-from interlock.projections.dossier import Dossier
+from interlock.projections.checks.runs import run_issues
+from interlock.projections.dossier import Dossier, TurnKey
 from interlock.vocabulary.actions import decide
 from interlock.vocabulary.audit import (
+    DecisionUndelivered,
     ProcessEvent,
     ProcessEventKind,
     ToolCallDecided,
@@ -22,13 +24,19 @@ from interlock.vocabulary.audit import (
     TurnStarted,
 )
 from interlock.vocabulary.conversation import ToolResult, UserMessage
+from interlock.vocabulary.ending_words import AGENT, TIMED_BY, failure_words
 from interlock.vocabulary.events import Event
-from interlock.vocabulary.ids import CallId
+from interlock.vocabulary.ids import CallId, SessionId, SpawnId
 from interlock.vocabulary.states import DriverKind, TurnState
+
+_Process: TypeAlias = tuple[SessionId, SpawnId]
+_Ref: TypeAlias = tuple[CallId, int]
+_Asked: TypeAlias = tuple[Event, ToolCallSuspended]
 
 SILENT_AFTER: Final = timedelta(seconds=300)
 
 _GRAVE: Final = frozenset({FindingKind.STATES_DISAGREE, FindingKind.FAILURE_NOT_RECORDED})
+_OF_A_QUESTION: Final = (ToolCallSuspended, ToolResult, ToolCallDecided, DecisionUndelivered)
 # What a run that ended cleanly may still have failed of.
 _CLEAN_END_FAILURES: Final = frozenset({"empty_answer", "unpaired_tool_call"})
 
@@ -36,6 +44,7 @@ _CLEAN_END_FAILURES: Final = frozenset({"empty_answer", "unpaired_tool_call"})
 def check_turn_evidence(case: Case) -> Check:
     """All that is recorded of a turn agrees, belongs to it, came in time, and nothing of it is damaged."""
     issues = [issue for turn in case.turns for issue in (*_finding_issues(turn), *_damage_issues(case, turn))]
+    issues += run_issues(case)
     passed = f"{len(case.turns)} turns, no evidence against any"
     return judged(CheckId.TURN_EVIDENCE, issues, applies=bool(case.turns), passed=passed)
 
@@ -74,7 +83,8 @@ def _touches(damage: LogDamage, turn: Dossier) -> bool:
 
 def check_turn_completion(case: Case) -> Check:
     """Every turn has a prompt, an owner and an end, or is still at work."""
-    issues = [issue for turn in case.turns for issue in (*_opening_issues(turn), *_open_issues(case, turn))]
+    exits = _exits(case)
+    issues = [issue for turn in case.turns for issue in (*_opening_issues(turn), *_open_issues(case, turn, exits))]
     overlaps = (
         _overlap_issue(turn, following)
         for turn, following in pairwise(case.turns)
@@ -95,7 +105,7 @@ def _opening_issues(turn: Dossier) -> Iterator[Issue]:
         yield warning("owner_not_recorded", message, first, turn_id=turn.turn_id, next_actions=look_at(turn))
 
 
-def _open_issues(case: Case, turn: Dossier) -> Iterator[Issue]:
+def _open_issues(case: Case, turn: Dossier, exits: Mapping[_Process, list[Event]]) -> Iterator[Issue]:
     if turn.state.is_terminal:
         return
     name, last, actions = turn.turn_id, turn.counted[-1:], turn.record.next_actions or look_at(turn)
@@ -110,18 +120,23 @@ def _open_issues(case: Case, turn: Dossier) -> Iterator[Issue]:
         kind = "no_activity" if is_idle else "abandoned_turn"
         yield warning(kind, message, last, turn_id=name, next_actions=actions)
         return
-    exits = [event for event, data in of_type(case.events, ProcessEvent) if _ends(event, data, turn)]
-    if exits:
+    spawn_id = turn.facts.spawn_id
+    ends = [] if spawn_id is None else exits.get((turn.key[0], spawn_id), [])
+    if ends:
         message = f"turn {name} is {turn.state.value}, and its process has exited"
-        yield failure("open_turn_of_dead_process", message, exits, turn_id=name, next_actions=actions)
+        yield failure("open_turn_of_dead_process", message, ends, turn_id=name, next_actions=actions)
     if case.now is not None and turn.state is TurnState.RUNNING and case.now - last[0].ts >= SILENT_AFTER:
         message = f"nothing was recorded of turn {name} for {(case.now - last[0].ts).total_seconds():.0f} s"
         yield warning("silent_turn", message, last, turn_id=name, next_actions=actions)
 
 
-def _ends(event: Event, data: ProcessEvent, turn: Dossier) -> bool:
-    is_its = event.session_id == turn.key[0] and event.spawn_id == turn.facts.spawn_id
-    return is_its and event.spawn_id is not None and data.kind is ProcessEventKind.EXITED
+def _exits(case: Case) -> Mapping[_Process, list[Event]]:
+    """Every end of a process, by session and spawn."""
+    exits: dict[_Process, list[Event]] = {}
+    for event, data in of_type(case.events, ProcessEvent):
+        if event.spawn_id is not None and data.kind is ProcessEventKind.EXITED:
+            exits.setdefault((event.session_id, event.spawn_id), []).append(event)
+    return exits
 
 
 def _overlap_issue(turn: Dossier, following: Dossier) -> Issue:
@@ -141,7 +156,8 @@ def _failure_issues(turn: Dossier) -> Iterator[Issue]:
     failures = list(of_type(turn.counted, TurnFailed))
     name, actions = turn.turn_id, turn.record.next_actions or look_at(turn)
     for event, failed in failures:
-        message = f"turn {name} is {turn.state.value}: {failed.error_kind}: {failed.error_message}"
+        said = failure_words(turn.state.value, failed.error_kind, failed.error_message, failed.details)
+        message = f"turn {name} is {said}"
         yield warning("turn_failed", message, [event], turn_id=name, next_actions=actions)
         if lacks := _lacks(failed):
             message = f"the failure record of turn {name} lacks {', '.join(lacks)}"
@@ -163,20 +179,21 @@ def _lacks(failed: TurnFailed) -> list[str]:
         lacks.append("next actions")
     details = failed.details if isinstance(failed.details, dict) else {}
     if failed.terminal_status is TurnState.TIMED_OUT:
-        lacks += [key for key in ("budget_seconds", "elapsed_seconds") if details.get(key) is None]
+        measured = ("elapsed_seconds",) if details.get(TIMED_BY) == AGENT else ("budget_seconds", "elapsed_seconds")
+        lacks += [key for key in measured if details.get(key) is None]
     return lacks
 
 
 def check_continuation(case: Case) -> Check:
     """The session can go on: nothing waits for a person."""
-    issues = [issue for turn in case.turns for issue in _waiting_issues(case, turn)]
+    asked = _open_questions(case)
+    issues = [issue for turn in case.turns for issue in _waiting_issues(case, turn, asked.get(turn.key, []))]
     return judged(CheckId.CONTINUATION, issues, applies=bool(case.turns), passed="nothing waits for a decision")
 
 
-def _waiting_issues(case: Case, turn: Dossier) -> Iterator[Issue]:
+def _waiting_issues(case: Case, turn: Dossier, asked: list[_Asked]) -> Iterator[Issue]:
     if turn.state.is_terminal:
         return
-    asked = _open_questions(case, turn)
     for event, call in asked:
         is_overdue = case.now is not None and call.deadline_at is not None and call.deadline_at <= case.now
         how = "should have been decided by now" if is_overdue else "waits for a decision"
@@ -189,20 +206,44 @@ def _waiting_issues(case: Case, turn: Dossier) -> Iterator[Issue]:
         yield warning("turn_waits", message, turn.counted[-1:], turn_id=turn.turn_id, next_actions=actions)
 
 
-def _open_questions(case: Case, turn: Dossier) -> list[tuple[Event, ToolCallSuspended]]:
-    """The calls of a turn that were suspended, and neither decided nor settled since."""
-    asked: dict[tuple[CallId, int], tuple[Event, ToolCallSuspended]] = {}
+def _open_questions(case: Case) -> Mapping[TurnKey, list[_Asked]]:
+    """The calls of each turn that were suspended, and neither decided nor settled since."""
+    turns: dict[TurnKey, _Questions] = {}
     for event in case.events:
-        data = event.data
-        if case.turn(event) is not turn:
-            continue
-        if isinstance(data, ToolCallSuspended):
-            asked[data.call_id, data.occurrence] = event, data
-        elif isinstance(data, ToolResult):
-            asked.pop((data.call_id, data.occurrence), None)
-        elif isinstance(data, ToolCallDecided):
-            asked = {key: one for key, one in asked.items() if data.target_id not in _names(one[1])}
-    return list(asked.values())
+        turn = case.turn(event)
+        if turn is not None and isinstance(event.data, _OF_A_QUESTION):
+            turns.setdefault(turn.key, _Questions()).add(event, event.data)
+    return {key: list(questions.asked.values()) for key, questions in turns.items()}
+
+
+class _Questions:
+    """The questions of one turn. `by_name`: which calls an id that a decision may name is about."""
+
+    def __init__(self) -> None:
+        self.asked: dict[_Ref, _Asked] = {}
+        self.decided: dict[_Ref, _Asked] = {}
+        self.by_name: dict[str, dict[_Ref, None]] = {}
+
+    def add(self, event: Event, data: ToolCallSuspended | ToolResult | ToolCallDecided | DecisionUndelivered) -> None:
+        match data:
+            case ToolCallSuspended(call_id=call_id, occurrence=occurrence):
+                self.asked[call_id, occurrence] = event, data
+                for name in _names(data):
+                    self.by_name.setdefault(name, {})[call_id, occurrence] = None
+            case ToolResult(call_id=call_id, occurrence=occurrence):
+                self.asked.pop((call_id, occurrence), None)
+            case ToolCallDecided(target_id=target):
+                self._move(target, self.asked, self.decided)
+            case DecisionUndelivered(target_id=target):
+                self._move(target, self.decided, self.asked)
+            case unreachable:
+                assert_never(unreachable)
+
+    def _move(self, target: str, source: dict[_Ref, _Asked], into: dict[_Ref, _Asked]) -> None:
+        for ref in self.by_name.get(target, ()):
+            one = source.get(ref)
+            if one is not None and target in _names(one[1]):
+                into[ref] = source.pop(ref)
 
 
 def _names(call: ToolCallSuspended) -> tuple[str, ...]:

@@ -5,12 +5,11 @@ The plan itself is not in the log, so which steps are optional, or were never me
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from interlock.lifecycle.subagents import subagents_from
+from interlock.lifecycle.subagents import SubagentFold
 from interlock.lifecycle.workflow import MACHINE, WORKFLOW_TIMEOUT
 from interlock.lifecycle.workflow_step import OUTCOMES, StepEvidence, step_evidence_from_child
 from interlock.projections.checks.case import Case, Check, CheckId, Issue, failure, judged, of_type, warning
@@ -20,7 +19,7 @@ from interlock.vocabulary.audit import WorkflowEvent, WorkflowEventKind
 from interlock.vocabulary.conversation import SubagentEvent, ToolCall, ToolResult
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.events import Event
-from interlock.vocabulary.ids import StepId, SubagentId, TurnId, WorkflowId
+from interlock.vocabulary.ids import StepId, TurnId, WorkflowId
 from interlock.vocabulary.states import StepState, WorkflowState
 
 _K = WorkflowEventKind
@@ -34,22 +33,23 @@ class Spine:
 
     id: WorkflowId
     facts: tuple[tuple[Event, WorkflowEvent], ...]
+    steps: Mapping[StepId, StepState]
+    """The last state of each step that is named."""
 
     def of(self, kind: WorkflowEventKind) -> list[tuple[Event, WorkflowEvent]]:
         return [(event, fact) for event, fact in self.facts if fact.kind is kind]
-
-    @property
-    def steps(self) -> dict[StepId, StepState]:
-        """The last state of each step that is named."""
-        named = ((fact.step_id, fact.step_state) for _, fact in self.facts)
-        return {step_id: state for step_id, state in named if step_id is not None and state is not None}
 
 
 def _spines(case: Case) -> list[Spine]:
     found: dict[WorkflowId, list[tuple[Event, WorkflowEvent]]] = {}
     for event, fact in of_type(case.events, WorkflowEvent):
         found.setdefault(fact.workflow_id, []).append((event, fact))
-    return [Spine(id, tuple(facts)) for id, facts in found.items()]
+    return [Spine(id, tuple(facts), _last_states(facts)) for id, facts in found.items()]
+
+
+def _last_states(facts: Iterable[tuple[Event, WorkflowEvent]]) -> dict[StepId, StepState]:
+    named = ((fact.step_id, fact.step_state) for _, fact in facts)
+    return {step_id: state for step_id, state in named if step_id is not None and state is not None}
 
 
 def check_workflow_events(case: Case) -> Check:
@@ -78,9 +78,16 @@ def _spine_issues(case: Case, spine: Spine) -> Iterator[Issue]:
     if held and not _is_left(case, spine):
         message = f"workflow {spine.id} is held: a step waits for a decision"
         yield warning("workflow_held", message, held, next_actions=(NextAction(NextActionKind.ASK_OPERATOR),))
+    if not held and not _is_left(case, spine):
+        message = f"workflow {spine.id} has no end yet; its steps: {_states(spine)}"
+        yield warning("workflow_without_end", message, [last], next_actions=look)
     if _is_left(case, spine):
         message = f"workflow {spine.id} has no end, and nobody is left who would write one: how it stands is unknown"
         yield failure("unfinished_workflow", message, [last], next_actions=look)
+
+
+def _states(spine: Spine) -> str:
+    return ", ".join(f"{step_id} {state.value}" for step_id, state in spine.steps.items()) or "none"
 
 
 def _is_left(case: Case, spine: Spine) -> bool:
@@ -191,18 +198,18 @@ def _step_problem(fact: WorkflowEvent, states: Mapping[StepId, StepState | None]
 def _borne_out_issues(case: Case) -> Iterator[Issue]:
     """At the time of each claim, the facts that it rests on are in the log: a step's child, a result's workflow."""
     look = case.look_at_log()
-    facts: dict[SubagentId, list[SubagentEvent]] = defaultdict(list)
+    children = SubagentFold()
     ended: dict[TurnId | None, WorkflowState | None] = {}
     calls: set[tuple[object, ...]] = set()
     for event in case.events:
         problem = ""
         match event.data:
             case SubagentEvent() as fact:
-                facts[fact.subagent_id].append(fact)
+                children.add(fact)
             case WorkflowEvent(kind=_K.WORKFLOW_FINISHED, status=status):
                 ended[event.turn_id] = status
-            case WorkflowEvent(subagent_id=child) as fact if child in facts:
-                problem = _child_problem(fact, facts[child])
+            case WorkflowEvent(subagent_id=child) as fact if child in children.last:
+                problem = _child_problem(fact, children.last[child])
             case ToolCall(name=name) as call if name == WORKFLOW_TOOL:
                 calls.add((event.turn_id, call.call_id, call.occurrence))
             case ToolResult() as result if (event.turn_id, result.call_id, result.occurrence) in calls:
@@ -213,15 +220,14 @@ def _borne_out_issues(case: Case) -> Iterator[Issue]:
             yield failure("claim_not_borne_out", problem, [event], turn_id=event.turn_id, next_actions=look)
 
 
-def _child_problem(fact: WorkflowEvent, told: list[SubagentEvent]) -> str:
+def _child_problem(fact: WorkflowEvent, told: SubagentEvent) -> str:
     """A step has no more to show than the child that ran it, as far as this log knows the child."""
     if fact.step_state not in _USABLE:
         return ""
-    (reading,) = subagents_from(told).values()
-    shown = step_evidence_from_child(reading.fact)
+    shown = step_evidence_from_child(told)
     if shown is not None and (shown.state is fact.step_state or shown.state is StepState.CHECKPOINT_READY):
         return ""
-    child = f"its child {fact.subagent_id} is {reading.fact.status.value}"
+    child = f"its child {fact.subagent_id} is {told.status.value}"
     return f"step {fact.step_id} of workflow {fact.workflow_id} is {fact.step_state}, and {child}"
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from litestar import get, post
+from litestar import Request, Response, get, post
+from litestar.exceptions import ValidationException
 from litestar.params import FromPath, JSONBody, QueryParameter
 
-from interlock.server.problems import NotReady, Unfit
+from interlock.server.peer_process import connection_of
+from interlock.server.problems import PROBLEM_TYPE, NotReady, Unfit, problem_of, what_is_wrong
 from interlock.server.routes.common import (
     DEFAULT_PAGE,
     After,
@@ -23,7 +25,7 @@ from interlock.server.routes.common import (
 from interlock.server.shapes import ApprovalPage, ApprovalStanding, Decide
 from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.requests import ApprovalDecide
+from interlock.vocabulary.requests import ApprovalDecide, Problem
 
 _SEPARATOR = "~"
 
@@ -81,8 +83,20 @@ async def list_approvals(
     return ApprovalPage(items=tuple(one for _, one in shown), next=following)
 
 
-@post("/tasks/{task_id:str}/approvals/{approval_id:str}/decision", status_code=200)
+def _undecided(request: Request[Any, Any, Any], error: ValidationException) -> Response[Problem]:
+    """A body that names no verdict decides nothing."""
+    unfit = Unfit(f"not a decision: {what_is_wrong(error)}", remedy="name the verdict: is_allowed true or false")
+    problem = problem_of(unfit, instance=request.scope["path"])
+    return Response(problem, status_code=problem.status, media_type=PROBLEM_TYPE)
+
+
+@post(
+    "/tasks/{task_id:str}/approvals/{approval_id:str}/decision",
+    status_code=200,
+    exception_handlers={ValidationException: _undecided},
+)
 async def decide_approval(
+    request: Request[Any, Any, Any],
     server: Server,
     who: Who,
     task_id: TaskPath,
@@ -90,7 +104,8 @@ async def decide_approval(
     data: JSONBody[Decide],
     key: Key = None,
 ) -> ApprovalStanding:
-    """Answer a question. The key is the decision's id."""
+    """Answer a question: `is_allowed` is required. The key is the decision's id. The same decision again has the same
+    answer; another one is refused (409 `already_decided`) with what was decided."""
     task_of(server, task_id)
     asked = ApprovalDecide(
         id="http",
@@ -101,8 +116,9 @@ async def decide_approval(
         text=data.text,
         data=data.data,
         decision_id=read_key(key, data.decision_id) or "",
+        from_spawn=data.from_spawn,
     )
-    return await server.commands.decide(asked, decided_by=who)
+    return await server.commands.decide(asked, decided_by=who, connection=connection_of(request.scope))
 
 
 ROUTES = (list_open_approvals, list_approvals, decide_approval)

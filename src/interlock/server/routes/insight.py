@@ -12,11 +12,12 @@ from litestar import get
 from litestar.params import QueryParameter
 from litestar.response import Stream
 
-from interlock.log.port import Log
+from interlock.log.port import Log, TurnSlice
+from interlock.log.turn_index import whole_slice
 from interlock.projections.diagnose import Report, diagnose
 from interlock.projections.spawns import SpawnRow
 from interlock.projections.task_view import TaskView
-from interlock.projections.why import Explanation, why
+from interlock.projections.why import Explanation, why_last
 from interlock.server.ledger import Ledger
 from interlock.server.problems import NotFound, NotReady
 from interlock.server.routes.common import (
@@ -52,9 +53,19 @@ async def explain_turn(
     view = task_of(server, task_id)
     if turn is not None and (view.task_id, TurnId(turn)) not in view.turns.turns:
         raise NotFound("there is no such turn in this task", remedy="list its turns")
-    found = await server.log.read(view.task_id)
-    explain = partial(why, turn_id=None if turn is None else TurnId(turn), owner_alive=view.is_supervised)
-    return await asyncio.to_thread(explain, found.events)
+    turn_id = None if turn is None else TurnId(turn)
+    part = await _read_from(server.log, view, turn_id)
+    return await asyncio.to_thread(partial(why_last, part, turn_id=turn_id, owner_alive=view.is_supervised))
+
+
+async def _read_from(log: Log, view: TaskView, turn_id: TurnId | None) -> TurnSlice:
+    """The log of a task since a turn began. Turns that began since the view was made may leave it out: then all."""
+    if turn_id is None:
+        return await log.read_turns(view.task_id)
+    known = [one for _, one in view.turns.turns]
+    part = await log.read_turns(view.task_id, last=len(known) - known.index(turn_id))
+    is_in_it = part.turns is None or turn_id in part.turns
+    return part if is_in_it else whole_slice(await log.read(view.task_id))
 
 
 @get("/tasks/{task_id:str}/diagnostics")
@@ -113,7 +124,7 @@ def _living(server: ServerState, task_id: SessionId) -> frozenset[SpawnId] | Non
     if task_id not in server.runtime.sessions:
         return None
     supervisor = server.runtime.supervisor(task_id)
-    spawn = supervisor.conductor.running_spawn
+    spawn = supervisor.machine.running_spawn
     return None if supervisor.is_over else frozenset(() if spawn is None else (spawn,))
 
 

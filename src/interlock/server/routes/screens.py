@@ -50,9 +50,9 @@ def _missing(server: ServerState, task_id: SessionId) -> NotFound:
     if task_id not in server.runtime.sessions or server.runtime.supervisor(task_id).is_over:
         return NotFound(f"nobody runs task {task_id}, so nobody sees its terminal", remedy=start)
     supervisor = server.runtime.supervisor(task_id)
-    if not supervisor.has_agent:
+    if not supervisor.agent.has_agent:
         return NotFound(f"no agent runs in task {task_id}", remedy=start)
-    if not supervisor.has_terminal:
+    if not supervisor.agent.has_terminal:
         words = f"read what it says: GET /api/tasks/{task_id}/messages"
         return NotFound(f"the agent of task {task_id} has no terminal", remedy=words)
     return NotFound(f"nothing was seen of the terminal of task {task_id} yet", remedy="ask again in a moment")

@@ -17,7 +17,8 @@ from interlock.vocabulary.requests import PROTOCOL, AccessRole
 @get("/health")
 async def get_health(server: Server) -> Health:
     """That the server lives. It needs no token, and tells nothing else."""
-    return Health(alive=True, ready=server.hub.is_ready, version=server_version())
+    is_recording = not problem_of(server.log)
+    return Health(alive=True, ready=server.hub.is_ready, recording=is_recording, version=server_version())
 
 
 @get("/api/server")
@@ -67,7 +68,8 @@ async def get_pool(server: Server) -> PoolState:
 @get("/metrics", media_type="text/plain")
 async def get_metrics(server: Server, ledger: Books) -> Response[str]:
     """Figures for Prometheus."""
-    return Response(render(await collect(server.hub, ledger)), media_type=METRICS_TYPE)
+    figures = await collect(server.hub, ledger, is_recording=not problem_of(server.log))
+    return Response(render(figures), media_type=METRICS_TYPE)
 
 
 ROUTES = (get_health, get_server, list_agents, get_pool, get_metrics)

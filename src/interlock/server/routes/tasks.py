@@ -26,7 +26,7 @@ from interlock.server.routes.common import (
     task_of,
 )
 from interlock.server.shapes import AgentStanding, MessagePage, OpenTask, TaskDetail, TaskOpened, TaskPage, TurnPage
-from interlock.vocabulary.frames import RuntimeCheck
+from interlock.vocabulary.frames import RuntimeCheck, StateDocument
 from interlock.vocabulary.ids import SessionId, TurnId
 
 
@@ -38,10 +38,11 @@ async def list_tasks(server: Server, after: After = None, limit: Limit = DEFAULT
         raise NotReady("the server has not read its log yet")
     ids = sorted(hub.views)
     first = 0 if after is None else bisect_right(ids, SessionId(after))
+    now = hub.rooms.now()
     shown = ids[first : first + limit]
     has_more = first + limit < len(ids)
     return TaskPage(
-        items=tuple(hub.views[task_id].summary() for task_id in shown),
+        items=tuple(hub.views[task_id].summary(now) for task_id in shown),
         next=shown[-1] if has_more else None,
         is_complete=hub.is_ready,
         log_problem=problem_of(server.log),
@@ -63,9 +64,9 @@ async def open_task(server: Server, data: JSONBody[OpenTask], key: Key = None) -
 async def get_task(server: Server, task_id: TaskPath) -> TaskDetail:
     """A task: its line of the board, what waits, and what is asked."""
     view = task_of(server, task_id)
-    snapshot = view.snapshot(limit=1)
+    snapshot, now = view.snapshot(limit=1), server.hub.rooms.now()
     return TaskDetail(
-        summary=view.summary(), turns=len(view.turns.turns), queue=snapshot.queue, approvals=snapshot.approvals
+        summary=view.summary(now), turns=len(view.turns.turns), queue=snapshot.queue, approvals=snapshot.approvals
     )
 
 
@@ -73,6 +74,12 @@ async def get_task(server: Server, task_id: TaskPath) -> TaskDetail:
 async def check_task(server: Server, task_id: TaskPath) -> RuntimeCheck:
     """Where a task stands, without any text: what a join at this moment would say."""
     return task_of(server, task_id).check()
+
+
+@get("/tasks/{task_id:str}/state")
+async def get_state(server: Server, task_id: TaskPath) -> StateDocument:
+    """The state document of a task, `{"__run": {...}}`, with the version of the log that it holds for."""
+    return task_of(server, task_id).document()
 
 
 @get("/tasks/{task_id:str}/turns")
@@ -135,6 +142,7 @@ ROUTES = (
     open_task,
     get_task,
     check_task,
+    get_state,
     list_turns,
     get_turn,
     list_messages,

@@ -141,7 +141,8 @@ class Peer:
             self._tell(task_id, CancelFailed("not connected"))
 
     def decide(self, task_id: SessionId) -> None:
-        self._act(task_id, ApprovalDecide(id=self._new_id(), task_id=task_id, approval_id="whatever is open"))
+        asked = ApprovalDecide(id=self._new_id(), task_id=task_id, approval_id="whatever is open", is_allowed=True)
+        self._act(task_id, asked)
 
     def hold(self, task_id: SessionId, count: int) -> None:
         self._tell(task_id, QueueHeld(count))

@@ -1,0 +1,76 @@
+"""Ends the agents that a server left behind when it was killed, with everything that they started.
+
+Laws:
+1. The log names them: every spawn that has no end there, by process number and start time, and by the spawn id that
+   all it started carries in its environment. No other process gets a signal.
+2. Nothing is written. The next server finds that they are gone and closes their turns.
+3. What could not be ended, or not be looked at, is told by its session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from interlock.agents.port import ProcessIdentity
+from interlock.agents.processes.stopping import stop_tree
+from interlock.log.sqlite import SqliteLog
+from interlock.vocabulary.audit import ProcessEvent, ProcessEventKind
+from interlock.vocabulary.errors import InterlockError
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.ids import SessionId, SpawnId
+
+_BEGINS = (ProcessEventKind.SPAWNED, ProcessEventKind.ADOPTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """Sessions whose agents were ended, and why those of others were not."""
+
+    stopped: list[str] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)
+
+
+async def stop_leftovers(home: Path) -> Leftovers:
+    """End what is left of every session of a home that no server runs. `LogUnavailable` where it cannot be read."""
+    found = Leftovers()
+    async with await SqliteLog.open(home, readonly=True) as log:
+        after: SessionId | None = None
+        while True:
+            page = await log.sessions(after=after)
+            for one in page.sessions:
+                if not one.is_purged:
+                    await _stop_one(one.session_id, (await log.read(one.session_id)).events, found)
+            after = page.next_after
+            if after is None:
+                return found
+
+
+async def _stop_one(session_id: SessionId, events: Iterable[Event], found: Leftovers) -> None:
+    spawns = unended_spawns(events)
+    try:
+        reports = [await stop_tree(process, spawn_id) for spawn_id, process in spawns.items()]
+    except (InterlockError, OSError) as error:
+        found.problems[session_id] = str(error) or type(error).__name__
+        return
+    living = [one for report in reports for one in report.survivors]
+    if living:
+        named = ", ".join(f"process {one.pid} ({one.command})" for one in living)
+        found.problems[session_id] = f"{named} could not be ended"
+    elif any(report.ended for report in reports):
+        found.stopped.append(session_id)
+
+
+def unended_spawns(events: Iterable[Event]) -> dict[SpawnId, ProcessIdentity | None]:
+    """Every spawn whose end is not in the log, with its process where the log names one."""
+    spawns: dict[SpawnId, ProcessIdentity | None] = {}
+    for event in events:
+        data = event.data
+        if not isinstance(data, ProcessEvent) or event.spawn_id is None:
+            continue
+        if data.kind in _BEGINS:
+            spawns[event.spawn_id] = None if data.pid is None else ProcessIdentity(data.pid, data.start_time)
+        elif data.kind is ProcessEventKind.EXITED:
+            spawns.pop(event.spawn_id, None)
+    return spawns

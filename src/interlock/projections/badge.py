@@ -1,0 +1,146 @@
+"""The badge of a session: the one function that says what it does, whether it needs a person and how it ended.
+
+Laws:
+1. A pure function of a task's summary and the time. The server computes it; every surface draws it, and none decides.
+2. It needs a person where something is asked that a person can answer, where an error is shown, and where prompts wait
+   behind a closed gate while nothing else goes on. What nobody runs, and what was archived, needs nobody: no answer
+   would reach it.
+3. What was answered, and not asked again, needs nobody, also while the agent's screen still shows it. For how long is
+   bounded (`ANSWER_SECONDS`): what still shows it then may be something else.
+4. The outcome is that of the newest turn, and None while that is open, or a prompt waits for the next one.
+5. What is not known is `unknown`: an open turn that nobody runs, or one of whose agent nothing was heard.
+6. What needs a person ranks first, then what is stalled or unknown, then what works, settles, is done, is idle, and is
+   over.
+7. The badge says when it changes by itself (`until`); until then it is the same at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from interlock.vocabulary.badge import Badge
+from interlock.vocabulary.evidence import Evidence, EvidenceSource
+from interlock.vocabulary.frames import TaskSummary
+from interlock.vocabulary.states import Activity, AgentState, Attention, Outcome, TaskStatus, TurnState
+
+ANSWER_ON_ITS_WAY: Final = "answer_on_its_way"
+# Longer than the runtime waits for a sign that the answer was taken.
+ANSWER_SECONDS: Final = 20.0
+CRASHES_WITHIN: Final = timedelta(hours=1)
+OUTCOMES: Final[Mapping[TurnState, Outcome]] = {
+    TurnState.COMPLETED: Outcome.DONE,
+    TurnState.PARTIAL_FAILED: Outcome.PARTIAL,
+    TurnState.FAILED: Outcome.FAILED,
+    TurnState.INTERRUPTED: Outcome.INTERRUPTED,
+    TurnState.TIMED_OUT: Outcome.TIMED_OUT,
+}
+_ENDS: Final[Mapping[TaskStatus | None, Outcome]] = {
+    TaskStatus.COMPLETED: Outcome.DONE,
+    TaskStatus.FAILED: Outcome.FAILED,
+    TaskStatus.CANCELLED: Outcome.INTERRUPTED,
+}
+_OPEN: Final = (TaskStatus.RUNNING, TaskStatus.CANCELLING, TaskStatus.PENDING_CONFIRMATION)
+_NEEDS: Final = tuple(one for one in Attention if one is not Attention.NONE)
+_RANKS: Final = (
+    Activity.STALLED,
+    Activity.UNKNOWN,
+    Activity.STARTING,
+    Activity.WORKING,
+    Activity.SETTLING,
+    Activity.QUIET,
+    Activity.GONE,
+)
+
+
+def badge_of(summary: TaskSummary, now: datetime) -> Badge:
+    """What a person is shown of a session at that time."""
+    activity, attention, outcome = _activity(summary), _attention(summary), _outcome(summary)
+    answered_until = _answered_until(summary, now) if attention is not Attention.NONE else None
+    needs_person = attention is not Attention.NONE and answered_until is None
+    crashes = [at for at in summary.crashed_at if at + CRASHES_WITHIN > now]
+    is_over = not summary.is_supervised and activity is Activity.GONE and not summary.open_approvals
+    live = summary.live if activity is Activity.WORKING else None
+    substate = None if live is None or live.substate is AgentState.IDLE else live.substate
+    is_idle = activity is Activity.GONE or (activity is Activity.QUIET and outcome is not Outcome.DONE)
+    rank = _NEEDS.index(attention) if needs_person else len(_NEEDS) + _RANKS.index(activity) + is_idle + is_over
+    changes = [at + CRASHES_WITHIN for at in crashes] + ([] if answered_until is None else [answered_until])
+    return Badge(
+        activity=activity,
+        substate=substate,
+        tool="" if live is None else live.tool,
+        tool_since=None if live is None else live.tool_since,
+        attention=attention,
+        needs_person=needs_person,
+        outcome=outcome,
+        since=_since(summary, activity, attention, outcome),
+        rank=rank,
+        crashes=len(crashes),
+        is_over=is_over or summary.task_status is TaskStatus.DELETE,
+        until=min(changes, default=None),
+        evidence=_evidence(summary, outcome),
+    )
+
+
+def _activity(summary: TaskSummary) -> Activity:
+    if summary.task_status is TaskStatus.DELETE:
+        return Activity.GONE
+    if summary.live is not None:
+        return summary.live.activity
+    if not summary.is_supervised:
+        # An open turn that nobody runs has no status: nobody knows what becomes of it.
+        is_lost = summary.task_status is None and summary.turn_id is not None
+        return Activity.UNKNOWN if is_lost else Activity.GONE
+    # Nothing was heard of an agent: none was started since the server was, unless a turn is open.
+    return Activity.UNKNOWN if summary.task_status in _OPEN else Activity.GONE
+
+
+def _attention(summary: TaskSummary) -> Attention:
+    """Law 2."""
+    if not summary.is_supervised or summary.task_status is TaskStatus.DELETE:
+        return Attention.NONE
+    seen = Attention.NONE if summary.live is None else summary.live.attention
+    if seen is not Attention.NONE:
+        return seen
+    if summary.open_approvals or summary.task_status is TaskStatus.PENDING_CONFIRMATION:
+        return Attention.APPROVAL  # what is asked is asked, whatever the agent seems to do
+    is_at_rest = _activity(summary) in (Activity.QUIET, Activity.GONE) and summary.task_status not in _OPEN
+    return Attention.HELD if summary.held and is_at_rest else Attention.NONE
+
+
+def _outcome(summary: TaskSummary) -> Outcome | None:
+    """Law 4."""
+    if summary.turn_state is not None:
+        return OUTCOMES.get(summary.turn_state)
+    if summary.task_status in _ENDS:
+        return _ENDS[summary.task_status]  # coarser than the turn, where that is not told
+    is_new = summary.turn_id is None and summary.task_status in (None, TaskStatus.DELETE) and not summary.queued
+    return Outcome.NEW if is_new else None
+
+
+def _answered_until(summary: TaskSummary, now: datetime) -> datetime | None:
+    """Until when what is shown counts as answered; None: it does not."""
+    if summary.open_approvals:
+        return None
+    for proof in () if summary.live is None else summary.live.evidence:
+        at = proof.at if proof.rule == ANSWER_ON_ITS_WAY else None
+        if at is not None and abs((now - at).total_seconds()) < ANSWER_SECONDS:
+            return at + timedelta(seconds=ANSWER_SECONDS)
+    return None
+
+
+def _since(summary: TaskSummary, activity: Activity, attention: Attention, outcome: Outcome | None) -> datetime | None:
+    is_at_rest = activity in (Activity.QUIET, Activity.GONE) and attention is Attention.NONE
+    ended = summary.status_updated_at if is_at_rest and outcome not in (None, Outcome.NEW) else None
+    return ended or summary.since or summary.status_updated_at or summary.last_at
+
+
+def _evidence(summary: TaskSummary, outcome: Outcome | None) -> tuple[Evidence, ...]:
+    """What was seen; where nothing is, what the log says of the last turn."""
+    if summary.live is not None and summary.live.evidence:
+        return summary.live.evidence
+    if outcome in (None, Outcome.NEW) or summary.turn_state is None:
+        return ()
+    rule = f"turn.{summary.turn_state.value}"
+    return (Evidence(source=EvidenceSource.LOG, rule=rule, at=summary.status_updated_at, where=summary.turn_id or ""),)

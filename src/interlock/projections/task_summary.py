@@ -1,0 +1,44 @@
+"""One line of a board, from the fold of a task. Its badge is computed here, on the server, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from msgspec import structs
+
+from interlock.lifecycle.turn import TurnFacts
+from interlock.projections.approvals import called_with
+from interlock.projections.badge import badge_of
+from interlock.vocabulary.approval import Approval
+from interlock.vocabulary.audit import SessionOpened
+from interlock.vocabulary.frames import QueueView, TaskSummary
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def with_facts(
+    summary: TaskSummary,
+    *,
+    opened: SessionOpened | None,
+    turn: TurnFacts | None,
+    asked: Sequence[Approval],
+    queue: QueueView,
+    now: datetime | None,
+) -> TaskSummary:
+    """A line with what its parts say, and the badge of the whole. Without a time it is the time of its last event."""
+    is_held = bool(queue.waiting) and not queue.is_open
+    line = structs.replace(
+        summary,
+        turn_state=None if turn is None else turn.state,
+        agent="" if opened is None else opened.agent,
+        driver="" if opened is None else opened.driver,
+        title="" if opened is None else opened.title,
+        question=asked[0].question if asked else "",
+        called_with=called_with(asked[0]) if asked else "",
+        approval_id=asked[0].approval_id if asked else "",
+        open_approvals=len(asked),
+        queued=len(queue.waiting),
+        held=(queue.gate_reason or "the queue is paused") if is_held else "",
+    )
+    return structs.replace(line, badge=badge_of(line, now or summary.last_at or _EPOCH))

@@ -1,0 +1,1 @@
+"""The session machine: small machines, each a table, composed by one router."""

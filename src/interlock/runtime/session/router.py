@@ -1,0 +1,282 @@
+"""The session machine: it takes an input, steps the machines of a session in a fixed order, and says what to do.
+
+Laws:
+1. Append, then act: whatever is done about a fact or a command comes after the append that records it.
+2. A prompt is dispatched when no turn is open, nothing is asked, the queue's gate is open and the agent says that it
+   takes one: never because a flag looks right. Its turn is in the log before the agent is told.
+3. A prompt that may have reached the agent is never given again. One that provably did not may be.
+4. Every turn gets its closing batch: by the agent's word, its death, a deadline or a cancel, whichever comes first.
+   What an agent says of a turn that is over changes nothing.
+5. Every wait has a deadline, and each rung of the way from asking to killing has its own.
+6. What an agent does unasked is a turn as well, without a prompt.
+
+The machines: the agent's life (`agent_life`), the way of the open turn (`turn_way`), the questions (`questions`); under
+them the run, the process, the prompts, the tool calls and the dialogs of `lifecycle`. The order within one input: the
+machine that it is for, then those that follow from it, then the queue, then what is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import assert_never
+
+from interlock.agents.port import AgentSpec, Decision
+from interlock.lifecycle.restarts import Restarts
+from interlock.runtime.book import SessionBook
+from interlock.runtime.policy import Instant, RunPolicy
+from interlock.runtime.session import observe, process_control, turn_control
+from interlock.runtime.session.agent_life import AgentLife, AgentStage
+from interlock.runtime.session.agent_life import DeadlinePassed as LifeDeadlinePassed
+from interlock.runtime.session.effects import Confirm, DecideForAgent, Effect, Refuse
+from interlock.runtime.session.inputs import (
+    AgentNotStarted,
+    AgentStarted,
+    Answer,
+    Attended,
+    Cancel,
+    Command,
+    Decided,
+    EditPrompt,
+    Interrupted,
+    News,
+    Observed,
+    Release,
+    RemovePrompt,
+    Send,
+    SetGate,
+    Start,
+    Stop,
+    Stopped,
+    Submitted,
+    TimerFired,
+)
+from interlock.runtime.session.questions import SessionQuestions
+from interlock.runtime.session.state import OpenTurn, Session
+from interlock.runtime.session.status import claim_of_turn, idle_deadline, status_of
+from interlock.runtime.session.turn_way import TurnWay
+from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage, ProcessEvent, ProcessEventKind
+from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.ids import SpawnId
+from interlock.vocabulary.presenter import Status
+from interlock.vocabulary.states import DriverKind
+
+
+class SessionMachine:
+    """Tell it what was asked (`order`) and what happened (`hear`); do what it returns, in order. Fire `deadline`."""
+
+    def __init__(
+        self,
+        book: SessionBook,
+        spec: AgentSpec,
+        kind: DriverKind,
+        new_id: Callable[[str], str],
+        policy: RunPolicy,
+        now: Instant,
+    ) -> None:
+        self._session = Session(book, spec, kind, new_id, policy, now)
+        self._shown_claim: tuple[object, ...] | None = None
+        self._looked_at: tuple[AgentLife | None, TurnWay | None] = (None, None)
+        self._set: tuple[tuple[str, float], ...] = ()
+
+    # Looking
+
+    @property
+    def book(self) -> SessionBook:
+        return self._session.book
+
+    @property
+    def policy(self) -> RunPolicy:
+        return self._session.policy
+
+    @policy.setter
+    def policy(self, policy: RunPolicy) -> None:
+        self._session.policy = policy
+
+    @property
+    def agent(self) -> AgentLife | None:
+        """The agent whose process runs."""
+        return self._session.life if self._session.life.is_running else None
+
+    @property
+    def life(self) -> AgentLife:
+        """The agent's life, also while there is no process."""
+        return self._session.life
+
+    @property
+    def running_spawn(self) -> SpawnId | None:
+        """The spawn that runs, or may run any moment."""
+        return self._session.life.spawn_id
+
+    @property
+    def open_turn(self) -> OpenTurn | None:
+        return self._session.turn
+
+    @property
+    def questions(self) -> SessionQuestions:
+        return self._session.questions
+
+    @property
+    def status(self) -> Status:
+        """What a person should see now."""
+        return status_of(self._session)
+
+    @property
+    def idle_deadline(self) -> float | None:
+        """When an agent that is not used is stopped."""
+        return idle_deadline(self._session)
+
+    @property
+    def deadline(self) -> float | None:
+        """When to hear `TimerFired`, in the seconds of `Instant`; None: never, as things stand."""
+        return min((at for _, at in self.deadlines()), default=None)
+
+    def deadlines(self) -> Iterator[tuple[str, float]]:
+        """Every deadline that is set, with its name. This is asked for every piece of text, so those of a state are
+        looked for only where the state is another one."""
+        session, turn = self._session, self._session.turn
+        way = None if turn is None else turn.way
+        if session.life is not self._looked_at[0] or way is not self._looked_at[1]:
+            self._looked_at = session.life, way
+            self._set = (*_deadlines_of(session.life), *(() if way is None else _deadlines_of(way)))
+        yield from self._set
+        moving = (
+            ("idle", idle_deadline(session)),
+            ("stall", None if turn is None else session.stall_at(turn)),
+            ("question", session.questions.deadline(session.now)),
+        )
+        for name, at in moving:
+            if at is not None:
+                yield name, at
+
+    # Inputs
+
+    def order(self, command: Command, now: Instant) -> tuple[Effect, ...]:
+        """Carry out a command, or refuse it and change nothing. What is due comes first: it may answer the command."""
+        self._session.now = now
+        due = self.deadline
+        if due is not None and due <= now.seconds:
+            self._on_timer()
+        try:
+            self._obey(command)
+        except UsageError as error:
+            return (*self._session.take_effects(), Refuse(str(error), error.remedy))
+        self._session.do(Confirm())
+        self._advance()
+        return self._session.take_effects()
+
+    def hear(self, news: News, now: Instant) -> tuple[Effect, ...]:
+        """Take in what happened. Never refuses: what does not fit is an anomaly, or nothing."""
+        session = self._session
+        session.now = now
+        match news:
+            case Observed(spawn_id=spawn_id, seen=what):
+                observe.observe(session, spawn_id, what)
+            case AgentStarted():
+                process_control.on_started(session, news)
+            case AgentNotStarted():
+                process_control.on_not_started(session, news)
+            case Submitted():
+                turn_control.on_submitted(session, news)
+            case Decided(request_id=request_id, problem=problem, is_unknown=is_unknown):
+                self._give(session.questions.delivered(request_id, problem, is_unknown, session.now))
+            case Interrupted(problem=problem):
+                turn_control.on_interrupted(session, problem)
+            case Stopped(spawn_id=spawn_id, report=report):
+                process_control.on_stopped(session, spawn_id, report)
+            case Attended(spawn_id=spawn_id, is_attended=is_attended):
+                process_control.on_attended(session, spawn_id, is_attended=is_attended)
+            case TimerFired():
+                self._on_timer()
+            case _:
+                assert_never(news)
+        self._advance()
+        return session.take_effects()
+
+    def _obey(self, command: Command) -> None:
+        session = self._session
+        match command:
+            case Send():
+                self._accept(command)
+            case EditPrompt() | RemovePrompt() | SetGate():
+                self._change_queue(command)
+            case Answer():
+                decision = session.questions.answer(command, session.now)
+                self._give(decision)
+            case Cancel(turn_id=turn_id):
+                turn_control.cancel(session, turn_id)
+            case Start():
+                session.problem, session.restarts = "", Restarts()
+                process_control.spawn(session)
+            case Stop(reason=reason, is_closing=is_closing):
+                process_control.stop_for_operator(session, reason, is_closing=is_closing)
+            case Release():
+                session.is_closing = True
+                session.append(ProcessEvent(kind=ProcessEventKind.RELEASED))
+            case _:
+                assert_never(command)
+
+    def _give(self, decision: Decision | None) -> None:
+        """Have a decision given to the agent, if there is one to give; the run follows what is open now."""
+        turn_control.sync_questions(self._session)
+        if decision is not None:
+            self._session.do(DecideForAgent(decision))
+
+    def _accept(self, send: Send) -> None:
+        session, queue = self._session, self._session.book.queue
+        queued = queue.accept(send.prompt_id, send.text)
+        if queued is None:
+            return
+        limit, waiting = session.policy.max_queued, len(queue.waiting)
+        if limit is not None and waiting >= limit:
+            raise UsageError(
+                f"the queue is full: {waiting} waiting, and no more than {limit} may (run.max_queued)",
+                remedy="send it when one of them has begun, or take one back",
+            )
+        session.append(queued, DeliveryReceipt(prompt_id=send.prompt_id, stage=DeliveryStage.QUEUED))
+
+    def _change_queue(self, command: EditPrompt | RemovePrompt | SetGate) -> None:
+        session, queue = self._session, self._session.book.queue
+        match command:
+            case EditPrompt(prompt_id=prompt_id, text=text):
+                session.append(queue.edit(prompt_id, text))
+            case RemovePrompt(prompt_id=prompt_id):
+                session.append(queue.remove(prompt_id))
+            case SetGate(is_open=is_open, reason=reason, decided_by=who):
+                session.append(queue.gate(is_open=is_open, reason=reason, decided_by=who))
+                session.problem = ""
+
+    def _advance(self) -> None:
+        """Send what waits, if everything allows it; start the agent, if that is what is missing; show what changed."""
+        session, queue = self._session, self._session.book.queue
+        is_free = session.turn is None and session.book.turn is None and not session.is_closing
+        if is_free and queue.is_open and queue.head is not None and not session.questions.open_count:
+            if session.life.stage is AgentStage.ABSENT:
+                process_control.spawn(session)
+            elif session.life.can_take_prompt:
+                turn_control.dispatch(session)
+        claim = claim_of_turn(session)
+        if claim is None or claim != self._shown_claim:
+            self._shown_claim, status = claim, self.status
+            if status != session.shown:
+                session.shown = status
+                session.publish(status)
+
+    # Time
+
+    def _on_timer(self) -> None:
+        """The deadlines of the turn, the questions, the agent and the countdown, in this order."""
+        session = self._session
+        if session.turn is not None:
+            turn_control.watch(session, session.turn)
+        for decision in session.questions.due(session.now):
+            session.do(DecideForAgent(decision))
+        turn_control.sync_questions(session)
+        process_control.on_life_outputs(session, session.step_life(LifeDeadlinePassed()))
+        process_control.watch_idle(session)
+
+
+def _deadlines_of(part: AgentLife | TurnWay) -> Iterator[tuple[str, float]]:
+    for name in part.DEADLINES:
+        at: float | None = getattr(part, name)
+        if at is not None:
+            yield name, at

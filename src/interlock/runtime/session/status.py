@@ -1,0 +1,103 @@
+"""What is claimed of a session's agent now, with the rule that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import structs
+
+from interlock.agents.pool.idle import IdleFacts, idle_deadline_seconds
+from interlock.runtime.session.agent_life import AgentStage
+from interlock.runtime.session.state import Session
+from interlock.runtime.session.turn_way import Progress
+from interlock.vocabulary.evidence import Evidence, EvidenceSource
+from interlock.vocabulary.presenter import Status
+from interlock.vocabulary.states import Activity, AgentState, Attention, Lifecycle
+
+_AT_REST: Final[Mapping[AgentStage, tuple[Activity, str]]] = {
+    AgentStage.READY: (Activity.QUIET, "stream.ready"),
+    AgentStage.STOPPING: (Activity.QUIET, "stream.stopping"),
+    AgentStage.SPENT: (Activity.QUIET, "stream.spent"),
+    AgentStage.SILENT: (Activity.UNKNOWN, "stream.fell_silent"),
+}
+
+
+def status_of(session: Session) -> Status:
+    """What a person should see now, with the end of the countdown."""
+    life = session.life
+    activity, rule = _activity(session)
+    shown = life.standing if life.is_running else None
+    evidence: tuple[Evidence, ...] = (Evidence(source=EvidenceSource.LOG, rule=rule),)
+    if life.is_running and not life.is_lost:
+        if shown is not None and shown.evidence:
+            evidence = shown.evidence
+        elif shown is None:
+            evidence = (Evidence(source=EvidenceSource.NATIVE_STATUS, rule=rule),)
+    attention = session.questions.attention
+    if attention is Attention.NONE and shown is not None:
+        attention = shown.attention
+    problem = session.problem or session.questions.problem
+    if attention is Attention.NONE and problem:
+        attention, evidence = Attention.ERROR, (Evidence(source=EvidenceSource.LOG, rule="problem", where=problem),)
+    status = Status(activity=activity, attention=attention, evidence=evidence)
+    if not life.is_running:
+        lifecycle = Lifecycle.KILLED if life.spawn_id is None else Lifecycle.SPAWNING
+        return structs.replace(status, substate=AgentState.IDLE, lifecycle=lifecycle)
+    deadline = idle_deadline(session)
+    idle_at = None if deadline is None else session.moment(deadline)
+    if life.is_lost:
+        return structs.replace(status, idle_at=idle_at)
+    tool = session.process.running_tool
+    return structs.replace(
+        status,
+        idle_at=idle_at,
+        substate=session.process.substate,
+        tool="" if tool is None else tool.name,
+        tool_since=None if tool is None else session.moment(tool.since),
+        lifecycle=session.process.lifecycle,
+    )
+
+
+def claim_of_turn(session: Session) -> tuple[object, ...] | None:
+    """All that a status rests on while a turn is open and nothing was asked; None: more than this. As long as it stays
+    the same, so does the status: a turn has no countdown."""
+    turn, process = session.turn, session.process
+    if turn is None or session.questions.questions:
+        return None
+    doing = (process.lifecycle, process.substate, process.tools, process.unnamed)
+    return (session.life, turn.way, session.problem, *doing)
+
+
+def idle_deadline(session: Session) -> float | None:
+    """When an agent that is not used is stopped: the countdown that is shown, and the one that kills."""
+    life, queue = session.life, session.book.queue
+    if session.turn is not None or not life.is_running or life.stage is AgentStage.STOPPING:
+        return None
+    has_prompt = queue.is_open and queue.head is not None
+    facts = IdleFacts(
+        has_open_work=life.stage is AgentStage.WINDING_DOWN or bool(life.children) or has_prompt,
+        free_since_seconds=life.free_since_seconds,
+        is_adopted=life.is_adopted,
+    )
+    return idle_deadline_seconds(session.process, session.policy.idle_ttl_seconds, facts)
+
+
+def _activity(session: Session) -> tuple[Activity, str]:
+    life, turn = session.life, session.turn
+    if not life.is_running:
+        is_coming = life.stage in (AgentStage.SPAWNING, AgentStage.ABORTING)
+        return (Activity.STARTING, "spawn.asked") if is_coming else (Activity.GONE, "no_process")
+    if life.is_lost:
+        return Activity.UNKNOWN, "channel_lost"
+    if life.standing is not None:
+        is_settling = life.standing.activity is Activity.QUIET and turn is None and bool(life.children)
+        return (Activity.SETTLING, "stream.children_open") if is_settling else (life.standing.activity, "terminal")
+    if turn is not None:
+        is_stalled = turn.way.progress is Progress.STALLED
+        return (Activity.STALLED, "stream.silent") if is_stalled else (Activity.WORKING, "stream.turn_open")
+    if life.stage is AgentStage.WINDING_DOWN:
+        return Activity.WORKING, "stream.winding_down"
+    if life.children:
+        return Activity.SETTLING, "stream.children_open"
+    return _AT_REST.get(life.stage, (Activity.STARTING, "stream.not_ready"))

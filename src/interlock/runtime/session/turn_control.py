@@ -1,0 +1,376 @@
+"""Turns: begun, given to the agent, cancelled and closed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from interlock.agents import observations as seen
+from interlock.agents.port import Prompt
+from interlock.lifecycle import approvals
+from interlock.lifecycle.approvals import Persist
+from interlock.lifecycle.closing import Ending, closing_batch
+from interlock.lifecycle.joins import run_input
+from interlock.lifecycle.queue import is_progress
+from interlock.lifecycle.run import settle
+from interlock.lifecycle.toolcall import EndKind
+from interlock.runtime.session import turn_way
+from interlock.runtime.session.agent_life import (
+    AgentStage,
+    InterruptAnswered,
+    InterruptRequested,
+    InterruptWithdrawn,
+    TurnBegan,
+    TurnClosed,
+    TurnReported,
+)
+from interlock.runtime.session.effects import SubmitPrompt
+from interlock.runtime.session.endings import (
+    ending_by_agent,
+    ending_by_cancel,
+    ending_by_clock,
+    ending_by_failure,
+)
+from interlock.runtime.session.inputs import Submitted
+from interlock.runtime.session.state import OPEN_RUN, OpenTurn, Session
+from interlock.runtime.session.streamed_answer import StreamedAnswer
+from interlock.runtime.session.turn_way import (
+    AnswerGiven,
+    CancelRequested,
+    CancelUndelivered,
+    Closed,
+    DeadlinePassed,
+    EndReported,
+    FellSilent,
+    PromptGiven,
+    PromptNotDelivered,
+    TurnOutput,
+    TurnStage,
+    TurnWay,
+    WorkSeen,
+)
+from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage, QueueGate, RunState, TurnStarted
+from interlock.vocabulary.conversation import UserMessage
+from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.ids import RunId, StreamId, TurnId
+from interlock.vocabulary.run import CANCELLED, NATURAL_END, SUSPENDED, RunStatus, StopCode
+
+_INTERRUPT_ATTEMPTS = 2
+
+# Beginning
+
+
+def dispatch(session: Session) -> None:
+    """Give the next prompt to the agent. Its turn is in the log before the agent is told."""
+    head = session.book.queue.head
+    if head is None:
+        return
+    session.append(
+        session.book.queue.dispatch(head.prompt_id),
+        UserMessage(text=head.text, prompt_id=head.prompt_id),
+        *_first_records(session),
+        turn_id=TurnId(session.new_id("trn")),
+    )
+    session.problem = ""
+    session.step_life(TurnBegan(is_prompted=True))
+    session.turn = _open(session, turn_way.dispatched(session.now.seconds, session.policy))
+    _submit(session)
+
+
+def begin_unasked(session: Session) -> OpenTurn:
+    """What an agent does unasked is a turn as well, without a prompt."""
+    session.append(*_first_records(session), turn_id=TurnId(session.new_id("trn")))
+    session.step_life(TurnBegan(is_prompted=False))
+    session.turn = _open(session, turn_way.unasked(session.now.seconds, session.policy))
+    return session.turn
+
+
+def take_up(session: Session) -> None:
+    """An agent that outlived us is back, with its turn still open."""
+    book, now = session.book, session.now
+    elapsed = max(0.0, (now.at - (book.turn_began_at or now.at)).total_seconds())
+    has_started = _delivery_stage(session) is DeliveryStage.STARTED
+    way = turn_way.taken_up(now.seconds, elapsed, book.budget_seconds, session.policy, has_started=has_started)
+    session.step_life(TurnBegan(is_prompted=book.prompt_id is not None))
+    session.turn = _open(session, way)
+    if session.is_cancel_requested:
+        session.step_turn(session.turn, CancelRequested())
+        session.step_life(InterruptRequested())
+
+
+def _first_records(session: Session) -> tuple[TurnStarted, RunState]:
+    spec, budget = session.spec, session.policy.turn_budget_seconds
+    started = TurnStarted(driver=session.kind, agent=spec.agent, model=spec.model, budget_seconds=budget)
+    return started, RunState(run_id=RunId(session.new_id("run")), status=RunStatus.RUNNING)
+
+
+def _open(session: Session, way: TurnWay) -> OpenTurn:
+    answer = StreamedAnswer(lambda: StreamId(session.new_id("str")), session.now.seconds)
+    return OpenTurn(way, answer, StreamId(session.new_id("str")))
+
+
+# Delivery
+
+
+def _submit(session: Session) -> None:
+    prompt_id, turn_id = session.book.prompt_id, session.book.turn_id
+    prompt = None if prompt_id is None else session.book.queue.prompts.get(prompt_id)
+    if prompt is not None and turn_id is not None:
+        session.do(SubmitPrompt(Prompt(prompt_id=prompt.prompt_id, turn_id=turn_id, text=prompt.text)))
+
+
+def on_submitted(session: Session, submitted: Submitted) -> None:
+    turn = session.turn
+    if turn is None or submitted.prompt_id != session.book.prompt_id:
+        return
+    if submitted.stage is DeliveryStage.NOT_DELIVERED:
+        _on_not_delivered(session, turn, submitted.message)
+        return
+    record_receipt(session, submitted.stage)
+    if submitted.stage is DeliveryStage.UNKNOWN:
+        turn.delivery_problem = submitted.message
+        session.note("delivery_unknown", submitted.message)
+
+
+def _on_not_delivered(session: Session, turn: OpenTurn, message: str) -> None:
+    """Given again, if nothing speaks against it. The agent has nothing of this prompt, and is left alone."""
+    if _has_arrived(session):
+        session.note("delivery_disputed", message)
+        return
+    if session.is_cancel_requested:
+        _end_unsent(session, ending_by_cancel(session.run_id))
+        return
+    session.step_turn(turn, PromptNotDelivered())
+    if turn.way.stage is TurnStage.RETRYING:
+        session.note("not_delivered_yet", message, {"attempt": turn.way.submits})
+        return
+    _end_unsent(session, ending_by_failure(session.run_id, "", "not_delivered", message))
+    give_up(session, message)  # the next prompt would meet the same
+
+
+def _end_unsent(session: Session, ending: Ending) -> None:
+    record_receipt(session, DeliveryStage.NOT_DELIVERED)
+    close(session, ending, is_at_rest=True)
+
+
+def give_up(session: Session, message: str) -> None:
+    """Nothing that we can do would help: the queue is held with the reason, and nothing is tried in a loop."""
+    session.problem = message
+    if session.book.queue.is_open and session.book.queue.head is not None:
+        session.append(QueueGate(is_open=False, reason=message))
+
+
+def _delivery_stage(session: Session) -> DeliveryStage | None:
+    """How far the prompt of the newest turn is known to have got; None for a turn without a prompt."""
+    prompt_id = session.book.prompt_id
+    known = None if prompt_id is None else session.book.queue.prompts.get(prompt_id)
+    return None if known is None else known.stage
+
+
+def _has_arrived(session: Session) -> bool:
+    """Whether the agent is known to have the prompt of the open turn."""
+    return _delivery_stage(session) in (DeliveryStage.ACCEPTED, DeliveryStage.STARTED)
+
+
+def record_receipt(session: Session, stage: DeliveryStage) -> None:
+    """Write down how far the open turn's prompt got, if that is news."""
+    if session.turn is not None:
+        if stage is DeliveryStage.STARTED:
+            session.step_turn(session.turn, WorkSeen())
+        elif stage is not DeliveryStage.NOT_DELIVERED:
+            session.step_turn(session.turn, PromptGiven())
+    prompt_id, known = session.book.prompt_id, _delivery_stage(session)
+    if prompt_id is not None and known is not None and is_progress(known, stage):
+        session.append(DeliveryReceipt(prompt_id=prompt_id, stage=stage))
+
+
+# The agent's own word
+
+
+def on_turn_ended(session: Session, said: seen.TurnEnded) -> None:
+    turn = session.turn
+    if turn is not None and _is_of_another(session, said):
+        return  # its turn was closed by us; the agent has the next prompt by now, or is about to get it
+    is_told = said.ending is not seen.TurnEnding.SILENT or session.life.is_seen_at_rest
+    is_winding_down = session.life.stage is AgentStage.WINDING_DOWN
+    session.step_life(TurnReported(is_told))
+    if turn is None or is_winding_down:
+        session.questions.end()
+    elif not is_told and not said.error_kind and turn.way.silent_by_seconds is None:
+        session.step_turn(turn, FellSilent(said))
+    else:
+        end_by_agent(session, turn, said)
+
+
+def _is_of_another(session: Session, said: seen.TurnEnded) -> bool:
+    """Whether this is known to be the end of another turn than the one that is open."""
+    mine = session.book.turn_id if session.book.prompt_id is not None else ""
+    return said.turn_id is not None and said.turn_id != mine
+
+
+def end_by_agent(session: Session, turn: OpenTurn, said: seen.TurnEnded) -> None:
+    """Close the turn by the agent's word; hold it, if a question of its own is open and the word is a clean end."""
+    way, is_natural = turn.way, said.ending is seen.TurnEnding.NATURAL
+    if is_natural and not said.text and not is_shown_to_have_begun(session, turn):
+        _end_unproven(session, turn)
+        return
+    if is_natural and (way.was_stopped_asking or (session.is_cancel_requested and session.life.was_interrupted)):
+        # Stopped with a question open, it takes the end of its input for a no. Asked to stop, it ends what it does. In
+        # both cases what it then says is no proven answer to the prompt.
+        said = replace(said, ending=seen.TurnEnding.INTERRUPTED)
+    elapsed = session.now.seconds - way.began_seconds
+    ending = ending_by_agent(
+        said,
+        session.run_id,
+        session.kind,
+        turn.answer.text,
+        cancel_asked=session.is_cancel_requested,
+        elapsed_seconds=elapsed,
+    )
+    if session.life.is_running and settle(ending.reason, session.questions.own_open_count) == SUSPENDED:
+        session.step_turn(turn, EndReported(said))
+        session.note("end_while_asking", "the agent reported its end while a question of its own is open")
+        return
+    close(session, ending, is_at_rest=True)
+
+
+def is_shown_to_have_begun(session: Session, turn: OpenTurn) -> bool:
+    """Whether anything but the end itself shows that the agent took up the prompt. An agent that tells its own turns
+    proves it by its end; where the end is our own conclusion from a screen at rest, that screen proves nothing."""
+    is_own_word = session.life.capabilities.owns_text or session.book.prompt_id is None
+    return is_own_word or turn.way.has_started or _has_arrived(session)
+
+
+def _end_unproven(session: Session, turn: OpenTurn) -> None:
+    message = "the agent is at rest, and nothing shows that it took the prompt"
+    message = f"{message}: {turn.delivery_problem}" if turn.delivery_problem else message
+    session.problem = message
+    close(session, ending_by_failure(session.run_id, turn.answer.text, "delivery_unknown", message), is_at_rest=True)
+
+
+def sync_questions(session: Session) -> None:
+    """While a decision is open the run waits; once none is, it goes on, or ends as the agent reported meanwhile."""
+    turn, facts = session.turn, session.book.turn
+    if turn is None or facts is None:
+        return
+    if turn.way.stage is TurnStage.HELD and turn.way.report is not None and not session.questions.own_open_count:
+        if session.questions.is_answer_pending:
+            session.step_turn(turn, AnswerGiven())
+            if session.life.stage in (AgentStage.READY, AgentStage.SILENT):
+                session.step_life(TurnBegan(is_prompted=False))
+        else:
+            end_by_agent(session, turn, turn.way.report)
+            return
+    if facts.run_id is None:
+        return
+    open_count = session.questions.open_count
+    given = run_input(OPEN_RUN[facts.state], None, open_count, cancel_requested=facts.cancel_requested)
+    if given is not None:
+        session.step_run(given)
+
+
+# Cancelling
+
+
+def cancel(session: Session, turn_id: TurnId | None) -> None:
+    """Ask for the open turn to end."""
+    facts, turn = session.book.turn, session.turn
+    if facts is None or turn is None or (turn_id is not None and turn_id != facts.turn_id):
+        raise UsageError("that turn is not open", remedy="look at the session's turns")
+    if facts.cancel_requested:
+        return
+    if turn.way.stage is TurnStage.RETRYING:  # the agent does not have the prompt, and shall not get it
+        _end_unsent(session, ending_by_cancel(session.run_id))
+        return
+    session.tell_cancel(cancel_requested=True)
+    if turn.way.stage is TurnStage.HELD:  # the agent is done; only its question keeps the turn open
+        close(session, ending_by_cancel(session.run_id, turn.answer.text), is_at_rest=True)
+        return
+    session.step_turn(turn, CancelRequested())
+    session.step_life(InterruptRequested())
+
+
+def on_interrupted(session: Session, problem: str) -> None:
+    """How asking the agent went. A cancel that could not be given in all its attempts is taken back, and told."""
+    session.step_life(InterruptAnswered(problem))
+    if not problem:
+        return
+    session.note("interrupt_not_delivered", problem)
+    life, turn = session.life, session.turn
+    is_in_vain = life.interrupts >= _INTERRUPT_ATTEMPTS and not life.was_interrupted
+    if turn is None or turn.way.stage is not TurnStage.STOPPING or not is_in_vain or not life.is_running:
+        return
+    if life.stage is AgentStage.STOPPING:
+        return
+    session.tell_cancel(cancel_requested=False)
+    session.step_turn(turn, CancelUndelivered())
+    session.step_life(InterruptWithdrawn())
+    session.problem = f"the interrupt did not reach the agent: {problem}"
+
+
+# Closing
+
+
+def close(session: Session, ending: Ending, *, is_at_rest: bool = False) -> None:
+    """Write the closing batch. An agent that is not at rest is asked to end its turn, and not ready until then."""
+    turn, facts = session.turn, session.book.turn
+    if facts is None or turn is None:
+        session.turn = None
+        return
+    record_receipt(session, DeliveryStage.UNKNOWN)  # unless more is known
+    session.step_turn(turn, Closed())
+    session.turn = None
+    session.questions.end(is_clean=ending.reason == NATURAL_END)
+    _cancel_open_calls(session, ending)
+    facts = session.book.turn or facts
+    answer = turn.answer
+    ending = replace(ending, model=ending.model or answer.model, stream_id=answer.stream_id)
+    session.append(*closing_batch(facts, ending))
+    session.step_life(TurnClosed(is_at_rest or session.life.is_seen_at_rest))
+
+
+def _cancel_open_calls(session: Session, ending: Ending) -> None:
+    kind = EndKind.RUN_TIMED_OUT if ending.reason.stop_code == StopCode.TIMEOUT else None
+    if ending.reason == CANCELLED:
+        kind = EndKind.RUN_CANCELLED
+    if kind is not None and session.book.calls is not None:
+        _, outputs = approvals.cancel_open(session.book.calls, kind, "The turn was over before the tool gave a result")
+        for output in outputs:
+            if isinstance(output, Persist):
+                session.append(output.record)
+
+
+# Deadlines
+
+
+def watch(session: Session, turn: OpenTurn) -> None:
+    """Do what the first due deadline of the turn asks for."""
+    now = session.now.seconds
+    silent_since = session.last_sign(turn)
+    for output in session.step_turn(turn, DeadlinePassed(session.stall_at(turn))):
+        if output is TurnOutput.SILENCE_OVER and turn.way.report is not None:
+            end_by_agent(session, turn, turn.way.report)
+        elif output is TurnOutput.BUDGET_SPENT:
+            _end_by_budget(session, turn)
+        elif output is TurnOutput.NEVER_BEGAN:
+            kind = "never_began" if _has_arrived(session) else "delivery_unknown"
+            message = "the prompt was given to the agent, and nothing shows that it began"
+            session.problem = message
+            close(session, ending_by_failure(session.run_id, turn.answer.text, kind, message))
+        elif output is TurnOutput.SUBMIT:
+            _submit(session)
+        elif output is TurnOutput.STALLED:
+            session.note("stalled_entered", f"no sign of the agent for {now - silent_since:.0f} seconds")
+            if session.policy.stalled_is_terminal:
+                fail_stalled(session)
+
+
+def _end_by_budget(session: Session, turn: OpenTurn) -> None:
+    elapsed = session.now.seconds - turn.way.began_seconds
+    budget = session.book.budget_seconds or session.policy.turn_budget_seconds
+    ending = ending_by_clock(session.run_id, turn.answer.text, budget_seconds=budget, elapsed_seconds=elapsed)
+    close(session, ending)
+
+
+def fail_stalled(session: Session) -> None:
+    text = "" if session.turn is None else session.turn.answer.text
+    close(session, ending_by_failure(session.run_id, text, "stalled", "the agent gave no sign for too long"))

@@ -1,0 +1,106 @@
+"""What frames of a terminal are told as: a dialog that is half drawn is no question yet."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from interlock.agents.live import LiveVerdict
+from interlock.agents.observations import ApprovalAsked, ApprovalGone, Observation
+from interlock.agents.port import AgentSpec
+from interlock.agents.profiles import builtin_profiles
+from interlock.agents.terminal.translate import Translator
+from interlock.agents.tmux.capture import PaneCapture
+from interlock.agents.tmux.watcher import PaneSeen
+from interlock.monitor.observation import Arrival
+from interlock.monitor.policy import DEFAULT_POLICY
+from interlock.monitor.tracker import TuiTrackerSession
+from interlock.screen.selection import select_reader
+from interlock.screen.snapshot import read_snapshot
+from tests.agents.terminal.harness import agent, driving
+from tests.contract.harness import run
+
+TITLE = "[ ! ] Action Required | app"
+TRANSCRIPT = ("› run it", "", "• I will run it.", "")
+DIALOG = (
+    "  Would you like to run the following command?",
+    "",
+    "  $ touch made.txt",
+    "",
+    "› 1. Yes, proceed (y)",
+    "  2. No, and tell Codex what to do differently (esc)",
+    "",
+    "  Press enter to confirm or esc to cancel",
+)
+
+
+class Screen:
+    """Frames of Codex, seen one after the other."""
+
+    def __init__(self) -> None:
+        reader = select_reader(builtin_profiles(), "codex", "0.166.0")
+        self.translator = Translator(reader, "dialog", is_adopted=True)
+        self._session = TuiTrackerSession(reader, DEFAULT_POLICY, saw_start=False)
+        self._now = 0.0
+
+    def shows(self, *rows: str) -> list[Observation]:
+        self._now += 0.05
+        snapshot = read_snapshot("\n".join(rows), columns=80, height=24, title=TITLE)
+        capture = PaneCapture("%1", "@1", snapshot, 1, None, None, 0, self._now)
+        verdict = self._session.on_snapshot(snapshot, self._now, Arrival.PUSHED)
+        return self.translator.see(LiveVerdict("%1", verdict, PaneSeen(capture, Arrival.PUSHED)))
+
+
+def questions(told: Sequence[Observation]) -> list[str]:
+    return [one.question.splitlines()[0] for one in told if isinstance(one, ApprovalAsked)]
+
+
+def test_a_dialog_that_only_the_title_tells_of_is_asked_once_it_is_drawn() -> None:
+    """Codex writes its title before it draws: what stood on the screen until then is not what it asks."""
+    screen = Screen()
+    early = screen.shows(*TRANSCRIPT)
+    half = screen.translator.unfinished
+    assert half is not None
+    drawn = screen.shows(*TRANSCRIPT, *DIALOG)
+    assert questions([*early, *drawn]) == ["Would you like to run the following command?"]
+    (asked,) = [one for one in drawn if isinstance(one, ApprovalAsked)]
+    assert [one.label for one in asked.options] == ["Yes, proceed", "No, and tell Codex what to do differently"]
+    assert screen.translator.settle(half) == [], "its moment is over"
+    assert not [one for one in drawn if isinstance(one, ApprovalGone)]
+
+
+def test_a_dialog_that_stays_without_options_is_asked_after_a_moment() -> None:
+    screen = Screen()
+    early = screen.shows(*TRANSCRIPT)
+    half = screen.translator.unfinished
+    assert half is not None
+    assert screen.shows(*TRANSCRIPT) == []
+    assert screen.translator.unfinished is half, "its moment does not begin again"
+    assert questions(early) == []
+    assert questions(screen.translator.settle(half)) == ["› run it"]
+    assert screen.translator.settle(half) == [], "once"
+    drawn = screen.shows(*TRANSCRIPT, *DIALOG)
+    assert [type(one) for one in drawn if isinstance(one, ApprovalAsked | ApprovalGone)] == [
+        ApprovalGone,
+        ApprovalAsked,
+    ]
+
+
+ONLY_A_TITLE = f"""
+import sys
+print(*{TRANSCRIPT!r}, sep="\\n")
+print("\\x1b]2;{TITLE}\\x07", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_program_that_only_writes_its_title_is_asked_about_in_the_end() -> None:
+    """In real tmux: nothing more is ever drawn, so that only the clock can tell."""
+
+    async def story() -> None:
+        spec = AgentSpec(agent="codex", driver="terminal", argv=(sys.executable, "-c", ONLY_A_TITLE))
+        async with driving() as driver, agent(driver, spec) as seen:
+            asked = await seen.until(ApprovalAsked)
+            assert (asked.question.splitlines()[0], asked.options) == ("› run it", ())
+
+    run(story())
