@@ -112,6 +112,8 @@ def test_why() -> None:
     seen = task(live={"activity": "quiet", "evidence": evidence})
     assert why_of(seen) == "seen on screen"
     assert why_of({**seen, "question": "Run\nthis?"}) == "Run this?"
+    called = {**seen, "question": "Allow?", "called_with": 'Bash {"command": "make deploy"}'}
+    assert why_of(called) == 'Allow? · Bash {"command": "make deploy"}'
     assert why_of(task(live={"activity": "quiet", "attention": "error", "evidence": evidence})) == "row 3"
     assert why_of(task(activity=None, is_supervised=False)) == "nobody runs it"
 
@@ -242,7 +244,7 @@ def test_who_needs_a_person_is_first(served: Served, sessions: dict[str, str]) -
     words = ("approval", "working · thinking", "done · ready for a prompt", "failed · partial answer kept")
     assert [next((one for one in words if f"  {one}  " in row), row) for row in rows] == list(words)
     assert f"  1  Asks {'x' * 100}  " in rows[0]  # a pipe gets all of it
-    assert rows[0].endswith("Allow Bash?")
+    assert rows[0].endswith('Allow Bash? · Bash {"command": "ls"}')
     assert all(sessions[name].startswith(row.split()[0]) for name, row in zip(("asks", "works"), rows, strict=False))
     assert (done.stderr, "\x1b" in done.stdout, "\u202e" in done.stdout) == ("", False, False)
 

@@ -196,6 +196,14 @@ def test_a_question_is_heard_and_ends_the_waiting_for_an_end(served: Served) -> 
     assert served.cli("wait", task_id, other, "--any").returncode == 0
 
 
+def test_a_blocked_session_says_what_a_yes_would_run(served: Served) -> None:
+    task_id = served.open('request Bash {"command": "make deploy"} -> ok; say ok')
+    waited = served.cli("wait", task_id, "--until", "blocked")
+    assert (waited.returncode, waited.stdout) == (0, f"{task_id}  approval\n")
+    assert '{"command": "make deploy"}' in waited.stderr
+    assert f"interlock approve {task_id}" in waited.stderr
+
+
 def test_that_nobody_runs_a_session_is_said_only_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     lost = look("abandoned", status=None, is_supervised=False, live=None)
     monkeypatch.setattr(wait_module, "look_at", lambda _api, _task_id: lost)

@@ -23,7 +23,7 @@ from interlock.cli.exit_codes import ExitCode
 from interlock.cli.prompt_watch import Ending, Look, Outcome, Watch, is_queued, places_ahead, step, turn_in
 from interlock.cli.replies import Contract, NoReply, Reply
 from interlock.cli.server_api import Body, Frame, ServerApi
-from interlock.cli.show import commands
+from interlock.cli.show import asked_lines, commands
 from interlock.cli.task_lines import PAGE, shown_of, task_path
 from interlock.cli.transcript_lines import label_of
 from interlock.vocabulary.advice import advice_lines
@@ -303,7 +303,8 @@ def tell_questions(task_id: str, detail: Body) -> None:
     asked, queue = detail["approvals"], detail["queue"]
     output.note(f"blocked: {task_id} waits for a person")
     for approval in asked:
-        output.note("\n".join(f"  {line}" for line in str(approval["question"]).split("\n")))
+        for asked_line in asked_lines(approval):
+            output.note("".join(text for text, _ in asked_line))
         for line in commands(approval, is_only=len(asked) == 1):
             output.note(f"    {line}")
     if queue.get("waiting") and not queue.get("is_open", True):

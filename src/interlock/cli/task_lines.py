@@ -120,10 +120,10 @@ def since_of(task: Body) -> str:
 
 
 def why_of(task: Body) -> str:
-    """The question, or the evidence in words."""
-    question = " ".join(str(task.get("question", "")).split())
-    if question:
-        return question
+    """What is asked, with the tool and the arguments that a yes would run, or the evidence in words."""
+    asked = " \u00b7 ".join(str(task.get(name) or "") for name in ("question", "called_with") if task.get(name))
+    if asked:
+        return " ".join(asked.split())
     if shown_of(task).attention == "held":
         return str(task["held"])
     proofs = (task.get("badge") or {}).get("evidence") or ()
