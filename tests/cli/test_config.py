@@ -11,6 +11,7 @@ from interlock.cli import config as command
 from interlock.cli import main
 from interlock.cli.config import masked_value
 from interlock.runtime.config import parse
+from interlock.runtime.redaction.redactor import Redactor
 from tests.cli.harness import on_a_terminal
 from tests.cli.test_cold_start import HEAVY, modules_after
 
@@ -101,8 +102,8 @@ def test_what_is_no_secret_stays_readable(file: Path, capsys: pytest.CaptureFixt
     assert found["agents.claude.options.nested"] == {"list": [{"password": "***"}], "size": 3}
     assert found["agents.claude.environment.take"] == ["ANTHROPIC_API_KEY"]
     assert found["agents.claude.environment.set.HARMLESS"] == "***"
-    assert masked_value("notify.webhook", "http://127.0.0.1:9/") == "http://127.0.0.1:9/"
-    assert masked_value("notify.webhook", "http://h/?key=x") == "http://h/***"
+    assert masked_value("notify.webhook", "http://127.0.0.1:9/", Redactor()) == "http://127.0.0.1:9/"
+    assert masked_value("notify.webhook", "http://h/?key=x", Redactor()) == "http://h/***"
 
 
 def test_mistakes_name_file_line_and_key(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,12 +9,14 @@ from urllib.parse import urlsplit
 from cyclopts import Parameter
 from msgspec import Struct
 
-from interlock.agents.pool.masking import MASK, masked_argv, masked_text
+from interlock.agents.pool.masking import MASK, masked_text
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
+from interlock.runtime.agent_choice import configured_secrets
 from interlock.runtime.config import ConfigError, Loaded, Setting, config_path, describe, load
 from interlock.runtime.config_reading import Source
 from interlock.runtime.config_sections import OFF
+from interlock.runtime.redaction.redactor import Redactor
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.registry import Json
 
@@ -53,7 +55,8 @@ def show(
     chosen = [one for one in loaded.settings if _is_under(one.key, prefix)]
     if prefix and not chosen:
         raise UsageError(f"there is no key {prefix!r}", remedy="see them all with `interlock config show`")
-    shown = [_shown(one, loaded) for one in chosen if not changed or one.source is not Source.DEFAULT]
+    redactor = Redactor(configured_secrets(loaded.config, os.environ))
+    shown = [_shown(one, loaded, redactor) for one in chosen if not changed or one.source is not Source.DEFAULT]
     if json:
         path = None if loaded.path is None else str(loaded.path)
         output.print_json(ShownConfig(path, loaded.has_file, tuple(shown)))
@@ -102,12 +105,12 @@ def _place(loaded: Loaded) -> str:
     return f"{loaded.path}" if loaded.has_file else f"there is no file {loaded.path}; defaults hold"
 
 
-def _shown(setting: Setting, loaded: Loaded) -> ShownSetting:
+def _shown(setting: Setting, loaded: Loaded, redactor: Redactor) -> ShownSetting:
     where = str(loaded.path) if setting.source is Source.FILE else setting.where
-    return ShownSetting(setting.key, masked_value(setting.key, setting.value), setting.source.value, where)
+    return ShownSetting(setting.key, masked_value(setting.key, setting.value, redactor), setting.source.value, where)
 
 
-def masked_value(key: str, value: object) -> Json:
+def masked_value(key: str, value: object, redactor: Redactor) -> Json:
     """A value that may be shown: what can be a secret is not in it."""
     words = key.split(".")
     if value is None:
@@ -118,19 +121,19 @@ def masked_value(key: str, value: object) -> Json:
         split = urlsplit(value)  # whoever knows the path of a webhook may call it
         return f"{split.scheme}://{split.netloc}/{MASK}" if split.path.strip("/") or split.query else value
     if isinstance(value, tuple):
-        return list(masked_argv([str(one) for one in value]))
-    return _masked(words[-1], value)
+        return list(redactor.argv([str(one) for one in value]))
+    return _masked(words[-1], value, redactor)
 
 
-def _masked(name: str, value: object) -> Json:
+def _masked(name: str, value: object, redactor: Redactor) -> Json:
     """As options are, of any shape. A name that tells of a secret hides its text, however deep it stands."""
     if isinstance(value, dict):
-        return {key: _masked(str(key), one) for key, one in value.items()}
+        return {key: _masked(str(key), one, redactor) for key, one in value.items()}
     if isinstance(value, list):
-        return [_masked(name, one) for one in value]
+        return [_masked(name, one, redactor) for one in value]
     if isinstance(value, str):
         is_secret = masked_text(f"{name}={'x' * 12}") != f"{name}={'x' * 12}"
-        return MASK if is_secret and value else masked_text(value)
+        return MASK if is_secret and value else redactor.diagnostic(value)
     return value if isinstance(value, bool | int | float) else str(value)
 
 

@@ -15,6 +15,7 @@ from pathlib import PurePath
 from interlock.agents.port import AgentSpec
 from interlock.runtime.config import agent_section
 from interlock.runtime.config_sections import AgentSection, Config
+from interlock.runtime.redaction.values import secret_values
 from interlock.vocabulary.errors import UsageError
 
 
@@ -48,6 +49,12 @@ def environment_of(agent: AgentSection, environ: Mapping[str, str]) -> dict[str,
     """What is added to the environment of an agent's process."""
     taken = {name: environ[name] for name in agent.environment.take if name in environ}
     return {**taken, **agent.environment.set}
+
+
+def configured_secrets(config: Config, environ: Mapping[str, str]) -> frozenset[str]:
+    """Every spelling of every secret that the configuration gives an agent, whether or not it was ever run."""
+    agents = config.agents.values()
+    return frozenset().union(*(secret_values(environment_of(agent, environ)) for agent in agents))
 
 
 def drivers_of(agent: AgentSection) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """`python -m interlock.server`: serve a home. When it is ready it prints one line of JSON with its URL and pid.
 
-It takes `[notify]` from the configuration, and the environment of agents that it finds in its log; all else from its
-arguments.
+It takes `[notify]` from the configuration, and the environment of agents that it finds in its log, and hides what the
+configuration gives any agent; all else from its arguments.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import msgspec
 
 from interlock.log.paths import default_home
 from interlock.log.port import LogUnavailable
+from interlock.runtime.agent_choice import configured_secrets
 from interlock.runtime.config import load
 from interlock.runtime.specs import specs_by
 from interlock.server.serving import ServerFile, Setup, serve
@@ -37,7 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     _log_to_stderr()
     try:
         config = load(os.environ).config
-        setup = replace(setup, notify=config.notify, specs=specs_by(config, os.environ))
+        secrets = configured_secrets(config, os.environ)
+        setup = replace(setup, notify=config.notify, specs=specs_by(config, os.environ), secrets=secrets)
         return asyncio.run(serve(setup, _tell, ends_process=True))
     except InterlockError as error:
         sys.stderr.write(f"error: {error}\n")

@@ -70,7 +70,8 @@ class ServerFile(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What to serve. `drivers` are the built-in ones, unless others are given. Without `notify` nobody is told."""
+    """What to serve. `drivers` are the built-in ones, unless others are given. Without `notify` nobody is told.
+    `secrets` are hidden wherever they are said, from the start."""
 
     home: Path
     settings: ServerSettings
@@ -80,6 +81,7 @@ class Setup:
     limits: PoolLimits | None = None
     notify: NotifySection | None = None
     specs: SpecSource = spec_from_log
+    secrets: frozenset[str] = frozenset()
 
 
 async def serve(
@@ -120,7 +122,7 @@ async def _live(setup: Setup, asked: asyncio.Event, on_ready: Callable[[ServerFi
     tokens = Tokens.load_or_create(setup.home)
     drivers = builtin_drivers(setup.home) if setup.drivers is None else setup.drivers
     # Agents inherit our environment: what is a secret by its name is one, also where no agent is given it by name.
-    redactor = Redactor({tokens.operator, tokens.observer} | named_secrets(os.environ))
+    redactor = Redactor({tokens.operator, tokens.observer} | named_secrets(os.environ) | setup.secrets)
     with log_without_secrets(redactor), bind(setup.settings) as listening:
         async with (
             await SqliteLog.open(setup.home) as store,
