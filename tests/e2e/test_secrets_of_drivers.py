@@ -126,6 +126,7 @@ def test_no_secret_is_found_at_any_door(driver: str, served: Served) -> None:
     doors.check()
 
 
+_IMPORT_SECONDS: Final = 180.0  # a server imports the model library with its first model
 _PIECES: Final = tuple(ALL[at : at + 5] for at in range(0, len(ALL), 5))
 _MODEL_TURN: Final = (
     *(Think(ALL), Text(*_PIECES), ToolCall("shell", {"command": f"echo '{ALL}'; env; echo '{ALL}' >&2; exit 3"})),
@@ -142,6 +143,7 @@ def test_no_secret_of_a_model_is_found_at_any_door(served: Served) -> None:
         body |= {"environment": {**ENVIRONMENT, "ANTHROPIC_API_KEY": BY_VALUE["SERVICE_PASSWORD"]}}
         task_id = str(served.api.ask("POST", "/api/tasks", body)["task_id"])
         with watching(served, task_id) as doors:
+            model.wait_requests(lambda requests: len(requests) > 0, within_seconds=_IMPORT_SECONDS)
             asked: list[Any] = until(lambda: served.task(task_id)["approvals"], "the model asks")
             assert found_in(json.dumps(asked).encode()) == []
             told = served.cli("approve", task_id)
