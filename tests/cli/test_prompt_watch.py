@@ -84,6 +84,14 @@ def test_a_queue_that_is_held_by_an_error_is_a_failure() -> None:
     assert (outcome.ending, outcome.code) == (Ending.HELD, ExitCode.FAILED)
 
 
+def test_a_log_that_cannot_be_written_is_waited_out() -> None:
+    proof = {"source": "log", "rule": "log_unavailable", "where": "the disk is full"}
+    unrecorded = look("running", live={"activity": "unknown", "attention": "error", "evidence": [proof]})
+    watch, outcome = step(WATCH, unrecorded, 0)
+    assert (watch.is_in_doubt, outcome) == (False, None)
+    assert step(watch, unrecorded, 1e9)[1] is None
+
+
 BROKEN = {"activity": "quiet", "attention": "error"}
 ASKING = {"activity": "working", "attention": "question"}
 

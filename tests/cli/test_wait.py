@@ -10,6 +10,7 @@ import pytest
 
 from interlock.cli import wait as wait_module
 from interlock.cli.exit_codes import ExitCode
+from interlock.cli.log_trouble import LogTrouble
 from interlock.cli.prompt_watch import Look
 from interlock.cli.server_api import ServerApi
 from interlock.cli.until import Verdict, judge, parse_until
@@ -123,6 +124,26 @@ def test_what_was_answered_blocks_nobody_though_the_screen_still_shows_it() -> N
     assert [judge(parse_until(word), now) for word in ("done", "idle", "ready")] == [None] * 3
     # Nor is it ready as long as that stands there.
     assert met(dialog("quiet", answered_seconds_ago=0)) == {"idle"}
+
+
+def test_a_log_that_cannot_be_written_is_waited_out() -> None:
+    proof = {"source": "log", "rule": "log_unavailable", "where": "the disk is full"}
+    live = {"activity": "unknown", "attention": "error", "evidence": [proof]}
+    now = look("running", status="RUNNING", live=live)
+    assert [judge(parse_until(word), now) for word in ("done", "idle", "ready")] == [None] * 3
+
+
+def test_json_at_the_end_of_the_time_carries_why_nothing_is_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trouble = LogTrouble(tmp_path, "waiting")
+    trouble.problem = "the disk is full"
+    waiting = wait_module._Waiting(
+        tmp_path, ["ses_1"], parse_until("done"), is_any=False, past_questions=False, json=True
+    )
+    waiting.tell_open(trouble)
+    told = {"task_id": "ses_1", "is_met": False, "why": "not known", "log_problem": "the disk is full"}
+    assert json.loads(capsys.readouterr().out) == told
 
 
 @pytest.mark.parametrize("now", [dialog(), dialog(answered_seconds_ago=60), dialog(answered_seconds_ago=0, at=None)])

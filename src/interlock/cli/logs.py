@@ -3,6 +3,7 @@
 Laws:
 1. What was printed is not lost or repeated when the server is started again: it is asked for what came after.
 2. A server that stays away for longer than the patience is unreachable, and is said to be.
+3. While the server cannot write its log nothing new comes: that is told on standard error, and followed on.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from interlock.cli import output
 from interlock.cli.live_text import LiveText, Outlet
+from interlock.cli.log_trouble import telling_log_trouble
 from interlock.cli.server_api import Body, Frame, ServerApi, home_folder
 from interlock.cli.server_options import Flag, FollowFlag, HomeOption, JsonFlag, PatienceOption, SessionArgument
 from interlock.cli.task_lines import PAGE, duration, find_task, task_path
@@ -90,18 +92,19 @@ def _follow(home: Path, task_id: str, last: int | None, patience: float, *, with
     older = partial(_print_older, home, task_id, last, printer)
     is_first = True
     try:
-        for frame in frames(home, task_id, patience_seconds=patience):
-            if json:
-                output.print_json(frame.data)
-            elif is_first:
-                _join(frame.data["snapshot"], last, printer, older)
-            else:
-                printer.add(frame.event, frame.data)
-            output.flush()
-            is_first = False
-            if _is_put_away(frame):
-                output.note("the session was put away: nothing more will come")
-                break
+        with telling_log_trouble(home, "following"):
+            for frame in frames(home, task_id, patience_seconds=patience):
+                if json:
+                    output.print_json(frame.data)
+                elif is_first:
+                    _join(frame.data["snapshot"], last, printer, older)
+                else:
+                    printer.add(frame.event, frame.data)
+                output.flush()
+                is_first = False
+                if _is_put_away(frame):
+                    output.note("the session was put away: nothing more will come")
+                    break
     except KeyboardInterrupt:
         output.print_piece("\n" if not json and printer.is_in_line else "")
     return 0

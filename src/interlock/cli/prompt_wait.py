@@ -20,6 +20,7 @@ from interlock.cli import output
 from interlock.cli.acting import act
 from interlock.cli.changes import Changes, TimeUp
 from interlock.cli.exit_codes import ExitCode
+from interlock.cli.log_trouble import telling_log_trouble
 from interlock.cli.prompt_watch import Ending, Look, Outcome, Watch, is_queued, places_ahead, step, turn_in
 from interlock.cli.replies import Contract, NoReply, Reply
 from interlock.cli.server_api import Body, Frame, ServerApi
@@ -67,7 +68,8 @@ class Asked:
 def wait_for_prompt(asked: Asked, patience: Patience, *, json: bool) -> int:
     """Wait until there is nothing more to wait for, print the answer, and return the exit code."""
     try:
-        outcome = _await(asked, patience)
+        with telling_log_trouble(asked.home, "waiting"):
+            outcome = _await(asked, patience)
     except TimeUp:
         return _give_up(asked, patience, json=json)
     except KeyboardInterrupt:

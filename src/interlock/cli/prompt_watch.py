@@ -4,7 +4,7 @@ Laws:
 1. That a turn ended, and how, is what its record says, and nothing else.
 2. Blocked is what only a person can change: the badge says that the session needs one, or the queue that this prompt
    waits in is held, also while another turn runs. An error is blocked only after a while: the end of the turn that
-   had it may be on its way, and law 1 goes before.
+   had it may be on its way, and law 1 goes before. That the server cannot write its log is waited out.
 3. That a prompt will have no turn is said only where the queue and then the transcript, read in this order, deny it
    twice: it leaves the one for the other in one step, which may be read half.
 4. What nobody runs is not known to be anything. It is said only after a while: a server that begins takes up its
@@ -117,7 +117,7 @@ def _of_queue(watch: Watch, look: Look, now: float) -> tuple[Watch, Outcome | No
 
 def _of_badge(watch: Watch, look: Look, now: float) -> tuple[Watch, Outcome | None]:
     shown = shown_of(look.summary)
-    if watch.past_questions or not shown.needs_person:
+    if watch.past_questions or not shown.needs_person or shown.is_unrecorded:
         return replace(watch, broken_at=None), None
     if shown.attention != _BROKEN:
         return replace(watch, broken_at=None), _blocked(look, Ending.BLOCKED)

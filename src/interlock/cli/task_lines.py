@@ -34,11 +34,13 @@ _AT_REST: Final = {"new": "no prompt yet", "done": "ready for a prompt"}
 _FAILURES: Final = ("partial", "failed", "timed_out")
 _SUBSTATES: Final = {"thinking": "thinking", "responding": "responding"}
 _LAST_RANK: Final = 99
+_LOG_UNAVAILABLE: Final = "log_unavailable"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
 class Shown(NamedTuple):
-    """The badge of a session, with its words."""
+    """The badge of a session, with its words. `is_unrecorded`: what it does is not known, for the server cannot write
+    its log."""
 
     activity: str
     attention: str
@@ -48,6 +50,7 @@ class Shown(NamedTuple):
     rank: int
     since: str
     is_over: bool
+    is_unrecorded: bool
 
     @property
     def has_failed(self) -> bool:
@@ -71,6 +74,7 @@ def shown_of(task: Body, now: datetime | None = None) -> Shown:
         rank=int(badge.get("rank", _LAST_RANK)),
         since=str(badge.get("since") or ""),
         is_over=bool(badge.get("is_over")),
+        is_unrecorded=any(proof.get("rule") == _LOG_UNAVAILABLE for proof in badge.get("evidence") or ()),
     )
 
 

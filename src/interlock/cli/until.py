@@ -6,6 +6,7 @@ Laws:
 3. What cannot become true any more is not waited for, and neither is what only a person can bring about.
 4. An error that an agent shows while it starts, works or settles may pass: it is waited out. At rest it counts once it
    has stood for a while, and so does that nobody runs a session (`may_pass`).
+5. A session waits for as long as the server cannot write its log, and so does who waits for it.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ def judge(until: Until, look: Look, *, past_questions: bool = False) -> Verdict 
     if until.word in ("done", "idle", "ready") and shown.needs_person and not past_questions:
         if shown.attention != "error":
             return Verdict(False, ExitCode.BLOCKED, shown.words)
+        if shown.is_unrecorded:
+            return None
         return None if shown.activity in _UNSETTLED else Verdict(False, ExitCode.FAILED, shown.words, may_pass=True)
     return None
 

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from interlock.cli import output
 from interlock.cli.changes import Changes, TimeUp
 from interlock.cli.exit_codes import ExitCode
+from interlock.cli.log_trouble import LogTrouble, telling_log_trouble
 from interlock.cli.prompt_wait import tell_questions
 from interlock.cli.prompt_watch import Look
 from interlock.cli.send import SERVER_SECONDS, PastFlag, TimeoutOption, check_timeout
@@ -49,7 +50,8 @@ def wait(
 
     Exit code 0: it is so. With --until done the code is how the last turn ended: 0 completed, 1 failed, 3 partial,
     4 interrupted, 5 timed out. Otherwise 5: the time is up; 6: only a person can bring it about; 7: nobody runs it;
-    1: it was put away; 8: the server stayed away. Of several codes it is the first that is not 0.
+    1: it was put away; 8: the server stayed away. Of several codes it is the first that is not 0. While the server
+    cannot write its log, that is told, and the waiting goes on.
     """
     wanted = parse_until(until)
     check_timeout(timeout)
@@ -61,15 +63,16 @@ def wait(
     api = ServerApi.of_home(folder)
     task_ids = list(dict.fromkeys(str(find_task(api, session)["task_id"]) for session in sessions))
     waiting = _Waiting(folder, task_ids, wanted, is_any=either, past_questions=past_questions, json=json)
-    try:
-        waiting.run(timeout, patience)
-    except TimeUp:
-        output.note(f"after {timeout:g} s it is not {until} yet; nothing was changed")
-        waiting.tell_open()
-        return ExitCode.TIMED_OUT
-    except KeyboardInterrupt:
-        output.note("no longer waiting; nothing was changed")
-        raise
+    with telling_log_trouble(folder, "waiting") as trouble:
+        try:
+            waiting.run(timeout, patience)
+        except TimeUp:
+            output.note(f"after {timeout:g} s it is not {until} yet; nothing was changed")
+            waiting.tell_open(trouble)
+            return ExitCode.TIMED_OUT
+        except KeyboardInterrupt:
+            output.note("no longer waiting; nothing was changed")
+            raise
     return waiting.code
 
 
@@ -157,13 +160,14 @@ class _Waiting:
         if is_blocked and not self._json:
             tell_questions(task_id, look.detail)
 
-    def tell_open(self) -> None:
+    def tell_open(self, trouble: LogTrouble) -> None:
         """Those that are not as they were wanted."""
         for task_id in self._task_ids:
             if task_id not in self._verdicts:
                 words = self._told.get(task_id, "not known")
                 if self._json:
-                    output.print_json({"task_id": task_id, "is_met": False, "why": words})
+                    told = {"task_id": task_id, "is_met": False, "why": words, "log_problem": trouble.problem}
+                    output.print_json(told)
                 else:
                     output.note(f"  {task_id}: {words}")
 
