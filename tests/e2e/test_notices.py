@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from interlock.cli.server_api import Body
 from tests.cli.serving import Served, serving, until
+from tests.runtime.session.ledger_ways import FAKES
 
 HOSTILE = "Delete\x1b]0\\;owned\x07 $(touch owned) `touch owned`\\nall \u202e of it & > owned"
 HARMLESS = "Delete ]0;owned $(touch owned) `touch owned` all of it & > owned"
@@ -138,6 +140,37 @@ def test_what_an_agent_writes_arrives_harmless(tmp_path: Path, monkeypatch: pyte
         assert hook.told[0]["task_id"] == task_id
         assert lines_of(kept) == hook.told
         assert not list(tmp_path.rglob("owned"))
+
+
+def test_a_question_that_opens_again_is_told_again_once_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent's server refuses the decision: it was not delivered, and the person is asked again."""
+    with told_world(tmp_path, monkeypatch) as (served, hook, kept):
+        argv = (sys.executable, "-S", "-E", str(FAKES / "opencode_fake.py"))
+        body: Body = {"agent": "fake", "driver": "opencode-serve", "argv": argv, "cwd": str(tmp_path), "prompt": "ask"}
+        body |= {"environment": {"FAKE_REFUSALS": "409 404 400", "FAKE_LEDGER": str(tmp_path / "ledger")}}
+        task_id = str(served.api.ask("POST", "/api/tasks", body)["task_id"])
+        until(lambda: hook.told and lines_of(kept), "the question is told")
+        decided = served.cli("approve", task_id)
+        assert decided.returncode == 0, decided.stderr
+        until(lambda: len(hook.told) > 1 and len(lines_of(kept)) > 1, "it is told again", lambda: str(hook.told))
+        assert not (tmp_path / "ledger").exists()
+        (asked,) = served.task(task_id)["approvals"]
+        assert served.cli("approve", task_id).returncode == 0
+        served.shows(task_id, status="COMPLETED")
+        # The next edge is a sign that nothing more is to come of it.
+        other = served.open("fail 500", title="other")
+        until(lambda: len(hook.told) > 2 and len(lines_of(kept)) > 2, "the failure is told", lambda: str(hook.told))
+        again = f"waits for an approval; a decision did not reach the agent: {asked['problem']}"
+        assert "409" in asked["problem"]
+        assert [(one["task_id"], one["reason"]) for one in hook.told] == [
+            (task_id, "waits for an approval"),
+            (task_id, again),
+            (other, "did not complete its turn"),
+        ]
+        assert hook.told[0]["question"] == hook.told[1]["question"] != ""
+        assert lines_of(kept) == hook.told
 
 
 @pytest.mark.deep

@@ -175,6 +175,20 @@ def test_an_approvals_id_tells_equal_questions_apart() -> None:
     assert len(seen.told) == 2
 
 
+def test_a_question_that_is_open_again_is_told_again_once_with_the_reason() -> None:
+    def again(version: int, undelivered: int) -> TaskSummary:
+        return asking(version, approval_id="a1", undelivered=undelivered, question_problem="its input is closed")
+
+    seen = (
+        watch(0.0).see(asking(approval_id="a1")).see(line(2)).see(again(3, 1), again(4, 1)).restart().see(again(5, 1))
+    )
+    reason = "waits for an approval; a decision did not reach the agent: its input is closed"
+    assert [one.reason for one in seen.told] == ["waits for an approval", reason]
+    seen.see(line(6)).see(again(7, 2), again(8, 2))
+    assert [one.reason for one in seen.told][2:] == [reason]
+    assert len({one.key for one in seen.told}) == 3
+
+
 @pytest.mark.parametrize("kind", [Attention.APPROVAL, Attention.QUESTION, Attention.PLAN])
 def test_words_that_come_later_are_of_the_same_question(kind: Attention) -> None:
     blank = line(1, attention=kind)

@@ -116,6 +116,7 @@ class ApprovalFold:
                 outcome="",
                 decided_by="",
                 problem=lost.reason,
+                undelivered=known.undelivered + 1,
                 deadline_at=lost.deadline_at,
             )
 

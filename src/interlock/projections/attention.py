@@ -7,7 +7,8 @@ Laws:
    told at once.
 4. Older than what is known (a lower version) says nothing. What ended before the ledger began is no news.
 5. A blank question is no other question. One whose words come later is still the same; words that come after those
-   are another.
+   are another. A question that is open again, since a decision did not reach the agent, is another edge: it is told
+   again, with the reason.
 6. What nobody wants to hear is noted all the same, so that it is no news on the day that somebody does.
 7. Text of a notice is one line without control characters, and no longer than `MAX_TEXT`; what is
    asked, with the command or the file that it is about, than `MAX_QUESTION`.
@@ -207,9 +208,23 @@ def _needs(given: Sighted, now: datetime) -> tuple[Notice, ...]:
         needs.append(structs.replace(notice, reason=_END_REASONS.get(badge.outcome, notice.reason)))
     if badge.needs_person:
         kind = NoticeKind(badge.attention.value)
-        asked = summary.held if kind is NoticeKind.HELD else summary.approval_id or summary.question
-        needs.append(_notice(summary, kind, now, "" if kind is NoticeKind.ERROR else asked))
+        asked = summary.held if kind is NoticeKind.HELD else _edge(summary)
+        notice = _notice(summary, kind, now, "" if kind is NoticeKind.ERROR else asked)
+        needs.append(_again(notice, summary.question_problem) if kind in _ASKS else notice)
     return tuple(needs)
+
+
+def _edge(summary: TaskSummary) -> str:
+    """The name of what is asked, and of each time that it is asked again."""
+    asked = summary.approval_id or summary.question
+    return f"{asked}#{summary.undelivered}" if asked and summary.undelivered else asked
+
+
+def _again(notice: Notice, problem: str) -> Notice:
+    """A notice that says why the question is open again, if it is."""
+    if not problem:
+        return notice
+    return structs.replace(notice, reason=scrub(f"{notice.reason}; a decision did not reach the agent: {problem}"))
 
 
 def _notice(summary: TaskSummary, kind: NoticeKind, at: datetime, asked: str) -> Notice:

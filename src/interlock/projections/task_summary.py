@@ -37,6 +37,8 @@ def with_facts(
         question=asked[0].question if asked else "",
         called_with=called_with(asked[0]) if asked else "",
         approval_id=asked[0].approval_id if asked else "",
+        undelivered=asked[0].undelivered if asked else 0,
+        question_problem=asked[0].problem if asked else "",
         open_approvals=len(asked),
         queued=len(queue.waiting),
         held=(queue.gate_reason or "the queue is paused") if is_held else "",

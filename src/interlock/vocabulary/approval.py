@@ -7,6 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from interlock.vocabulary.audit import DialogOption
+from interlock.vocabulary.conversation import Count
 from interlock.vocabulary.evidence import Moment
 from interlock.vocabulary.ids import SessionId, TurnId
 from interlock.vocabulary.registry import Json
@@ -24,7 +25,7 @@ class ApprovalState(StrEnum):
 class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One question. `outcome` is what became of it: the answer, or why there was none. `is_answerable` is false while
     nobody runs the session: the question stands, and there is nobody to take an answer to it. `problem` is why a
-    decision did not reach the agent, and so why the question is open again."""
+    decision did not reach the agent, and so why the question is open again; `undelivered` is how many did not."""
 
     approval_id: str
     session_id: SessionId
@@ -41,3 +42,4 @@ class Approval(Struct, frozen=True, kw_only=True, omit_defaults=True):
     outcome: str = ""
     is_answerable: bool = True
     problem: str = ""
+    undelivered: Count = 0

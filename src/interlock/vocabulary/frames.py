@@ -188,9 +188,10 @@ class RuntimeCheck(Struct, frozen=True, kw_only=True):
 
 class TaskSummary(Struct, frozen=True, kw_only=True):
     """One line of a board. `question` is what it asks for, `called_with` the tool and the arguments that it asks for,
-    cut where they are very long, `approval_id` that question's name, `since` when what it shows began. `turn_state` is
-    that of the turn, and finer than the status: half an answer is no other failure. `held`: why the prompts that wait
-    are not sent; blank where they are, or none waits.
+    cut where they are very long, `approval_id` that question's name, `since` when what it shows began. `undelivered`:
+    how many decisions on that question did not reach the agent, `question_problem` why the last one did not.
+    `turn_state` is that of the turn, and finer than the status: half an answer is no other failure. `held`: why the
+    prompts that wait are not sent; blank where they are, or none waits.
 
     `is_supervised` is false where nobody runs the session: then its status is what the log can prove, and no more.
     `crashed_at`: when its process died and was to be started again, newest last, a few of them. `badge` is what a
@@ -212,6 +213,8 @@ class TaskSummary(Struct, frozen=True, kw_only=True):
     question: str = ""
     called_with: str = ""
     approval_id: str = ""
+    undelivered: Count = 0
+    question_problem: str = ""
     open_approvals: Count = 0
     queued: Count = 0
     held: str = ""
