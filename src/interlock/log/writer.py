@@ -9,11 +9,13 @@ Laws:
    written and call the next fsync a success; but the next commit writes again, to the same place, every frame that was
    not acknowledged, so its fsync covers them. A new connection would instead find the frames in the file and believe
    them, so they are at once written over by a heartbeat: what was refused does not come back after a crash either.
+5. Whatever a group fails on, the thread lives: its requests are answered with the failure, and the next group is tried.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import queue
 import threading
@@ -31,6 +33,7 @@ from interlock.log.schema import Work, disconnect
 from interlock.vocabulary.ids import SessionId
 
 MAX_GROUP: Final = 512
+_logger: Final = logging.getLogger("interlock.log")
 
 
 class Request(NamedTuple):
@@ -134,6 +137,12 @@ class Writer:
                 # One session's table is damaged. Each alone, so that its neighbours do not pay for it.
                 return [outcome for request in group for outcome in self._commit([request])]
             return [Outcome(request, is_done=False, error=failure) for request in group]
+        except Exception as error:
+            _logger.error("a group of %d writes failed in a way that nothing provides for", len(group), exc_info=error)
+            failure = self._give_up(_unforeseen(error, self._path))
+            if len(group) > 1:  # it may be the fault of one of them
+                return [outcome for request in group for outcome in self._commit([request])]
+            return [Outcome(request, is_done=False, error=failure) for request in group]
         return outcomes
 
     def _refuse_other_file(self) -> None:
@@ -211,6 +220,11 @@ class Writer:
         except (apsw.Error, LeaseLost):
             self._roll_back()
         disconnect(connection)
+
+
+def _unforeseen(error: Exception, path: str) -> LogUnavailable:
+    message = f"{path}: writing failed ({type(error).__name__}: {error})"
+    return LogUnavailable(message, next_action="look at the server's log", may_pass=False)
 
 
 def _inode(path: str) -> int:

@@ -237,6 +237,7 @@ class Watcher:
                 coming = asyncio.ensure_future(anext(board, None))
         finally:
             coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
 
     def _wait_seconds(self) -> float | None:
         deadline = None if self._state is None else self._state.deadline

@@ -9,6 +9,7 @@ async with Runtime(log, drivers=[...]) as runtime:
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections import defaultdict
@@ -47,6 +48,7 @@ from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.states import ExitReason
 
 MAX_UNREAD = 10_000
+_logger = logging.getLogger("interlock.runtime")
 
 SpecSource = Callable[[SessionId, SessionOpened], AgentSpec | None]
 """How to run a session of the log again: the log keeps no secrets, so whoever has them is asked."""
@@ -413,6 +415,8 @@ class Runtime:
         try:
             async for heard in listener:
                 any(supervisor.agent.hear_hook(heard) for supervisor in self._supervisors.values())
+        except Exception as error:
+            _logger.error("hooks are not heard any more", exc_info=error)
         finally:
             await listener.__aexit__(None, None, None)
 

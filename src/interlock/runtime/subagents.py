@@ -247,7 +247,7 @@ class Subagents:
             if not child.record.is_terminal:
                 is_left = child.record.status is SubagentState.RUNNING and self._outlives(child)
                 await (self.detach(child.record.id, CLOSED) if is_left else self.cancel(child.record.id, CLOSED))
-        except (InterlockError, TimeoutError) as error:  # its parent is not open any more, or it ended just now
+        except Exception as error:  # its parent is not open any more, or it ended just now; the others are closed, too
             child.problem = None if child.record.is_terminal else error
         finally:
             await self._finish(child, cancel=True)

@@ -144,7 +144,7 @@ class Workflows:
 
     async def close(self) -> None:
         """Stop every workflow that is open."""
-        for workflow_id, flow in self._flows.items():
+        for workflow_id, flow in list(self._flows.items()):
             if not flow.is_over:
                 with suppress(InterlockError):
                     await self.stop(workflow_id, CLOSED)
@@ -207,6 +207,8 @@ class Workflows:
                 await self._runtime.supervisor(flow.parent).record(*started, is_of_turn=flow.is_of_turn)
         except BaseException:
             del self._flows[workflow_id]
+            flow.is_over = True
+            self._refuse_the_rest(flow)
             raise
         flow.task = asyncio.create_task(self._drive(flow))
 
@@ -286,8 +288,9 @@ class Workflows:
         try:
             await self._subagents.wait(child)
             evidence = step_evidence_from_child(self._subagents.fact(child))
-        except InterlockError as error:
-            evidence = StepEvidence(state=StepState.NEEDS_ORCHESTRATOR, reason=f"child_is_not_known: {error}")
+        except Exception as error:  # without evidence its step would run for ever
+            reason = f"child_is_not_known: {str(error) or type(error).__name__}"
+            evidence = StepEvidence(state=StepState.NEEDS_ORCHESTRATOR, reason=reason)
         if evidence is not None:
             flow.inbox.put_nowait(_Asked(StepReported(step_id, child, evidence)))
 

@@ -41,7 +41,7 @@ class AcpHandle(ChildHandle):
         self._link = Link(self._wire)
         self._session_id = ""
         self._prompting: asyncio.Task[None] | None = None
-        self._following = asyncio.create_task(self._follow())
+        self._following = self._start_reader(self._follow())
 
     async def open(self, spec: AgentSpec, cwd: str) -> None:
         """Begin the session. Until this has returned, no prompt may be given."""

@@ -65,7 +65,9 @@ class Wire:
                 await self._outlet.put(seen)
                 if message is not None and (forwarded := _for_library(message)) is not None:
                     return forwarded
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, Exception):  # the library says no more of it than that the connection is over
+                self._outlet.fail(error)
             self.over.set()
             raise
         self.over.set()

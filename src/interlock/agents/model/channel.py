@@ -20,7 +20,7 @@ class Channel:
     """Observations of one handle, from many tasks to one reader."""
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[tuple[Observation, asyncio.Future[None] | None]] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[Observation | Exception, asyncio.Future[None] | None]] = asyncio.Queue()
         self._has_reader = False
 
     async def tell(self, seen: Observation) -> None:
@@ -33,13 +33,19 @@ class Channel:
         """Tell, and do not wait."""
         self._queue.put_nowait((seen, None))
 
+    def fail(self, error: Exception) -> None:
+        """Nobody tells any more: the reader is given the error, behind what was told before."""
+        self._queue.put_nowait((error, None))
+
     async def read(self) -> AsyncIterator[Observation]:
-        """Everything that is told, up to `Exited`."""
+        """Everything that is told, up to `Exited`. Raises what the loop failed on."""
         if self._has_reader:
             raise ContractError("observations are read once, by one task")
         self._has_reader = True
         while True:
             seen, dealt_with = await self._queue.get()
+            if isinstance(seen, Exception):
+                raise seen
             yield seen
             if dealt_with is not None and not dealt_with.done():
                 dealt_with.set_result(None)

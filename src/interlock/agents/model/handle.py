@@ -117,6 +117,8 @@ class ModelHandle:
     async def _run(self, turn: Turn) -> None:
         try:
             await turn.run()
+        except Exception as error:  # it ends no turn by an error: this is one that nothing provides for
+            self._channel.fail(error)
         finally:
             self._used_tokens = turn.used_tokens
 

@@ -1,10 +1,14 @@
-"""What agents in a child process have in common, whose observations a task of theirs puts into an outlet."""
+"""What agents in a child process have in common, whose observations a task of theirs puts into an outlet.
+
+Laws: a task that makes observations and fails in a way that nothing provides for ends them with its error, whether or
+not the process lives: nobody would read it any more, and a session would wait for it for ever.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 
 from interlock.agents.observations import Observation
 from interlock.agents.port import ProcessIdentity, StopReport
@@ -39,6 +43,16 @@ class ChildHandle(ABC):
 
     async def release(self) -> None:
         await self.stop()
+
+    def _start_reader(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        """A task that makes observations."""
+        return asyncio.create_task(self._made_by(work))
+
+    async def _made_by(self, work: Coroutine[object, object, None]) -> None:
+        try:
+            await work
+        except Exception as error:  # raised where the observations are read
+            self._outlet.fail(error)
 
     async def _stop(self) -> StopReport:
         self._outlet.open_wide()

@@ -15,7 +15,8 @@ MAX_WAITING: Final = 1024
 class Outlet:
     """A bounded line of observations. A maker waits when it is full; the last ones are always taken.
 
-    After `open_wide` nobody waits any more: the agent is being stopped, and what it still says is little.
+    After `open_wide` nobody waits any more: the agent is being stopped, and what it still says is little. An error of
+    the maker (`fail`) is raised where the observations are read, behind those that came before it.
     """
 
     def __init__(self, limit: int = MAX_WAITING) -> None:
@@ -25,6 +26,7 @@ class Outlet:
         self._room = asyncio.Event()
         self._is_wide = False
         self._is_closed = False
+        self._failure: Exception | None = None
 
     async def put(self, seen: Iterable[Observation]) -> None:
         """Add observations, once there is room. After the end nothing is added."""
@@ -47,14 +49,22 @@ class Outlet:
             self.open_wide()
             self._news.set()
 
+    def fail(self, error: Exception) -> None:
+        """End with an error: nobody will make more of them. After the end this does nothing."""
+        if not self._is_closed:
+            self._failure = error
+            self.close(())
+
     async def read(self) -> AsyncIterator[Observation]:
-        """Everything, in order, until the outlet is closed."""
+        """Everything, in order, until the outlet is closed. Raises what the maker failed on."""
         while True:
             while self._waiting:
                 seen = self._waiting.popleft()
                 self._room.set()
                 yield seen
             if self._is_closed:
+                if self._failure is not None:
+                    raise self._failure
                 return
             self._news.clear()
             await self._news.wait()

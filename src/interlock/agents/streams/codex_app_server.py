@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from interlock.agents.observations import BecameReady, Exited, Observation
+from interlock.agents.observations import BecameReady, Observation, Warned
 from interlock.agents.pool.masking import masked_text
 from interlock.agents.port import (
     AgentSpec,
@@ -200,7 +200,7 @@ class CodexAppServer:
             self._in_a_hurry -= 1
 
     async def _read(self) -> None:
-        ended = Exited()
+        """To the end of the process, which is told last. What this fails on is raised where the observations are."""
         try:
             async for line in self._child.lines():
                 await self._take(line)
@@ -208,14 +208,15 @@ class CodexAppServer:
                     self._may_read.clear()
                     await self._may_read.wait()
             self._peer.close("the process ended")
-            ended = await self._child.exited()
+            exited = await self._child.exited()
+            self._tell([*self._thread.ended(), exited])
         finally:
             self._peer.close("nobody listens any more")
             self._has_begun.set()
+            self._told.put_nowait(None)
             if self._asking_after is not None:
                 self._asking_after.cancel()
-            self._tell([*self._thread.ended(), ended])
-            self._told.put_nowait(None)
+                await asyncio.wait((self._asking_after,))
 
     async def _take(self, line: Line) -> None:
         message = self._peer.take(line)
@@ -238,6 +239,9 @@ class CodexAppServer:
                 await asyncio.sleep(_ASK_AFTER_SECONDS)
         except PeerFault:
             self._lists_commands = False
+        except Exception as error:  # its reader is not touched by it, and a task has nobody else to tell
+            self._lists_commands = False
+            self._tell([Warned(kind="commands_not_listed", message=f"{type(error).__name__}: {error}")])
 
     def _tell(self, seen: Iterable[Observation]) -> None:
         for one in seen:

@@ -9,7 +9,6 @@ Laws:
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, Protocol
@@ -70,7 +69,7 @@ class OneShot(ChildHandle):
         super().__init__(child, spawn_id, argv)
         self._reader, self._is_stale = reader, is_stale
         self._has_prompt = self._has_ended = False
-        self._reading = asyncio.create_task(self._read())
+        self._reading = self._start_reader(self._read())
 
     async def submit(self, prompt: Prompt) -> DeliveryStage:
         """Write the prompt, once, and end the input."""
@@ -96,15 +95,12 @@ class OneShot(ChildHandle):
         await self._reading
 
     async def _read(self) -> None:
-        last: list[Observation] = []
-        try:
-            await self._outlet.put([BecameReady()])
-            async for line in self._child.lines():
-                await self._outlet.put(self._only_one_end(self._meaning(line)))
-            if self._has_prompt and not self._has_ended:
-                last.append(TurnEnded(ending=TurnEnding.SILENT))
-        finally:
-            self._outlet.close([*last, self._explained(await self._child.exited())])
+        await self._outlet.put([BecameReady()])
+        async for line in self._child.lines():
+            await self._outlet.put(self._only_one_end(self._meaning(line)))
+        is_silent = self._has_prompt and not self._has_ended
+        last = [TurnEnded(ending=TurnEnding.SILENT)] if is_silent else []
+        self._outlet.close([*last, self._explained(await self._child.exited())])
 
     def _meaning(self, line: Line) -> list[Observation]:
         if line.is_cut:

@@ -117,12 +117,12 @@ class OpencodeHandle(ChildHandle):
         self._asked: dict[str, ApprovalAsked] = {}
         self._is_listening, self._is_connected = asyncio.Event(), asyncio.Event()
         self._hearing: asyncio.Task[None] | None = None
-        self._following = asyncio.create_task(self._follow())
+        self._following = self._start_reader(self._follow())
 
     async def open(self, resume: str) -> None:
         """Wait for the server, listen to it, and begin or find the session."""
         await self._or_the_end(self._is_listening)
-        self._hearing = asyncio.create_task(self._hear())
+        self._hearing = self._start_reader(self._hear())
         await self._or_the_end(self._is_connected)
         if resume:
             status, body = await self._http.ask("GET", f"/session/{quote(resume, safe='')}")
@@ -191,10 +191,11 @@ class OpencodeHandle(ChildHandle):
             raise NotDelivered(f"opencode did not do it: {_shown(status, said)}")
 
     async def _or_the_end(self, sign: asyncio.Event) -> None:
-        """Wait for a sign of the server; `PeerFault` if it ends first."""
+        """Wait for a sign of the server; `PeerFault` if it ends first, or nobody hears it any more."""
         waiting = asyncio.create_task(sign.wait())
+        readers = (self._following,) if self._hearing is None else (self._following, self._hearing)
         try:
-            await asyncio.wait((waiting, self._following), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((waiting, *readers), return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
         if not sign.is_set():

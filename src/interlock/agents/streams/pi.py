@@ -95,7 +95,7 @@ class PiHandle(ChildHandle):
         self._accepting: dict[str, asyncio.Future[str]] = {}
         self._asked: dict[str, ApprovalAsked] = {}
         self._answered: set[str] = set()
-        self._reading = asyncio.create_task(self._read())
+        self._reading = self._start_reader(self._read())
 
     async def submit(self, prompt: Prompt) -> DeliveryStage:
         """Give a prompt, and wait for the agent's word that it has it. A prompt that it refuses is not delivered."""
@@ -145,7 +145,6 @@ class PiHandle(ChildHandle):
         await self._child.write(msgspec.json.encode(message) + b"\n")
 
     async def _read(self) -> None:
-        last: list[Observation] = []
         try:
             await self._ask_state()
             async for line in self._child.lines():
@@ -159,9 +158,9 @@ class PiHandle(ChildHandle):
         finally:
             for accepted in [one for one in self._accepting.values() if not one.done()]:
                 accepted.set_exception(DeliveryUnknown("the agent ended before it said that it has the prompt"))
-            exited = await self._child.exited()
-            is_stale = self._is_resumed and _STALE in exited.stderr_tail
-            self._outlet.close([*last, replace(exited, is_stale_resume=is_stale)])
+        exited = await self._child.exited()
+        is_stale = self._is_resumed and _STALE in exited.stderr_tail
+        self._outlet.close([*last, replace(exited, is_stale_resume=is_stale)])
 
     async def _ask_state(self) -> None:
         """Its answer names the session, and proves that nothing of an earlier run is still to come."""

@@ -4,12 +4,14 @@ Laws:
 1. Keys are pressed for one command at a time. A person who types in the same pane is not held back, but noticed.
 2. What is seen after Enter is told after the receipts of the prompt; what is seen before it belongs to the time before.
 3. `Exited` is told once, when the very process is gone; letting go of a living agent ends the observations without it.
+   Where we fail to watch for that end ourselves, the observations end with that error.
 4. Whatever ends a handle, nothing of ours is left: no connection, no task, no socket; and no pane if the agent is over.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -73,6 +75,7 @@ _PATIENT: Final = TypingPolicy(typed_within_seconds=10, accepted_within_seconds=
 _CONCLUDED_WITHIN_SECONDS: Final = 1.0
 _DRAWN_WITHIN_SECONDS: Final = 0.5
 _EXIT_TOLD_WITHIN_SECONDS: Final = 5.0
+_logger: Final = logging.getLogger("interlock.agents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ class TerminalHandle:
         self._pressing = asyncio.Lock()
         where = station.where
         self._beside = Beside(where.cli, where.home, station.process, station.spawn_id)
-        self._told: asyncio.Queue[Observation | None] = asyncio.Queue()
+        self._told: asyncio.Queue[Observation | Exception | None] = asyncio.Queue()
         self._held: list[Observation] | None = None
         self._is_over = False
         self._is_seen = False
@@ -138,7 +141,7 @@ class TerminalHandle:
         station.hub.watch(station.pane, session, Watcher(self._on_verdict, self._on_failure))
         loop = asyncio.get_running_loop()
         self._following = loop.create_task(self._follow_to_end())
-        self._reading = loop.create_task(self._beside.follow(self.tell, self._emit))
+        self._reading = loop.create_task(self._read_beside())
 
     @property
     def spawn_id(self) -> SpawnId:
@@ -165,8 +168,11 @@ class TerminalHandle:
         return self._screen
 
     async def observations(self) -> AsyncIterator[Observation]:
-        """Everything from the start, until the agent has ended or was let go."""
+        """Everything from the start, until the agent has ended or was let go. Raises what the watch for its end failed
+        on."""
         while (observation := await self._told.get()) is not None:
+            if isinstance(observation, Exception):
+                raise observation
             if isinstance(observation, TurnEnded):
                 self._is_expecting = False
                 observation = await self._in_words(observation)
@@ -343,8 +349,11 @@ class TerminalHandle:
             self._drawn = loop.call_later(_DRAWN_WITHIN_SECONDS, self._settle_dialog, drawing)
 
     def _settle_dialog(self, drawing: Dialog) -> None:
-        for observation in self._translator.settle(drawing):
-            self._emit(observation)
+        try:
+            for observation in self._translator.settle(drawing):
+                self._emit(observation)
+        except Exception as error:  # a timer has nobody else to tell
+            self._told.put_nowait(error)
 
     def _on_failure(self, why: str) -> None:
         self._screen = showing.lose(self._screen, why)
@@ -353,7 +362,23 @@ class TerminalHandle:
     def _on_anomaly(self, anomaly: Anomaly) -> None:
         self._emit(Warned(kind=anomaly.kind, message=anomaly.message, details=anomaly.details))
 
+    async def _read_beside(self) -> None:
+        """Without what stands beside the screen the screen still tells; that it is missing is said."""
+        try:
+            await self._beside.follow(self.tell, self._emit)
+        except Exception as error:
+            _logger.error("the files of agent %s are read no more", self.spawn_id, exc_info=error)
+            self._emit(Warned(kind="evidence_failed", message=f"{type(error).__name__}: {error}"))
+
     async def _follow_to_end(self) -> None:
+        try:
+            await self._tell_end()
+        except Exception as error:
+            if self._is_over:  # nobody reads any more
+                _logger.error("agent %s is over, and cannot be let go of", self.spawn_id, exc_info=error)
+            self._told.put_nowait(error)
+
+    async def _tell_end(self) -> None:
         exited = await self._end.ended()
         self.tell(lambda session, now: session.on_exit(now, exited.code, exited.signal))
         with suppress(TimeoutError):

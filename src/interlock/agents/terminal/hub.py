@@ -3,20 +3,25 @@
 Laws:
 1. It runs while somebody watches, and holds nothing open otherwise.
 2. Leaving ends no pane.
-3. A watcher hears every verdict on its pane in order, and once that nobody will see the pane any more.
+3. A watcher hears every verdict on its pane in order, and once that nobody will see the pane any more. One that fails
+   over a verdict hears that of itself, and nobody else does.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from interlock.agents.live import LiveVerdict, PaneTracker, Told
 from interlock.agents.tmux.client import TmuxClient
 from interlock.agents.tmux.panes import Pane
 from interlock.agents.tmux.server import TmuxServer
 from interlock.monitor.tracker import TuiTrackerSession
+
+_logger: Final = logging.getLogger("interlock.agents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +93,29 @@ class TerminalHub:
         try:
             async with tracker:
                 async for live in tracker:
-                    if (watcher := self._watchers.get(live.pane_id)) is not None:
-                        watcher.on_verdict(live)
+                    self._tell_verdict(live)
                 self._forget(tracker)  # at once: who comes while it closes needs a new one
         except Exception as error:
+            _logger.error("watching the panes failed", exc_info=error)
             self._forget(tracker)
             for watcher in tuple(self._watchers.values()):
-                watcher.on_failure(f"watching failed: {type(error).__name__}: {error}")
-            raise
+                watcher.on_failure(_words_of(error))
+
+    def _tell_verdict(self, live: LiveVerdict) -> None:
+        watcher = self._watchers.get(live.pane_id)
+        if watcher is None:
+            return
+        try:
+            watcher.on_verdict(live)
+        except Exception as error:
+            _logger.error("watching pane %s failed", live.pane_id, exc_info=error)
+            self._watchers.pop(live.pane_id, None)
+            watcher.on_failure(_words_of(error))
 
     def _forget(self, tracker: PaneTracker) -> None:
         if self._tracker is tracker:
             self._tracker = None
+
+
+def _words_of(error: Exception) -> str:
+    return f"watching failed: {type(error).__name__}: {error}"

@@ -20,6 +20,7 @@ Laws:
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import Callable, Sequence
@@ -43,6 +44,7 @@ from interlock.vocabulary.errors import PeerFault, Unreachable
 T = TypeVar("T")
 
 FLOOD_BYTES: Final = 1 << 14
+_logger: Final = logging.getLogger("interlock.agents")
 _BACK_OFF_SECONDS: Final = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 # tmux looks at these once a second and tells us of a change: what no output says. The value itself is not used.
 _SUBSCRIPTION: Final = (
@@ -184,8 +186,10 @@ class TmuxClient:
                 self._wake_all(Wake.DOWN)
                 link = await self._reopen()
                 self._wake_all(Wake.UP)
-        except (NoServer, Absent) as error:
-            self.why_down = str(error)
+        except Exception as error:
+            if not isinstance(error, NoServer | Absent):
+                _logger.error("the connection to tmux failed, and is not opened again", exc_info=error)
+            self.why_down = str(error) or type(error).__name__
             self.is_lost = True
             self._wake_all(Wake.LOST)
         finally:

@@ -6,6 +6,7 @@ One agent a session: what the one before it left is ended, and its slot given ba
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, assert_never
@@ -60,6 +61,7 @@ from interlock.vocabulary.ids import PromptId, SessionId, SpawnId
 from interlock.vocabulary.registry import Json
 
 _SPAWN_SECONDS: Final = 120.0
+_logger: Final = logging.getLogger("interlock.runtime")
 
 AgentEffect: TypeAlias = SpawnAgent | SubmitPrompt | InterruptAgent | DecideForAgent | AskAttended | StopAgent
 
@@ -253,6 +255,7 @@ class AgentCalls:
             async for last in handle.observations():
                 await self._observe(handle, last, is_in_step=is_in_step)
         except Exception as error:
+            _logger.error("the driver of session %s failed; its agent is stopped", self._session_id, exc_info=error)
             message = f"{type(error).__name__}: {error}"
             await self._observe(handle, Warned(kind="driver_failed", message=message), is_in_step=False)
         if not isinstance(last, Exited):
@@ -348,6 +351,7 @@ class AgentCalls:
         try:
             return await asyncio.shield(stop)
         except Exception as error:
+            _logger.error("the agent of session %s cannot be stopped", self._session_id, exc_info=error)
             self._stops.pop(handle.spawn_id, None)  # so that another stop is another attempt
             message = f"{type(error).__name__}: {error}"
             await self._observe(handle, Warned(kind="stop_failed", message=message), is_in_step=False)

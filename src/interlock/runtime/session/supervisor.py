@@ -12,6 +12,7 @@ Laws:
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
@@ -53,6 +54,7 @@ _LOG_RETRY_SECONDS: Final = 2.0
 _LOG_TOLD_AFTER_SECONDS: Final = 1.0
 _KEPT: Final = "the command is kept and recorded when it does"
 _NOT_TAKEN: Final = "this was not taken"
+_logger: Final = logging.getLogger("interlock.runtime")
 
 ResultT = TypeVar("ResultT")
 
@@ -248,6 +250,7 @@ class Supervisor:
             self._is_over = True
             raise
         except Exception as error:
+            _logger.error("session %s is not supervised any more", self.session_id, exc_info=error)
             self._failure = error
             self._show_failure(error)
             raise
