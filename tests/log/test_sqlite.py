@@ -6,17 +6,18 @@ import asyncio
 import os
 import stat
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import apsw
 import pytest
 from msgspec import structs
 
+from interlock.log import lease, turn_index
 from interlock.log.lease import LeaseLost
 from interlock.log.paths import DATABASE_NAME, default_home
 from interlock.log.port import Committed, DamageKind, LogDamage, LogUnavailable, SessionSummary
@@ -590,6 +591,58 @@ def test_a_mistaken_append_costs_only_itself(home: Path) -> None:
             assert await log.append(A, batch(1)) == 301
 
     run(scenario())
+
+
+def test_a_write_that_fails_as_nothing_provides_for_costs_only_itself(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its thread lives, and those that share its commit are written."""
+    write = turn_index.write
+
+    def fail_for_a(connection: apsw.Connection, turns: object, heads: Sequence[tuple[SessionId, Any, Any]]) -> None:
+        connection: apsw.Connection, turns: object, heads: Sequence[tuple[SessionId, object, object]]
+    ) -> None:
+        if any(session_id == A for session_id, _, _ in heads):
+            raise RuntimeError("planted in a test")
+        write(connection, turns, heads)  # type: ignore[arg-type]
+
+    async def scenario() -> None:
+        async with opened(home) as log:
+            with monkeypatch.context() as patch:
+                patch.setattr(turn_index, "write", fail_for_a)
+                appends = [log.append(A, batch(1)) if n % 3 == 0 else log.append(B, batch(1, B)) for n in range(12)]
+                outcomes = await asyncio.gather(*appends, return_exceptions=True)
+            failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+            assert len(failures) == 4
+            assert all(isinstance(one, LogUnavailable) and "planted in a test" in str(one) for one in failures)
+            assert (await log.read(B)).version == 308
+            assert await log.append(A, batch(1)) == 301
+
+    run(scenario())
+    assert "planted in a test" in caplog.text
+
+
+def test_a_heartbeat_that_fails_as_nothing_provides_for_costs_no_append(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failed = threading.Event()
+
+    def fail(*_: object) -> None:
+        failed.set()
+        raise RuntimeError("planted in a test")
+
+    async def scenario() -> None:
+        log = await SqliteLog.open(home, heartbeat_seconds=0.01)
+        with monkeypatch.context() as patch:
+            patch.setattr(lease, "beat", fail)
+            assert await asyncio.to_thread(failed.wait, 60)
+        try:
+            assert await log.append(A, batch(1)) == 301
+        finally:
+            await log.close()
+
+    run(scenario())
+    assert "planted in a test" in caplog.text
 
 
 def test_events_beyond_a_head_that_was_set_back_are_not_passed_over_in_silence(home: Path) -> None:

@@ -302,6 +302,34 @@ def test_a_child_that_somebody_detached_leaves_its_step_to_a_decision() -> None:
     run(story())
 
 
+def test_a_child_that_cannot_be_judged_leaves_its_step_to_a_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: SubagentEvent) -> StepEvidence:
+        raise RuntimeError("planted in a test")
+
+    monkeypatch.setattr("interlock.runtime.workflows.step_evidence_from_child", fail)
+
+    async def story() -> None:
+        async with floor() as at:
+            running = asyncio.create_task(at.workflows.run(at.on.parent, plan(*steps(a="")), spec_of))
+            await at.answer("a")
+            assert (await running).status is W.HELD
+            told = [event.data for event in await at.on.events() if isinstance(event.data, WorkflowEvent)]
+            assert any("planted in a test" in one.reason for one in told)
+
+    run(story())
+
+
+def test_a_workflow_that_cannot_begin_leaves_nobody_waiting() -> None:
+    async def story() -> None:
+        async with floor() as at:
+            with pytest.raises(UsageError):
+                await at.workflows.begin(SessionId("ses_none"), plan(*steps(a="")), spec_of)
+            with pytest.raises(UsageError):
+                await at.workflows.stop(WorkflowId("wf_1"), "over")
+
+    run(story())
+
+
 def test_a_workflow_leaves_the_input_of_the_model_as_it_was() -> None:
     async def story() -> None:
         async with floor() as at:

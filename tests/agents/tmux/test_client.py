@@ -154,6 +154,25 @@ def test_a_killed_control_client_is_replaced_and_the_panes_live_on() -> None:
     run(main())
 
 
+def test_a_connection_that_fails_as_nothing_provides_for_is_lost_and_not_quiet(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(_: TmuxClient) -> None:
+        raise RuntimeError("planted in a test")
+
+    async def main() -> None:
+        async with stage("cat") as on:
+            wakes = Wakes(on.client, on.pane.pane_id)
+            monkeypatch.setattr(TmuxClient, "_reopen", fail)
+            os.kill(control_pid(on.client), signal.SIGKILL)
+            await wakes.until(Wake.LOST)
+            assert on.client.is_lost
+            assert "planted in a test" in on.client.why_down
+
+    run(main())
+    assert "planted in a test" in caplog.text
+
+
 def test_a_server_that_does_not_answer_is_unreachable_until_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with stage() as on:
