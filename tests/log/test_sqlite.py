@@ -600,8 +600,6 @@ def test_a_write_that_fails_as_nothing_provides_for_costs_only_itself(
     write = turn_index.write
 
     def fail_for_a(connection: apsw.Connection, turns: object, heads: Sequence[tuple[SessionId, Any, Any]]) -> None:
-        connection: apsw.Connection, turns: object, heads: Sequence[tuple[SessionId, object, object]]
-    ) -> None:
         if any(session_id == A for session_id, _, _ in heads):
             raise RuntimeError("planted in a test")
         write(connection, turns, heads)  # type: ignore[arg-type]

@@ -319,13 +319,24 @@ def test_a_child_that_cannot_be_judged_leaves_its_step_to_a_decision(monkeypatch
     run(story())
 
 
-def test_a_workflow_that_cannot_begin_leaves_nobody_waiting() -> None:
+def test_a_workflow_that_cannot_begin_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with floor() as at:
-            with pytest.raises(UsageError):
-                await at.workflows.begin(SessionId("ses_none"), plan(*steps(a="")), spec_of)
-            with pytest.raises(UsageError):
-                await at.workflows.stop(WorkflowId("wf_1"), "over")
+            gate = asyncio.Event()
+
+            async def fail(*_: object, **__: object) -> None:
+                await gate.wait()
+                raise RuntimeError("planted in a test")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(at.on.log, "read", fail)
+                beginning = asyncio.create_task(at.workflows.begin(at.on.parent, plan(*steps(a="")), spec_of))
+                await soon(lambda: at.workflows._flows or None)  # it has no other sign yet
+                stopping = asyncio.create_task(at.workflows.stop(WorkflowId("wf_1"), "over"))
+                await asyncio.sleep(0)
+                gate.set()
+                ended = await asyncio.gather(beginning, stopping, return_exceptions=True)
+            assert [type(one) for one in ended] == [RuntimeError, UsageError]
 
     run(story())
 
