@@ -11,8 +11,9 @@ import msgspec
 
 from interlock.cli.painting import Line, Tone
 from interlock.cli.server_api import Body
-from interlock.projections.display import Item, Receipt, Show, ShowTool
-from interlock.vocabulary.frames import Message
+from interlock.client.state import TaskState
+from interlock.projections.display import BeginStream, Channel, EndStream, Item, Receipt, Retract, Show, ShowTool
+from interlock.vocabulary.frames import Message, TaskSnapshot
 
 _AS_MESSAGE: Final = {"succeeded": "completed"}
 _NAMES: Final = {"user": "you", "answer": "agent", "commentary": "agent, at work", "end": "end of the turn"}
@@ -121,6 +122,66 @@ def of_items(items: Iterable[Item]) -> list[Said]:
             case _:
                 pass
     return [drawn[seq] for seq in sorted(drawn)]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSaid:
+    """Live text: whose it is, its words, and how it is labelled."""
+
+    stream_id: str
+    turn_id: str | None
+    text: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFace:
+    """The live text that is open, and texts that broke off and have no message."""
+
+    open: LiveSaid | None = None
+    broken: tuple[LiveSaid, ...] = ()
+
+
+def live_of(items: Iterable[Item]) -> LiveFace:
+    """The live text that is on the screen of who draws the presenter's items."""
+    shown: LiveSaid | None = None
+    broken: dict[str, LiveSaid] = {}
+    for item in items:
+        match item:
+            case BeginStream(stream_id=stream_id):
+                shown = LiveSaid(stream_id, item.turn_id, "", item.label)
+                broken.pop(stream_id, None)
+            case Retract(channel=Channel.PARTIAL) if shown is not None and shown.stream_id == item.stream_id:
+                shown = replace(shown, text=shown.text[: item.offset])
+            case Show(channel=Channel.PARTIAL, offset=int() as offset):
+                assert shown is not None, "what is drawn was begun"
+                assert (shown.stream_id, len(shown.text)) == (item.stream_id, offset), "the text has no hole"
+                shown = replace(shown, text=shown.text + item.text, label=item.label)
+            case EndStream(stream_id=stream_id):
+                assert shown is not None
+                assert (shown.stream_id, len(shown.text)) == (stream_id, item.cursor)
+                if item.message_seq is None and shown.text:
+                    broken[stream_id] = replace(shown, label=item.label)
+                shown = None
+            case Show(stream_id=str() as stream_id, role=role) if role is not None:
+                broken.pop(stream_id, None)
+            case _:
+                pass
+    return LiveFace(shown, tuple(broken.values()))
+
+
+def live_of_snapshot(snapshot: TaskSnapshot, label: str) -> LiveSaid | None:
+    """The live text in a snapshot, which is as whole as the label of all live text says."""
+    piece = snapshot.stream
+    return None if piece is None else LiveSaid(piece.stream_id, piece.turn_id, piece.text, label)
+
+
+def live_of_client(state: TaskState) -> LiveFace:
+    """The live text that a client shows: what is in its transcript, and in no log."""
+    local = [one for one in state.transcript if one.message_id == 0]
+    said = [LiveSaid(one.stream_id or "", one.turn_id, one.text, one.label) for one in local]
+    is_open = state.stream is not None
+    return LiveFace(said[-1] if is_open else None, tuple(said[:-1] if is_open else said))
 
 
 @dataclass(frozen=True, slots=True)

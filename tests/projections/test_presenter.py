@@ -8,9 +8,20 @@ from hypothesis import strategies as st
 from msgspec import json, structs
 
 from interlock.lifecycle.turns import turn_states
-from interlock.projections.display import Channel, Item, Retract, Show, ShowTool, ToolKind, ToolStatus
+from interlock.projections.display import (
+    BeginStream,
+    Channel,
+    EndStream,
+    Item,
+    Retract,
+    Show,
+    ShowTool,
+    StreamEnding,
+    ToolKind,
+    ToolStatus,
+)
 from interlock.projections.notices import SILENT
-from interlock.projections.presenter import CUT_SHORT, LIVE, UNCONFIRMED, UNVERIFIED, Presenter, present
+from interlock.projections.presenter import CUT_SHORT, UNCONFIRMED, UNVERIFIED, Presenter, present
 from interlock.testing.strategies import structs_of
 from interlock.vocabulary.actions import NextActionKind
 from interlock.vocabulary.audit import (
@@ -19,6 +30,7 @@ from interlock.vocabulary.audit import (
     ProcessEventKind,
     ProviderUsage,
     RunState,
+    StreamCheckpoint,
     ToolCallSuspended,
     TurnFailed,
 )
@@ -33,12 +45,15 @@ from interlock.vocabulary.conversation import (
     Truncation,
     UserMessage,
 )
+from interlock.vocabulary.ending_words import BROKE_OFF, STILL_WRITTEN
 from interlock.vocabulary.events import Event, UnknownEvent, new_event
+from interlock.vocabulary.frames import Role
 from interlock.vocabulary.ids import CallId, EventId, RunId, SessionId, StreamId, SubagentId
 from interlock.vocabulary.presenter import ReasoningDelta, TextDelta
 from interlock.vocabulary.registry import DECLARATIONS
 from interlock.vocabulary.run import NATURAL_END, ReasonType, RunStatus, TerminationReason
 from interlock.vocabulary.states import DriverKind, ExitReason, SubagentState, TurnState
+from tests.parity.faces import live_of
 from tests.projections.histories import (
     ANSWER,
     CASES,
@@ -63,15 +78,24 @@ def delta(text: str, offset: int, stream: str = "st1") -> TextDelta:
 
 
 def screen(items: list[Item]) -> dict[StreamId, str]:
-    """What an honest client shows of each stream's live text."""
+    """What an honest client shows of each stream: its live text, or the message that took its place."""
     shown: dict[StreamId, str] = {}
+    said: dict[int | None, str] = {}
     for item in items:
         if isinstance(item, Retract):
             shown[item.stream_id] = shown.get(item.stream_id, "")[: item.offset]
+        elif isinstance(item, EndStream) and item.message_seq is not None:
+            shown[item.stream_id] = said[item.message_seq]
         elif isinstance(item, Show) and item.stream_id is not None:
             live = shown.get(item.stream_id, "") + item.text
             shown[item.stream_id] = item.text if item.offset is None else live
+        if isinstance(item, Show) and item.role is not None:
+            said[item.seq] = item.text
     return {stream: text for stream, text in shown.items() if text}
+
+
+def ends(items: list[Item]) -> list[EndStream]:
+    return [item for item in items if isinstance(item, EndStream)]
 
 
 def live(*payloads: object) -> tuple[Story, Presenter, list[Item]]:
@@ -147,8 +171,8 @@ def test_a_failure_shows_the_advice_of_its_own_turn_only() -> None:
 
 def test_a_transcript_leaves_partial_text_out_or_labels_it() -> None:
     events = failed_then_clean().events
-    (partial,) = (item for item in present(events) if item.channel is Channel.PARTIAL)
-    assert isinstance(partial, Show)
+    said = [item for item in present(events) if isinstance(item, Show) and item.role is Role.ANSWER]
+    (partial,) = (item for item in said if item.channel is Channel.PARTIAL)
     assert (partial.text, partial.label) == (PARTIAL, CUT_SHORT)
     transcript = present(events, with_partials=False)
     assert PARTIAL not in on(transcript, Channel.PARTIAL)
@@ -158,7 +182,8 @@ def test_a_transcript_leaves_partial_text_out_or_labels_it() -> None:
 
 def test_live_text_is_partial_until_its_answer_takes_its_place() -> None:
     story, presenter, items = live(delta("The answer ", 0), delta("is 42.", 11))
-    assert [item.label for item in items if isinstance(item, Show) and item.channel is Channel.PARTIAL] == [LIVE, LIVE]
+    labels = [item.label for item in items if isinstance(item, Show) and item.channel is Channel.PARTIAL]
+    assert labels == [STILL_WRITTEN, STILL_WRITTEN]
     assert not on(items, Channel.ANSWER)
     story.end(NATURAL_END, text=ANSWER)
     items += [item for event in story.events[-2:] for item in presenter.add(event)]
@@ -191,11 +216,13 @@ def test_a_stream_whose_message_came_is_not_taken_back_by_the_next_one() -> None
     assert on(items, Channel.COMMENTARY) == ["Let me look."]
 
 
-def test_nothing_of_a_dead_attempt_stays_when_the_turn_ends() -> None:
+def test_live_text_of_which_a_turn_kept_nothing_is_said_to_have_broken_off() -> None:
     story, presenter, items = live(delta("dead words", 0))
     story.end(NETWORK, error_kind="network", error_message=ERROR)
     items += [item for event in story.events[-2:] for item in presenter.add(event)]
-    assert screen(items) == {}
+    (end,) = ends(items)
+    assert (end.ending, end.message_seq, end.label) == (StreamEnding.BROKEN_OFF, None, BROKE_OFF)
+    assert (end.error_kind, end.error_message) == ("network", ERROR)
     assert on(items, Channel.ERROR) == [ERROR]
 
 
@@ -206,25 +233,56 @@ def test_kept_partial_text_takes_the_place_of_the_live_text() -> None:
     assert screen(items) == {"st1": PARTIAL}
 
 
-def test_a_message_without_words_takes_the_live_text_back() -> None:
-    _, _, items = live(delta("dead", 0), AssistantMessage(text=" "))
-    assert screen(items) == {}
+@pytest.mark.parametrize("is_answer", [True, False])
+def test_live_text_that_a_message_without_words_ends_is_never_called_whole(is_answer: bool) -> None:
+    blank = AssistantMessage(text=" ", metadata=MessageMetadata(intermediate=not is_answer))
+    story, presenter, items = live(delta("dead", 0), blank)
+    story.end(NATURAL_END)
+    items += [item for event in story.events[5:] for item in presenter.add(event)]
+    (end,) = ends(items)
+    assert (end.message_seq, end.label) == (None, BROKE_OFF)
+    assert not on(items, Channel.ANSWER)
 
 
-def test_a_message_of_another_stream_takes_the_live_one_back() -> None:
+def test_a_message_of_another_stream_leaves_live_text_as_partial_as_it_was() -> None:
     kept = AssistantMessage(text="words", metadata=MessageMetadata(stream_id=StreamId("st2"), intermediate=True))
-    _, _, items = live(delta("dead", 0), kept)
-    assert screen(items) == {"st2": "words"}
+    story, presenter, items = live(delta("half", 0), kept)
+    assert screen(items) == {"st1": "half", "st2": "words"}
+    assert not ends(items)
+    story.end(NATURAL_END, text=ANSWER, stream_id=StreamId("st3"))
+    items += [item for event in story.events[5:] for item in presenter.add(event)]
+    (end,) = ends(items)
+    assert (end.stream_id, end.message_seq, end.label) == ("st1", None, BROKE_OFF)
+    assert on(items, Channel.ANSWER) == [ANSWER]
+
+
+def test_what_comes_after_the_message_of_a_stream_is_dropped() -> None:
+    """Also while the message is held back: the text is then all there."""
+    _, presenter, items = live(delta("whole", 0), AssistantMessage(text="whole"), delta(" and more", 5))
+    assert on(items, Channel.PARTIAL) == ["whole"]
+    assert on(items, Channel.DIAGNOSTIC) == ["live text was dropped: this stream is over"]
+    stream = presenter.live(Story().session)
+    assert stream is not None
+    assert stream.text == "whole"
+
+
+def test_a_checkpoint_gives_the_text_of_which_the_beginning_was_missed() -> None:
+    kept = StreamCheckpoint(stream_id=StreamId("st1"), offset=11, text="The answer ")
+    _, _, items = live(delta("answer ", 4), kept, delta("is 42.", 11))
+    assert on(items, Channel.DIAGNOSTIC) == ["4 code points of live text did not arrive"]
+    assert screen(items) == {"st1": "The answer is 42."}
+    (begun,) = (item for item in items if isinstance(item, BeginStream))
+    assert begun.label == STILL_WRITTEN
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 6), st.text("xyz", max_size=4)), max_size=8))
 def test_the_screen_never_holds_two_attempts(deltas: list[tuple[str, int, str]]) -> None:
-    """Whatever arrives: at most one stream of an open turn is on the screen, as long as the last piece says."""
-    _, _, items = live(*(delta(text, offset, stream) for stream, offset, text in deltas))
-    shown = screen(items)
-    assert len(shown) <= 1
-    if deltas:
-        assert set(shown) <= {deltas[-1][0]}
+    """Whatever arrives: who draws what is told shows one stream of the open turn at most, and its living text alone."""
+    _, presenter, items = live(*(delta(text, offset, stream) for stream, offset, text in deltas))
+    stream, shown = presenter.live(Story().session), live_of(items).open
+    assert (None if shown is None else (shown.stream_id, shown.text)) == (
+        None if stream is None else (stream.stream_id, stream.text)
+    )
 
 
 @pytest.mark.parametrize("is_late", [True, False])
@@ -253,6 +311,18 @@ def test_thoughts_are_thoughts_and_stay_when_the_agent_acts() -> None:
     _, _, items = live(thought("dead", "r1"), thought("hm", "r1"), call, thought("so", "r2"))
     assert on(items, Channel.THOUGHT) == ["dead", "hm", "so"]
     assert screen(items) == {"r1": "hm", "r2": "so"}
+
+
+def test_thoughts_go_on_in_their_stream_after_a_tool() -> None:
+    """As the runtime publishes them: one stream of thoughts a turn."""
+
+    def thought(text: str, offset: int) -> ReasoningDelta:
+        return ReasoningDelta(stream_id=StreamId("r1"), offset=offset, text=text)
+
+    _, _, items = live(thought("hm", 0), ToolCall(call_id=CallId("c1"), name="read"), thought(", so", 2))
+    assert on(items, Channel.THOUGHT) == ["hm", ", so"]
+    assert screen(items) == {"r1": "hm, so"}
+    assert not on(items, Channel.DIAGNOSTIC)
 
 
 def test_a_clean_answer_waits_for_the_end_of_its_turn() -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from interlock.projections.task_stream import LiveStream
+from interlock.projections.live_text import LiveStream
 from interlock.projections.task_view import TaskView
 from interlock.testing.scribe import EPOCH
 from interlock.vocabulary.audit import RunState, StreamCheckpoint, TurnStarted

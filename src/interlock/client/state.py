@@ -33,6 +33,7 @@ from interlock.lifecycle.task_status import (
 from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.badge import Badge
+from interlock.vocabulary.ending_words import BROKE_OFF, STILL_WRITTEN
 from interlock.vocabulary.evidence import Moment
 from interlock.vocabulary.frames import Message, MessageStatus, QueueView, Role, TaskFrame, TaskSnapshot
 from interlock.vocabulary.ids import PromptId, SessionId, StreamId, TurnId
@@ -340,6 +341,7 @@ def local_message(stream: LocalStream, status: MessageStatus) -> Message:
         at=stream.started_at,
         turn_id=stream.turn_id,
         stream_id=stream.stream_id,
+        label=STILL_WRITTEN if status is MessageStatus.STREAMING else BROKE_OFF,
     )
 
 

@@ -48,8 +48,9 @@ class _Item(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="it
 class Show(_Item, frozen=True, kw_only=True, tag="show"):
     """Text to draw. Partial text has a label that says what it is.
 
-    With `stream_id` and `offset` it is the next live piece of a stream. With `stream_id` alone it is the whole text,
-    and takes the place of whatever was drawn of that stream. A later text of the same `seq` takes the place of this.
+    With `stream_id` and `offset` it is the next live piece of a stream; what stood from the offset on was taken back.
+    With `stream_id` alone it is the whole text, and takes the place of whatever was drawn of that stream. A later text
+    of the same `seq` takes the place of this.
     """
 
     text: str
@@ -66,12 +67,40 @@ class Show(_Item, frozen=True, kw_only=True, tag="show"):
     next_actions: tuple[NextAction, ...] = ()
 
 
+class BeginStream(_Item, frozen=True, kw_only=True, tag="begin_stream"):
+    """Live text begins, empty. It takes the place of the live text that is open. `label` is how to label what grows."""
+
+    stream_id: StreamId
+    label: str
+
+
 class Retract(_Item, frozen=True, kw_only=True, tag="retract"):
     """Take back what was drawn of a stream from `offset` on: it belongs to nothing that is alive."""
 
     stream_id: StreamId
     offset: int
     reason: str
+
+
+class StreamEnding(StrEnum):
+    """How live text ended."""
+
+    WHOLE = "whole"
+    CANCELLED = "cancelled"
+    BROKEN_OFF = "broken_off"
+
+
+class EndStream(_Item, frozen=True, kw_only=True, tag="end_stream"):
+    """Live text ended after `cursor` code points. The message of `message_seq` takes its place. Where there is none,
+    the text is no message at all, however it ended: a face that still draws it draws the label, too."""
+
+    stream_id: StreamId
+    cursor: int
+    ending: StreamEnding
+    message_seq: int | None = None
+    label: str = ""
+    error_kind: str = ""
+    error_message: str = ""
 
 
 class ToolStatus(StrEnum):
@@ -120,4 +149,4 @@ class Receipt(_Item, frozen=True, kw_only=True, tag="receipt"):
     label: str = ""
 
 
-Item: TypeAlias = Show | Retract | ShowTool | Receipt
+Item: TypeAlias = Show | BeginStream | Retract | EndStream | ShowTool | Receipt

@@ -3,10 +3,10 @@
 Laws:
 1. Only the clean answer of a completed turn is on the `answer` channel. It is held back until the turn is closed, since
    the closing batch may still say that it failed. What the classifier takes for an answer no more is commentary.
-2. Live text is `partial`, and labelled, until its message comes. Kept partial text is labelled too, and its status is
-   never `completed`.
-3. What was drawn of an attempt that died is taken back: when a stream starts again, when another takes its place, and
-   when the turn ends with nothing kept of it.
+2. Live text is `partial`, and labelled, until its message comes; `live_text` decides whose it is and when it is void.
+   Kept partial text is labelled too, and its status is never `completed`.
+3. What was drawn of an attempt that died is taken back: when a stream starts again, and when another takes its place.
+   Live text that ended without a message is said to have broken off.
 4. A turn that did not complete is an `error` with its own message and its own next actions, never an older turn's.
 5. Results are paired by turn, call id and occurrence. A wait or a workflow that came to less than all is not succeeded.
    Of a call that was recorded twice, each record needs a result.
@@ -28,8 +28,9 @@ from msgspec import structs
 from interlock.lifecycle.queue import is_progress
 from interlock.lifecycle.turn import TurnFacts, lose_owner
 from interlock.lifecycle.turns import TurnFold, record_of
-from interlock.projections.display import Channel, Item, Receipt, Retract, Show, ShowTool, ToolKind, ToolStatus
+from interlock.projections.display import Channel, Item, Receipt, Show, ShowTool, ToolKind, ToolStatus
 from interlock.projections.dossier import REFUSALS
+from interlock.projections.live_text import UNSUPERVISED, LiveStream, StreamFold
 from interlock.projections.notices import diagnostic, notice
 from interlock.projections.tool_outcomes import outcome_of
 from interlock.projections.tool_text import one_line, output_text, shorten
@@ -40,6 +41,7 @@ from interlock.vocabulary.audit import (
     DeliveryReceipt,
     DeliveryStage,
     RunState,
+    SessionDeleted,
     ToolCallDecided,
     ToolCallSuspended,
     TurnFailed,
@@ -48,12 +50,11 @@ from interlock.vocabulary.conversation import AssistantMessage, ToolCall, ToolRe
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.evidence import Moment
 from interlock.vocabulary.frames import MessageStatus, Role
-from interlock.vocabulary.ids import IMPORTED_TURN_PREFIX, CallId, PromptId, SessionId, StreamId, TurnId
+from interlock.vocabulary.ids import IMPORTED_TURN_PREFIX, CallId, PromptId, SessionId, SpawnId, TurnId
 from interlock.vocabulary.presenter import ReasoningDelta, TextDelta
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import TurnState
 
-LIVE: Final = "live"
 CUT_SHORT: Final = "partial: the turn did not complete"
 UNCONFIRMED: Final = "partial: the turn has not ended"
 UNVERIFIED: Final = "unverified: read off a screen"
@@ -73,16 +74,7 @@ _DOUBTS: Final[Mapping[DeliveryStage, tuple[MessageStatus, str]]] = {
 }
 _Key = tuple[SessionId, TurnId | None]
 _CallRef = tuple[CallId, int]
-
-
-@dataclass(slots=True)
-class _Stream:
-    """How much of a live stream is drawn."""
-
-    id: StreamId
-    channel: Channel
-    cursor: int = 0
-    is_settled: bool = False
+_NOBODY: Final = "nobody runs this session any more"
 
 
 @dataclass(slots=True)
@@ -96,18 +88,17 @@ class _Call:
 @dataclass(slots=True)
 class _Turn:
     """What must be remembered of a turn that is being drawn. `partials` is kept text that is marked partial, in order;
-    `told` of those are drawn. `questions`: which call an id that a decision may name is about, and what was asked."""
+    `told` of those are drawn. `questions`: which call an id that a decision may name is about, and what was asked.
+    `owner` is the spawn that has the turn."""
 
     turn_id: TurnId | None
-    is_begun: bool = False
+    owner: SpawnId | None = None
     held: Show | None = None
     is_held_told: bool = False
     partials: list[Show] = field(default_factory=list)
     told: int = 0
-    streams: dict[Channel, _Stream] = field(default_factory=dict)
     calls: dict[_CallRef, _Call] = field(default_factory=dict)
     questions: dict[str, tuple[_CallRef, str]] = field(default_factory=dict)
-    dropped: set[StreamId] = field(default_factory=set)
 
 
 class Presenter:
@@ -121,20 +112,35 @@ class Presenter:
         self._at_work: dict[tuple[SessionId, ToolKind, str, int], ShowTool] = {}
         self._prompts: dict[PromptId, int | None] = {}
         self._stages: dict[PromptId, DeliveryStage] = {}
+        self._streams: dict[SessionId, StreamFold] = {}
+        self._deleted: set[SessionId] = set()
+        self._is_supervised = True
 
     def add(self, event: Event) -> list[Item]:
         """The items that an event gives rise to."""
-        match event.data:
-            case TextDelta() as delta:
-                return list(self._delta(event, delta, Channel.PARTIAL))
-            case ReasoningDelta() as delta:
-                return list(self._delta(event, delta, Channel.THOUGHT))
-            case _:
-                return self._canonical(event)
+        known = len(self._fold.findings)
+        facts = self._fold.add(event)
+        refusal = next((one for one in self._fold.findings[known:] if one.kind in REFUSALS), None)
+        if refusal is not None:
+            return [diagnostic(event, f"not counted, {refusal.kind.value.replace('_', ' ')}: {refusal.message}")]
+        return self.draw(event, facts)
 
     def draw(self, event: Event, facts: TurnFacts | None) -> list[Item]:
         """The items of an event that the classifier counted, with its turn as it stands now; None if it has none."""
         return list(self._aside(event) if facts is None else self._of_turn(event, facts))
+
+    def hear(self, event: Event) -> list[Item]:
+        """The items of an event that is shown live and is in no log."""
+        return list(self._aside(event))
+
+    def set_supervised(self, session_id: SessionId, is_supervised: bool) -> list[Item]:
+        """Say whether somebody runs the sessions. Where nobody does, nothing is live."""
+        self._is_supervised = is_supervised
+        return [] if is_supervised else list(self._stream(session_id).break_off(UNSUPERVISED, _NOBODY))
+
+    def live(self, session_id: SessionId) -> LiveStream | None:
+        """The live text that is open."""
+        return self._stream(session_id).current
 
     def pending(self, *, owner_alive: bool = True) -> list[Item]:
         """What is known of open turns and not drawn yet, labelled as what it is. It is not taken as drawn by this."""
@@ -152,33 +158,35 @@ class Presenter:
                 items.append(_end(lose_owner(facts), TurnState.ABANDONED, "it has no end, and no owner lives"))
         return items
 
-    def _turn(self, key: _Key) -> _Turn:
-        turn = self._turns.get(key)
-        if turn is None:
-            turn = self._turns[key] = _Turn(key[1])
-        return turn
+    def _stream(self, session_id: SessionId) -> StreamFold:
+        stream = self._streams.get(session_id)
+        if stream is None:
+            stream = self._streams[session_id] = StreamFold()
+        return stream
 
-    def _canonical(self, event: Event) -> list[Item]:
-        known = len(self._fold.findings)
-        facts = self._fold.add(event)
-        refusal = next((one for one in self._fold.findings[known:] if one.kind in REFUSALS), None)
-        if refusal is not None:
-            return [diagnostic(event, f"not counted, {refusal.kind.value.replace('_', ' ')}: {refusal.message}")]
-        return self.draw(event, facts)
+    def _is_live(self, session_id: SessionId) -> bool:
+        """Whether anything of a session can be live at all."""
+        return self._is_supervised and session_id not in self._deleted
 
     # Events of a turn
 
     def _of_turn(self, event: Event, facts: TurnFacts) -> Iterator[Item]:
         key = (facts.session_id, facts.turn_id)
-        turn = self._turn(key)
-        if not turn.is_begun:
-            turn.is_begun = True
+        turn = self._turns.get(key)
+        if turn is None:
+            turn = self._turns[key] = _Turn(facts.turn_id)
             yield from self._overtake(key)
-        yield from self._draw(event, facts, turn)
+        is_newest = self._newest[facts.session_id] == key
+        shown = [*self._draw(event, facts, turn)]
         if facts.is_terminal:
-            yield from _close(event, facts, self._turns.pop(key))
-        elif self._newest[facts.session_id] != key:
-            yield from _hold_nothing(turn)
+            shown += _close(event, facts, self._turns.pop(key))
+        elif not is_newest:
+            shown += _hold_nothing(turn)
+        yield from shown
+        if is_newest:
+            stream, is_live = self._stream(facts.session_id), self._is_live(facts.session_id)
+            yield from stream.follow(event, facts, turn.owner, shown, is_live=is_live)
+        turn.owner = facts.spawn_id
 
     def _overtake(self, key: _Key) -> Iterator[Item]:
         before = self._newest.get(key[0])
@@ -186,6 +194,7 @@ class Presenter:
         turn = None if before is None else self._turns.get(before)
         if turn is not None:
             yield from _hold_nothing(turn)
+        yield from self._stream(key[0]).overtake(is_open=turn is not None)
 
     def _draw(self, event: Event, facts: TurnFacts, turn: _Turn) -> Iterator[Item]:
         is_followed = isinstance(event.data, AssistantMessage | ToolCall | ToolResult)
@@ -198,9 +207,10 @@ class Presenter:
             case UserMessage() as asked:
                 yield self._prompt(event, asked, turn)
             case AssistantMessage() as message:
+                self._stream(event.session_id).settle_thought()
                 yield from _message(event, message, turn)
             case ToolCall() as call:
-                _settle_thought(turn)
+                self._stream(event.session_id).settle_thought()
                 yield _call(event, call, turn)
             case ToolResult() as result:
                 yield _result(event, result, turn)
@@ -232,6 +242,12 @@ class Presenter:
 
     def _aside(self, event: Event) -> Iterator[Item]:
         match event.data:
+            case TextDelta() | ReasoningDelta():
+                yield from self._live_text(event, event.data)
+            case SessionDeleted():
+                self._deleted.add(event.session_id)
+                yield from notice(event)
+                yield from self._stream(event.session_id).cancel()
             case DeliveryReceipt() as receipt:
                 yield from self._receipt(event, receipt)
             case ToolCallSuspended():
@@ -310,42 +326,27 @@ class Presenter:
 
     # Live text
 
-    def _delta(self, event: Event, delta: TextDelta | ReasoningDelta, channel: Channel) -> Iterator[Item]:
-        key = (event.session_id, event.turn_id)
-        turn = self._turn(key)
-        if why_not := self._refuses(event, turn, delta.stream_id, channel):
-            if delta.stream_id not in turn.dropped:
-                turn.dropped.add(delta.stream_id)
-                yield diagnostic(event, f"live text was dropped: {why_not}")
-            return
-        stream = turn.streams.get(channel)
-        if stream is None or stream.id != delta.stream_id:
-            yield from _take_back(event.turn_id, stream, 0, "another stream takes its place")
-            stream = turn.streams[channel] = _Stream(delta.stream_id, channel)
-        if delta.offset < stream.cursor:
-            yield from _take_back(event.turn_id, stream, delta.offset, "the stream started again")
-        elif delta.offset > stream.cursor:
-            yield diagnostic(event, f"{delta.offset - stream.cursor} code points of live text did not arrive")
-        stream.cursor = delta.offset + len(delta.text)
-        yield Show(
-            channel=channel,
-            turn_id=event.turn_id,
-            text=delta.text,
-            label=LIVE,
-            stream_id=delta.stream_id,
-            offset=delta.offset,
-        )
+    def _live_text(self, event: Event, delta: TextDelta | ReasoningDelta) -> Iterator[Item]:
+        """Text as it is written. It is drawn if it is of the open turn, of the spawn that owns it, and somebody runs
+        the session."""
+        key, stream = self._key_of(event), self._stream(event.session_id)
+        facts = None if key[1] is None else self._fold.turns.get((key[0], key[1]))
+        if facts is None or (why_not := self._refuses(event, key, facts)):
+            yield from stream.refuse(event, delta.stream_id, "it is of no turn" if facts is None else why_not)
+        elif isinstance(delta, TextDelta):
+            yield from stream.hear(event, delta, facts.turn_id)
+        else:
+            yield from stream.think(event, delta, facts.turn_id)
 
-    def _refuses(self, event: Event, turn: _Turn, stream_id: StreamId, channel: Channel) -> str:
+    def _refuses(self, event: Event, key: _Key, facts: TurnFacts) -> str:
         """Why live text is not to be drawn; empty if it is."""
-        facts = None if event.turn_id is None else self._fold.turns.get((event.session_id, event.turn_id))
-        if facts is not None and facts.is_terminal:
+        if facts.is_terminal:
             return f"the turn is already {facts.state.value}"
-        if facts is not None and _is_foreign(event, facts):
+        if _is_foreign(event, facts):
             return f"spawn {event.spawn_id} does not own this turn"
-        stream = turn.streams.get(channel)
-        is_settled = stream is not None and stream.id == stream_id and stream.is_settled
-        return "its message is there already" if is_settled else ""
+        if self._newest.get(key[0]) != key:
+            return "another turn began"
+        return "" if self._is_live(key[0]) else _NOBODY
 
 
 def present(events: Iterable[Event], *, with_partials: bool = True, owner_alive: bool = True) -> list[Item]:
@@ -367,8 +368,6 @@ def _is_foreign(event: Event, facts: TurnFacts) -> bool:
 
 
 def _message(event: Event, message: AssistantMessage, turn: _Turn) -> Iterator[Item]:
-    yield from _settle_text(event, message, turn)
-    _settle_thought(turn)
     if message.is_blank:
         return
     shown = _text(event, message, turn)
@@ -378,28 +377,6 @@ def _message(event: Event, message: AssistantMessage, turn: _Turn) -> Iterator[I
         turn.partials.append(_said(shown, Channel.PARTIAL, Role.ANSWER, MessageStatus.PARTIAL, CUT_SHORT))
     else:
         turn.held, turn.is_held_told = shown, False
-
-
-def _settle_text(event: Event, message: AssistantMessage, turn: _Turn) -> Iterator[Item]:
-    """A message ends the live text of its turn. Text that it does not stand for was of a dead attempt."""
-    stream = turn.streams.get(Channel.PARTIAL)
-    if stream is None:
-        return
-    if message.is_blank or message.metadata.stream_id not in (None, stream.id):
-        yield from _take_back(event.turn_id, stream, 0, "its message does not hold it")
-    stream.is_settled = True
-
-
-def _settle_thought(turn: _Turn) -> None:
-    """What the agent did next is proof that it had thought to an end: later thoughts do not take the place of these."""
-    stream = turn.streams.get(Channel.THOUGHT)
-    if stream is not None:
-        stream.is_settled = True
-
-
-def _take_back(turn_id: TurnId | None, stream: _Stream | None, offset: int, reason: str) -> Iterator[Item]:
-    if stream is not None and not stream.is_settled and stream.cursor > offset:
-        yield Retract(channel=stream.channel, turn_id=turn_id, stream_id=stream.id, offset=offset, reason=reason)
 
 
 def _tell_partials(turn: _Turn) -> Iterator[Item]:
@@ -428,14 +405,13 @@ def _said(shown: Show, channel: Channel, role: Role, status: MessageStatus, labe
 
 
 def _text(event: Event, message: AssistantMessage, turn: _Turn) -> Show:
-    live = turn.streams.get(Channel.PARTIAL)
     return Show(
         channel=Channel.PARTIAL,
         turn_id=turn.turn_id,
         seq=event.seq,
         at=event.ts,
         text=message.text,
-        stream_id=message.metadata.stream_id or (None if live is None else live.id),
+        stream_id=message.metadata.stream_id,
         is_verified=message.is_verified,
     )
 
@@ -444,8 +420,6 @@ def _close(event: Event, facts: TurnFacts, turn: _Turn) -> Iterator[Item]:
     for call in turn.calls.values():
         if call.open:
             yield _tool(event, call.shown, ToolStatus.UNKNOWN, NO_RESULT)
-    stream = turn.streams.get(Channel.PARTIAL)
-    yield from _take_back(facts.turn_id, stream, 0, "the turn ended, and nothing of it was kept")
     status, is_completed = END_STATUS[facts.state], facts.state is TurnState.COMPLETED
     for at, partial in enumerate(turn.partials):
         if at >= turn.told or not is_completed:

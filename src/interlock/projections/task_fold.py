@@ -14,15 +14,16 @@ from msgspec import structs
 from interlock.lifecycle.queue import SendQueue
 from interlock.lifecycle.task_status import SessionFacts, task_status
 from interlock.lifecycle.turn import TurnFacts, lose_owner
-from interlock.lifecycle.turns import TurnFold, record_of
+from interlock.lifecycle.turns import TurnFold
 from interlock.projections.approvals import ApprovalFold
+from interlock.projections.display import Item
 from interlock.projections.dossier import REFUSALS
+from interlock.projections.live_frames import UNSTAMPED, live_frames
 from interlock.projections.message_store import MessageStore
 from interlock.projections.presenter import Presenter
 from interlock.projections.run_document import RunDocument, fold_run_event
 from interlock.projections.task_answers import SeenAgent
 from interlock.projections.task_questions import Questions
-from interlock.projections.task_stream import OVERTAKEN, RESPAWNED, UNSTAMPED, UNSUPERVISED, StreamKeeper
 from interlock.projections.task_summary import with_facts
 from interlock.vocabulary.audit import (
     DeliveryReceipt,
@@ -35,12 +36,9 @@ from interlock.vocabulary.audit import (
     QueueGate,
     SessionDeleted,
     SessionOpened,
-    StreamCheckpoint,
     ToolCallSuspended,
-    TurnStarted,
 )
 from interlock.vocabulary.badge import Badge
-from interlock.vocabulary.conversation import AssistantMessage
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.evidence import Moment
 from interlock.vocabulary.frames import (
@@ -50,8 +48,6 @@ from interlock.vocabulary.frames import (
     ChatReceipt,
     ChatStart,
     ChatThought,
-    Message,
-    MessageStatus,
     QueueChanged,
     QueueItem,
     QueueView,
@@ -63,11 +59,10 @@ from interlock.vocabulary.frames import (
 )
 from interlock.vocabulary.ids import IMPORTED_TURN_PREFIX, PromptId, SessionId, TurnId
 from interlock.vocabulary.presenter import ReasoningDelta, Status, TextDelta
-from interlock.vocabulary.states import Activity, Attention, TaskStatus, TurnState
+from interlock.vocabulary.states import Activity, Attention, TaskStatus
 
 _TEXT: Final = (ChatStart, ChatChunk, ChatThought)
 _CRASHES_KEPT: Final = 32
-_NOBODY: Final = "nobody runs this session any more"
 _Reading = tuple[TaskStatus | None, TurnId | None]
 
 
@@ -88,7 +83,6 @@ class TaskFold:
         self.queue = SendQueue()
         self._presenter = Presenter(self.turns)
         self._messages = MessageStore()
-        self._streams = StreamKeeper(task_id)
         self._questions = Questions(task_id, self.approvals)
         self._queue_view = QueueView()
         self._seen = SeenAgent()
@@ -115,7 +109,7 @@ class TaskFold:
         if event.seq <= self.version:
             return ()
         self.version, self._last_at, self._heard_at = event.seq, event.ts, event.ts
-        return self._tell(self._fold(event, event.seq), event.ts)
+        return self._tell(self._fold(event), event.ts)
 
     def set_supervised(self, is_supervised: bool) -> tuple[TaskFrame, ...]:
         """Say whether somebody runs the session. Without an owner an open turn is read as abandoned."""
@@ -200,40 +194,15 @@ class TaskFold:
 
     # Live events
 
-    @property
-    def _is_live(self) -> bool:
-        """Whether anything of this session can be live at all."""
-        return self.is_supervised and not self._is_deleted
-
     def _hear(self, event: Event) -> Iterator[TaskFrame]:
         match event.data:
-            case TextDelta() as delta:
-                turn = self._live_turn(event)
-                if turn is not None:
-                    yield from self._streams.hear(delta, turn.turn_id, event.ts)
-            case ReasoningDelta(stream_id=stream_id, offset=offset, text=text):
-                turn = self._live_turn(event)
-                if turn is not None:
-                    yield ChatThought(
-                        task_id=self.task_id,
-                        version=UNSTAMPED,
-                        tick=UNSTAMPED,
-                        turn_id=turn.turn_id,
-                        stream_id=stream_id,
-                        offset=offset,
-                        text=text,
-                    )
+            case TextDelta() | ReasoningDelta():
+                yield from self._draw(self._presenter.hear(event))
             case Status() as status if self.is_supervised:
                 self._seen.see(status)
                 yield from self._show_agent(event.turn_id)
             case _:
                 pass  # plans, pressure and screens have no frame; what belongs into the log and is not in it is no fact
-
-    def _live_turn(self, event: Event) -> TurnFacts | None:
-        """The turn that live text belongs to, if it is the open one and somebody runs it."""
-        turn = self._turn_of(event)
-        is_open = turn is not None and turn is self._newest and not _is_fenced(turn, event)
-        return turn if is_open and self._is_live else None
 
     def _show_agent(self, turn_id: TurnId | None) -> Iterator[TaskFrame]:
         """Tell what the agent is seen to do, with what the log adds to it, if that is news."""
@@ -249,102 +218,38 @@ class TaskFold:
 
     # Logged events
 
-    def _fold(self, event: Event, seq: int) -> Iterator[TaskFrame]:
+    def _fold(self, event: Event) -> Iterator[TaskFrame]:
         before, known = self._newest, len(self.turns.findings)
         turn = self.turns.add(event)
         if any(finding.kind in REFUSALS for finding in self.turns.findings[known:]):
             return
-        messages = self._messages.take(self._presenter.draw(event, turn), seq)
-        is_begun = turn is not None and turn is self._newest and (before is None or before.turn_id != turn.turn_id)
-        if is_begun:
-            left = () if before is None else [message for message in messages if message.turn_id == before.turn_id]
-            yield from map(self._told, left)
-            yield from self._begin_turn(before)
-            yield from map(self._told, messages[len(left) :])
-        else:
-            yield from map(self._told, messages)
+        yield from self._draw(self._presenter.draw(event, turn))
         if turn is None:
-            yield from self._fold_aside(event)
-        elif turn is self._newest:
-            yield from self._carry_stream(event, turn, before, messages)
+            self._fold_aside(event)
+        elif turn is self._newest and (before is None or before.turn_id != turn.turn_id):
+            self._on_its_way = None
         yield from self._fold_questions(event, turn)
         yield from self._fold_queue(event)
         if turn is None or turn is self._newest:
             yield from self._fold_document(event)
         yield from self._settle_status(event.ts)
 
-    def _begin_turn(self, before: TurnFacts | None) -> Iterator[TaskFrame]:
-        """A newer turn began: the one before it is not live any more, whether or not it has an end."""
-        self._on_its_way = None
-        if before is not None and not before.is_terminal:
-            stream = self._streams.current
-            held = None if stream is None else stream.message_id
-            yield from self._streams.break_off(OVERTAKEN, "another turn began", held)
-        self._streams.begin_turn()
+    def _draw(self, items: Iterable[Item]) -> Iterator[TaskFrame]:
+        """What the presenter drew, as frames, in the order in which it drew it."""
+        for item in items:
+            for message in self._messages.take((item,), self.version):
+                yield ChatMessage(
+                    task_id=self.task_id, version=UNSTAMPED, tick=UNSTAMPED, turn_id=message.turn_id, message=message
+                )
+            yield from live_frames(self.task_id, item)
 
-    def _told(self, message: Message) -> ChatMessage:
-        return ChatMessage(
-            task_id=self.task_id, version=UNSTAMPED, tick=UNSTAMPED, turn_id=message.turn_id, message=message
-        )
-
-    def _carry_stream(
-        self, event: Event, turn: TurnFacts, before: TurnFacts | None, messages: list[Message]
-    ) -> Iterator[TaskFrame]:
-        """What an event of the newest turn does to its stream."""
-        told = {message.message_id: message for message in messages}
-        stream = self._streams.current
-        if stream is not None and stream.message_id in told and not turn.is_terminal:
-            yield from self._let_go(told[stream.message_id])
-        match event.data:
-            case AssistantMessage() as message:
-                yield from self._bear(event, message)
-            case StreamCheckpoint() as checkpoint if turn.checkpoint is checkpoint and self._is_live:
-                yield from self._streams.restore(checkpoint, turn.turn_id, event.ts)
-            case TurnStarted() if before is not None and event.spawn_id not in (None, before.spawn_id):
-                yield from self._streams.break_off(RESPAWNED, "another process took the turn")
-            case _:
-                pass
-        if turn.is_terminal:
-            yield from self._end_stream(turn)
-
-    def _let_go(self, message: Message) -> Iterator[TaskFrame]:
-        """The text was held back as an answer, and is none: it is whole all the same, unless it is partial."""
-        if message.status is MessageStatus.COMPLETED:
-            yield from self._streams.finish(message.message_id)
-        else:
-            yield from self._streams.break_off(message.status.value, "", message.message_id)
-
-    def _bear(self, event: Event, message: AssistantMessage) -> Iterator[TaskFrame]:
-        """A message stands for the stream that it names, or for the one that is open. Its text is then no more live."""
-        stream, named = self._streams.current, message.metadata.stream_id
-        is_of_stream = stream is not None and named in (None, stream.stream_id)
-        if stream is not None and is_of_stream and not message.is_blank:
-            stream.message_id = event.seq
-        if message.metadata.intermediate:
-            if is_of_stream:
-                yield from self._streams.finish(None if message.is_blank else event.seq)
-            elif named is not None:
-                self._streams.settle(named)
-
-    def _end_stream(self, turn: TurnFacts) -> Iterator[TaskFrame]:
-        stream = self._streams.current
-        message_id = None if stream is None else stream.message_id
-        if turn.state is TurnState.COMPLETED:
-            yield from self._streams.finish(message_id)
-        elif turn.state is TurnState.INTERRUPTED:
-            yield from self._streams.cancel(message_id)
-        elif stream is not None:
-            record = record_of(turn)
-            yield from self._streams.break_off(record.error_kind, record.error_message, message_id)
-
-    def _fold_aside(self, event: Event) -> Iterator[TaskFrame]:
+    def _fold_aside(self, event: Event) -> None:
         """What decides about no turn."""
         match event.data:
             case SessionOpened() as opened:
                 self.opened, self._opened_at = opened, self._opened_at or event.ts
             case SessionDeleted():
                 self._is_deleted = True
-                yield from self._streams.cancel()
             case ProcessEvent(kind=ProcessEventKind.RESTART_DUE | ProcessEventKind.RESTARTS_EXHAUSTED):
                 self._crashed_at = (*self._crashed_at, event.ts)[-_CRASHES_KEPT:]
             case _:
@@ -436,12 +341,11 @@ class TaskFold:
         return newest if newest is not None and newest.turn_id.startswith(IMPORTED_TURN_PREFIX) else None
 
     def _change_owner(self) -> Iterator[TaskFrame]:
-        if not self.is_supervised:
-            yield from self._streams.break_off(UNSUPERVISED, _NOBODY)
-            if self._agent is not None:
-                self._seen.forget()
-                self._agent = None
-                yield self._agent_changed(Status(activity=Activity.UNKNOWN), None)
+        yield from self._draw(self._presenter.set_supervised(self.task_id, self.is_supervised))
+        if not self.is_supervised and self._agent is not None:
+            self._seen.forget()
+            self._agent = None
+            yield self._agent_changed(Status(activity=Activity.UNKNOWN), None)
         yield from self._questions.set_answerable(self.is_supervised)
         yield from self._settle_status(self._log_read_at)
 

@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import structs
 
 from interlock.projections.approvals import ApprovalFold
-from interlock.projections.task_stream import UNSTAMPED
+from interlock.projections.live_frames import UNSTAMPED
 from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.audit import (
     DecisionUndelivered,

@@ -41,7 +41,7 @@ class TaskView(TaskFold):
         if is_whole or not is_page(messages, limit):
             is_whole = True
             messages, older = self._messages.page(None, limit)
-        stream = self._streams.current
+        stream = self._presenter.live(self.task_id)
         return TaskSnapshot(
             task_id=self.task_id,
             task_status=self.status,
@@ -62,7 +62,7 @@ class TaskView(TaskFold):
 
     def check(self) -> RuntimeCheck:
         """Where the task stands, without a body."""
-        stream = self._streams.current
+        stream = self._presenter.live(self.task_id)
         return RuntimeCheck(
             task_id=self.task_id,
             task_status=self.status,

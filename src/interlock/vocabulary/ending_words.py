@@ -23,6 +23,10 @@ _RECORDED: Final[Mapping[str, tuple[str, ...]]] = {
     _TIMED_OUT: (_OUT_OF_TIME, _TIMED_BY_AGENT),
     _INTERRUPTED: (_ON_REQUEST, _STOPPED),
 }
+STILL_WRITTEN: Final = "partial: still being written"
+"""The label of live text."""
+BROKE_OFF: Final = "partial: broke off"
+"""The label of live text that ended without a message."""
 TIMED_BY: Final = "timed_by"
 AGENT: Final = "agent"
 _SAME: Final = (frozenset({"interrupted", "cancelled", "canceled"}), frozenset({_TIMED_OUT, "timeout"}))
