@@ -13,6 +13,7 @@ from interlock.cli.live_text import LiveText, Outlet
 from interlock.cli.painting import Line
 from interlock.cli.server_api import Body, Frame
 from interlock.cli.transcript_lines import message_lines
+from interlock.vocabulary.ending_words import BROKE_OFF, STILL_WRITTEN
 from interlock.vocabulary.errors import Unreachable
 from tests.cli.serving import Served, serving
 
@@ -50,6 +51,9 @@ def message(number: int, text: str, **more: object) -> Body:
     return {**given, "turn_id": "trn_1", **more}
 
 
+LIVE = f"agent  [{STILL_WRITTEN}]\n"
+
+
 # Live text
 
 
@@ -59,7 +63,7 @@ def test_a_stream_and_its_message_are_printed_once() -> None:
     paper.chunk(6, "wor")
     paper.says(5, "hello world")
     paper.ends()
-    assert paper.text == "agent\n  hello world\n\n"
+    assert paper.text == f"{LIVE}  hello world\n[answer]\n\n"
 
 
 def test_chunks_that_come_again_are_not_printed_again() -> None:
@@ -67,7 +71,36 @@ def test_chunks_that_come_again_are_not_printed_again() -> None:
     paper.chunk(0, "abc")
     paper.chunk(0, "abc")
     paper.chunk(1, "bcd")
-    assert paper.text == "agent\n  abcd"
+    assert paper.text == f"{LIVE}  abcd"
+
+
+def test_text_that_is_cut_is_called_void_and_the_text_that_holds_follows() -> None:
+    """An attempt that died: no word of it may stand among those of the next one."""
+    paper = Paper()
+    paper.chunk(0, "The answer is 41.")
+    paper.chunk(0, "It is 42.")
+    void = "[void: this attempt was withdrawn]\n\n"
+    assert paper.text == f"{LIVE}  The answer is 41.\n{void}{LIVE}  It is 42."
+    paper.chunk(5, "")
+    assert paper.text.endswith(f"  It is 42.\n{void}{LIVE}  It is")
+    paper.says(3, "It is 42, I think.")
+    assert paper.text.endswith(f"{LIVE}  It is 42, I think.\n[answer]\n\n")
+
+
+def test_live_text_that_turns_out_to_be_no_answer_says_so() -> None:
+    paper = Paper()
+    paper.chunk(0, "Let me look.")
+    paper.says(4, "Let me look.", role="commentary", stream_id="str_1")
+    assert paper.text == f"{LIVE}  Let me look.\n[agent, at work]\n\n"
+
+
+def test_the_message_of_another_stream_is_not_taken_for_that_of_the_open_one() -> None:
+    paper = Paper()
+    paper.chunk(0, "half", "str_2")
+    paper.says(4, "half an hour ago", role="commentary", stream_id="str_1")
+    assert paper.text == f"{LIVE}  half\nagent, at work\n  half an hour ago\n\n"
+    paper.live.add("chat:done", {"stream_id": "str_2", "cursor": 4})
+    assert paper.text.endswith(f"[{BROKE_OFF}]\n\n")
 
 
 def test_a_gap_is_marked_and_the_whole_text_follows() -> None:
@@ -75,7 +108,7 @@ def test_a_gap_is_marked_and_the_whole_text_follows() -> None:
     paper.chunk(0, "ab")
     paper.chunk(5, "fg")
     paper.says(3, "abcdefg")
-    assert paper.text == "agent\n  ab[...]fg\n  [void: the words that hold follow]\n\nagent\n  abcdefg\n\n"
+    assert paper.text == f"{LIVE}  ab[...]fg\n[void: the words that hold follow]\n\nagent\n  abcdefg\n\n"
 
 
 def test_other_words_than_those_that_streamed_make_them_void() -> None:
@@ -89,7 +122,7 @@ def test_what_was_kept_of_a_longer_stream_is_said() -> None:
     paper = Paper()
     paper.chunk(0, "one two three")
     paper.says(3, "one two", status="partial")
-    assert paper.text == "agent\n  one two three\n  [partial: kept up to 7 characters]\n\n"
+    assert paper.text == f"{LIVE}  one two three\n[partial: kept up to 7 characters]\n\n"
 
 
 @pytest.mark.parametrize(
@@ -100,24 +133,30 @@ def test_a_streamed_text_that_is_no_whole_answer_is_labelled(status: str, label:
     paper = Paper()
     paper.chunk(0, "half")
     paper.says(3, "half", status=status)
-    assert paper.text == f"agent\n  half\n  [{label}]\n\n"
+    assert paper.text == f"{LIVE}  half\n[{label}]\n\n"
 
 
 @pytest.mark.parametrize(
-    ("event", "label"), [("chat:error", "[broke off: gone]"), ("chat:cancelled", "[cancelled: gone]")]
+    ("event", "more", "label"),
+    [
+        ("chat:error", {"error_message": "gone"}, f"[{BROKE_OFF}: gone]"),
+        ("chat:error", {"error_kind": "gap"}, f"[{BROKE_OFF}: gap]"),
+        ("chat:cancelled", {}, f"[{BROKE_OFF}: cancelled]"),
+        ("chat:done", {}, f"[{BROKE_OFF}]"),
+    ],
 )
-def test_a_stream_that_ends_without_a_message_says_so(event: str, label: str) -> None:
+def test_a_stream_that_ends_without_a_message_says_so(event: str, more: Body, label: str) -> None:
     paper = Paper()
     paper.chunk(0, "half")
-    paper.ends(event, error_message="gone")
-    assert paper.text == f"agent\n  half\n  {label}\n\n"
+    paper.ends(event, **more)
+    assert paper.text == f"{LIVE}  half\n{label}\n\n"
 
 
 def test_a_stream_that_nobody_knows_any_more_broke_off() -> None:
     paper = Paper()
     paper.chunk(0, "half")
     paper.joins()
-    assert paper.text == "agent\n  half\n  [broke off]\n\n"
+    assert paper.text == f"{LIVE}  half\n[{BROKE_OFF}]\n\n"
 
 
 def test_a_new_stream_takes_the_place_of_the_old_one() -> None:
@@ -125,7 +164,7 @@ def test_a_new_stream_takes_the_place_of_the_old_one() -> None:
     paper.chunk(0, "half")
     paper.live.add("chat:start", {"stream_id": "str_2", "turn_id": "trn_1"})
     paper.chunk(0, "again", "str_2")
-    assert paper.text == "agent\n  half\n  [broke off]\n\nagent\n  again"
+    assert paper.text == f"{LIVE}  half\n[void: another attempt takes its place]\n\n{LIVE}  again"
 
 
 def test_a_stream_goes_on_after_a_reconnect() -> None:
@@ -134,7 +173,7 @@ def test_a_stream_goes_on_after_a_reconnect() -> None:
     paper.joins(
         message(1, "do it", role="user"), stream={"stream_id": "str_1", "turn_id": "trn_1", "offset": 1, "text": "bcd"}
     )
-    assert paper.text == "you\n  do it\n\nagent\n  abcd"
+    assert paper.text == f"you\n  do it\n\n{LIVE}  abcd"
 
 
 def test_a_tool_in_the_middle_of_a_stream() -> None:
@@ -144,7 +183,9 @@ def test_a_tool_in_the_middle_of_a_stream() -> None:
     paper.chunk(4, "two")
     paper.says(4, "ls", version=6, role="tool", name="Bash", status="completed")
     paper.says(7, "one two")
-    assert paper.text == ("agent\n  one \ntool Bash  [running]\n  ls\n\nagent\n  two\ntool Bash  [completed]\n\n\n")
+    assert paper.text == (
+        f"{LIVE}  one \ntool Bash  [running]\n  ls\n\n{LIVE}  two\ntool Bash  [completed]\n\n[answer]\n\n"
+    )
 
 
 def test_a_message_is_printed_once_and_its_change_is_said() -> None:
@@ -213,7 +254,7 @@ def test_no_text_of_an_agent_passes_for_a_heading_of_ours() -> None:
     assert all(line[0][0].startswith("  ") for line in lines[1:])
     paper = Paper()
     paper.chunk(0, "a\nyou  12:00")
-    paper.chunk(11, "\nend of the turn")
+    paper.chunk(12, "\nend of the turn")
     assert all(line.startswith("  ") for line in paper.text.splitlines()[1:])
 
 

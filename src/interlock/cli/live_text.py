@@ -2,9 +2,10 @@
 
 Laws:
 1. Every message is printed once. A change of it that matters (another status, other words) is said, never redrawn.
-2. Text that streams is printed as it comes. Its message adds what is missing and how it ended; where its words are
-   others, it is printed whole, and what stands above it is called void.
-3. A stream that ends without a message is said to have broken off. A gap is marked, never closed silently.
+2. Text that streams is printed as it comes, labelled as partial. Its message adds what is missing and says what it
+   turned out to be; where its words are others, it is printed whole, and what stands above it is called void.
+3. The frames decide: text that is cut, or whose place another stream takes, is called void. A stream that ends without
+   a message is said to have broken off, however it ended. A gap is marked, never closed silently.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from interlock.cli.painting import Line, Tone
+from interlock.cli.painting import Line
 from interlock.cli.server_api import Body
 from interlock.cli.transcript_lines import (
     INDENT,
@@ -20,15 +21,17 @@ from interlock.cli.transcript_lines import (
     heading,
     label,
     label_of,
+    live_heading,
     message_lines,
-    painted_label,
+    role_name,
     text_lines,
     turn_line,
 )
+from interlock.vocabulary.ending_words import BROKE_OFF
 
 _GAP: Final = "[...]"
 _ENDED: Final = {"COMPLETED": "completed", "FAILED": "failed", "CANCELLED": "interrupted"}
-_STREAM_ENDS: Final = {"chat:error": "interrupted", "chat:cancelled": "cancelled"}
+_VOID: Final = "void"
 
 
 class Outlet(NamedTuple):
@@ -40,7 +43,8 @@ class Outlet(NamedTuple):
 
 
 class _Stream:
-    """What was printed of a stream. `is_open`: more may come. `is_in_line`: the line that it stands in has no end."""
+    """What was printed of a stream, and up to which place. `is_open`: more may come. `is_in_line`: the line that it
+    stands in has no end."""
 
     def __init__(self, stream_id: str, turn_id: object) -> None:
         self.stream_id = stream_id
@@ -96,7 +100,7 @@ class LiveText:
         piece = snapshot.get("stream")
         ours = self._stream
         if ours is not None and ours.is_open and (piece is None or piece["stream_id"] != ours.stream_id):
-            self._break_off()
+            self._close(BROKE_OFF)
         if piece is not None:
             self._begin(str(piece["stream_id"]), piece.get("turn_id"))
             self._more(int(piece.get("offset", 0)), str(piece.get("text", "")))
@@ -131,72 +135,85 @@ class LiveText:
     def _begin(self, stream_id: str, turn_id: object) -> None:
         if self._stream is not None and self._stream.stream_id == stream_id:
             return
-        if self._stream is not None and self._stream.is_open:
-            self._break_off()
+        self._close(_VOID, "another attempt takes its place")
         self._tell_turn(turn_id, "running")
         self._stream = _Stream(stream_id, turn_id)
 
     def _more(self, offset: int, text: str) -> None:
         stream = self._stream
         assert stream is not None, "it was begun"
-        fresh = text[max(0, stream.cursor - offset) :]
-        gap = _GAP if offset > stream.cursor else ""
-        if not fresh or not stream.is_open:
+        if not stream.is_open:
+            return
+        if offset > stream.cursor:
+            fresh = _GAP + text
+        else:
+            whole = stream.text[: len(stream.text) + offset - stream.cursor] + text
+            if not whole.startswith(stream.text):
+                self._withdraw(stream)
+            fresh = whole[len(stream.text) :]
+        stream.cursor = offset + len(text)
+        self._print_more(stream, fresh)
+
+    def _withdraw(self, stream: _Stream) -> None:
+        """The text was cut: what stands above is of an attempt that died."""
+        self._close_line()
+        self._out.lines([label(_VOID, "this attempt was withdrawn"), []])
+        stream.text = ""
+
+    def _print_more(self, stream: _Stream, fresh: str) -> None:
+        if not fresh:
             return
         if not stream.is_in_line:
-            self._out.lines([[("agent", Tone.HEAD.value)]])
+            self._out.lines([live_heading()])
             self._out.piece(INDENT)
-        self._out.piece((gap + fresh).replace("\n", f"\n{INDENT}"))
+        self._out.piece(fresh.replace("\n", f"\n{INDENT}"))
         stream.is_in_line = True
-        stream.text += gap + fresh
-        stream.cursor = offset + len(text)
+        stream.text += fresh
 
     def _takes_place_of_stream(self, message: Body) -> bool:
+        """As the server says: it is the message that names the stream, or that names none while this one is open."""
         stream = self._stream
         if stream is None or not stream.is_open or not stream.text:
             return False
         if message.get("role") not in ("answer", "commentary"):
             return False
-        return message.get("stream_id") == stream.stream_id or message.get("turn_id") == stream.turn_id
+        named = message.get("stream_id")
+        return named == stream.stream_id if named else message.get("turn_id") == stream.turn_id
 
     def _finish_stream(self, message: Body) -> None:
         stream, text = self._stream, str(message.get("text", ""))
         assert stream is not None, "it takes its place"
         stream.is_open = False
+        became, status = label_of(message) or role_name(message), str(message.get("status", ""))
         if text.startswith(stream.text):
             if stream.is_in_line:
                 self._out.piece(text[len(stream.text) :].rstrip("\n").replace("\n", f"\n{INDENT}"))
                 self._close_line()
             else:
                 self._out.lines(text_lines(text[len(stream.text) :]))
-            said = painted_label(message)
-            self._out.lines([said, []] if said else [[]])
+            self._out.lines([label(became, status=status), []])
             return
         self._close_line()
         if stream.text.startswith(text.strip()):
-            self._out.lines([painted_label(message, f"kept up to {len(text)} characters"), []])
+            self._out.lines([label(became, f"kept up to {len(text)} characters", status=status), []])
         else:
             self._out.lines(
-                [label("void", "the words that hold follow"), [], *message_lines(message, self._session_id), []]
+                [label(_VOID, "the words that hold follow"), [], *message_lines(message, self._session_id), []]
             )
 
     def _end(self, event: str, data: Body) -> None:
         stream = self._stream
-        if stream is None or stream.stream_id != data["stream_id"] or not stream.is_open:
-            return
-        stream.is_open = False
-        self._close_line()
-        status = _STREAM_ENDS.get(event)
-        if status is not None and stream.text:
-            detail = str(data.get("error_message") or data.get("error_kind") or "")
-            self._out.lines([label(status, detail), []])
+        if stream is not None and stream.stream_id == data["stream_id"]:
+            said = data.get("error_message") or data.get("error_kind") or ""
+            self._close(BROKE_OFF, str(said) or ("cancelled" if event == "chat:cancelled" else ""))
 
-    def _break_off(self) -> None:
+    def _close(self, said: str, detail: str = "") -> None:
+        """No message takes the place of the text that stands above, if any does."""
         stream = self._stream
         if stream is not None and stream.is_open:
             stream.is_open = False
             self._close_line()
-            self._out.lines([label("interrupted"), []] if stream.text else [])
+            self._out.lines([label(said, detail), []] if stream.text else [])
 
     def _close_line(self) -> None:
         """Something else comes while text streams: its line ends, and what follows of it begins a new one."""

@@ -2,8 +2,8 @@
 
 Laws:
 1. The words of an agent are indented, and what we say of them is not: no text can pass for a heading of ours.
-2. What is not a clean, whole answer bears the label that its message has. Text that grows, and messages of an older
-   server, have none: there the status says it.
+2. What is not a clean, whole answer bears the label that its message has. Messages of an older server have none: there
+   the status says it.
 3. The end of a turn says how to go on, by commands that can be pasted; so does a child or a workflow that failed.
 4. Of what a tool gave back the beginning and the end are printed, and how much is left out.
 """
@@ -16,7 +16,7 @@ from interlock.cli.painting import Line, Tone
 from interlock.cli.server_api import Body
 from interlock.cli.task_lines import read_moment
 from interlock.vocabulary.advice import advice_lines
-from interlock.vocabulary.ending_words import repeats
+from interlock.vocabulary.ending_words import BROKE_OFF, STILL_WRITTEN, repeats
 
 INDENT: Final = "  "
 _DETAIL_HEAD: Final = 12
@@ -27,8 +27,8 @@ _LABELS: Final = {
     "failed": "failed",
     "cancelled": "cancelled",
     "timed_out": "timed out",
-    "interrupted": "broke off",
-    "streaming": "goes on",
+    "interrupted": BROKE_OFF,
+    "streaming": STILL_WRITTEN,
     "running": "goes on",
     "waiting": "waits",
     "unknown": "not known to be whole",
@@ -76,16 +76,21 @@ def detail_lines(message: Body) -> list[Line]:
     return [[(INDENT, ""), *line] for line in lines]
 
 
-def label(status: str, detail: str = "") -> Line:
-    """A line that says how a text ended which stands above it."""
-    said = _LABELS.get(status, status)
-    return [_label(": ".join(one for one in (said, detail) if one), status)]
+def label(said: str, detail: str = "", *, status: str = "") -> Line:
+    """A line that says what a text is which stands above it. It is not indented, as that text is."""
+    text, tone = _label(": ".join(one for one in (said, detail) if one), status)
+    return [(text.lstrip(), tone)]
 
 
-def painted_label(message: Body, detail: str = "") -> Line:
-    """The label of a message whose text stands above it."""
-    said = ": ".join(one for one in (label_of(message), detail) if one)
-    return [_label(said, str(message.get("status", "")))] if said else []
+def live_heading() -> Line:
+    """The heading of text that is still being written."""
+    return [(_NAMES["answer"], Tone.HEAD.value), _label(STILL_WRITTEN, "streaming")]
+
+
+def role_name(message: Body) -> str:
+    """What a clean text turned out to be: only the answer is called one."""
+    role = str(message.get("role", ""))
+    return role if role == "answer" else _NAMES.get(role, role)
 
 
 def text_lines(text: str) -> list[Line]:
