@@ -220,12 +220,18 @@ def _named(options: Sequence[Body], at: int) -> str:
     return str(options[at]["label"]) if labels.count(labels[at]) == 1 else str(at + 1)
 
 
-def _answer(known: Body) -> Iterator[Line]:
-    stream, answer = known["check"].get("active_stream"), known["answer"]
+def active_stream_lines(check: Body, task_id: str) -> Iterator[Line]:
+    """That text is being written, if it is. The text itself is for `logs -f`, which labels it."""
+    stream = check.get("active_stream")
     if stream is not None:
         yield []
         yield [(f"text is being written: {stream['cursor']} characters so far; see it with ", "")]
-        yield [("    ", ""), (f"interlock logs -f {known['summary']['task_id']}", Tone.HEAD)]
+        yield [("    ", ""), (f"interlock logs -f {task_id}", Tone.HEAD)]
+
+
+def _answer(known: Body) -> Iterator[Line]:
+    answer = known["answer"]
+    yield from active_stream_lines(known["check"], str(known["summary"]["task_id"]))
     if answer is not None:
         yield []
         is_old = answer.get("turn_id") != known["summary"].get("turn_id")

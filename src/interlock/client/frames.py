@@ -91,7 +91,7 @@ def take_frame(state: TaskState, frame: TaskFrame, now: float) -> tuple[TaskStat
 
 def _end_stream(state: TaskState, frame: ChatDone | ChatError | ChatCancelled) -> tuple[TaskState, Effect]:
     is_past = frame.turn_id is not None and frame.turn_id in state.past_turns
-    state = transcript.end_stream(state, frame.stream_id, frame.turn_id)
+    state = transcript.end_stream(state, frame.stream_id, frame.turn_id, frame.message_id)
     if isinstance(frame, ChatCancelled) and not is_past:
         state = replace(state, is_stopping=False)
     return state, Effect(has_ended_stream=True)

@@ -8,7 +8,8 @@ Laws:
    a new beginning, said in order, opens it again, and never once its message is there.
 4. One stream is open at a time: another one takes its place, and the old text is gone.
 5. Live text that ends without a message is kept as `interrupted` until the message comes. It is never called complete.
-6. The message of a stream is the one that names it, and no other, however much the two look alike.
+6. The message of a stream is the one that names it, or that its end names, and no other, however much the two look
+   alike.
 """
 
 from __future__ import annotations
@@ -81,10 +82,13 @@ def grow_stream(state: TaskState, frame: ChatChunk, now: float) -> tuple[TaskSta
     return _show(state, replace(stream, words=words, last_chunk_at=now)), False
 
 
-def end_stream(state: TaskState, stream_id: StreamId, turn_id: TurnId | None) -> TaskState:
-    """A stream is over. If it is the open one, its text stays until its message is there."""
+def end_stream(
+    state: TaskState, stream_id: StreamId, turn_id: TurnId | None, message_id: int | None = None
+) -> TaskState:
+    """A stream is over. If it is the open one, its text stays until its message is there; `message_id` may name it."""
     if state.stream is not None and state.stream.stream_id == stream_id:
-        return set_aside(state)
+        has_message = message_id is not None and any(one.message_id == message_id for one in state.messages)
+        return _mark_ended(replace(state, stream=None), stream_id) if has_message else set_aside(state)
     return state if _is_past(state, turn_id) else _mark_ended(state, stream_id)
 
 
