@@ -7,14 +7,17 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from interlock.cli.commands import COMMANDS
+from interlock.cli.top.reading import Reader
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.actions import NextActionKind
 from interlock.vocabulary.advice import advice_lines
 from interlock.vocabulary.audit import ProcessEvent, ProcessEventKind
 from interlock.vocabulary.ending_words import ending_words, failure_words
+from interlock.vocabulary.frames import Message
 from tests.cli.homes import make_home, run_many, standing
 from tests.cli.serving import Served, serving
 
@@ -104,6 +107,31 @@ def test_logs_and_show_say_how_it_ended_and_what_to_do(served: Served) -> None:
     assert [words for words in REPEATED for printed in (late, cut, *shown) if words in printed] == []
     kinds = [one["kind"] for one in served.json("show", "ses_interrupted")["turn"]["next_actions"]]
     assert kinds == ["explain_turn", "diagnose_session", "send_again"]
+
+
+def test_a_turn_without_time_says_its_budget_and_the_next_action_at_every_door(served: Served, home: Path) -> None:
+    """And nothing says a state twice."""
+    task_id, api = "ses_timed_out", served.api
+    messages = api.get(f"/api/tasks/{task_id}/messages")["items"]
+    (end,) = [one for one in messages if one["role"] == "end"]
+    board = Reader(task_id).lines([msgspec.convert(end, Message)], 200)
+    said = {
+        "ps": " ".join(served.cli("ps", "--all").stdout.split()),
+        "show": served.cli("show", task_id).stdout,
+        "logs": served.cli("logs", task_id).stdout,
+        "why": served.cli("why", task_id).stdout,
+        "turns": " ".join(run_many((f"turns {task_id}",), home)[0].out.split()),
+        "top": "\n".join("".join(text for text, _ in line) for line in board),
+        "HTTP": json.dumps([api.get("/api/tasks"), api.get(f"/api/tasks/{task_id}/turns/t1"), end]),
+    }
+    assert [door for door, words in said.items() if BUDGET not in words] == []
+    assert [door for door, words in said.items() if f"interlock why {task_id}" not in words] == ["why"]
+    helps = "interlock config show run.turn_budget_seconds"
+    assert [door for door, words in said.items() if helps not in words] == ["ps", "HTTP"]
+    assert "raise_timeout" in said["HTTP"]
+    twice = [(door, one) for door, words in said.items() if door != "HTTP" for one in REPEATED if one in words]
+    assert twice == []
+    assert [one["ending"] for one in api.get("/api/tasks")["items"] if one["task_id"] == task_id] == [BUDGET]
 
 
 def test_a_stop_on_request_is_said_to_be_one(served: Served) -> None:

@@ -201,13 +201,26 @@ def test_a_message_is_printed_once_and_its_change_is_said() -> None:
     assert paper.text == before + "agent  [partial]\n\n"
 
 
-def test_turns_are_told_if_asked_for() -> None:
+@pytest.mark.parametrize(
+    ("status", "outcome", "told"),
+    [
+        ("COMPLETED", "done", "completed"),
+        ("FAILED", "partial", "partial_failed"),
+        ("FAILED", "timed_out", "timed_out"),
+        ("FAILED", "failed", "failed"),
+        ("CANCELLED", "interrupted", "interrupted"),
+        ("COMPLETED", None, "unknown"),
+    ],
+)
+def test_turns_are_told_if_asked_for(status: str, outcome: str | None, told: str) -> None:
+    """By the words of `logs --turns`, and of the badge: a server that sends none is not guessed about."""
     paper = Paper(with_turns=True)
     paper.says(1, "do it", role="user")
     paper.chunk(0, "ok")
-    paper.live.add("task:status", {"task_status": "COMPLETED", "turn_id": "trn_1"})
+    badge = None if outcome is None else {"outcome": outcome}
+    paper.live.add("task:status", {"task_status": status, "turn_id": "trn_1", "badge": badge})
     assert paper.text.startswith("turn trn_1  ")
-    assert paper.text.endswith("  ok\nturn trn_1  completed\n\n")
+    assert paper.text.endswith(f"  ok\nturn trn_1  {told}\n\n")
 
 
 def test_a_question_is_noted_and_a_frame_of_a_newer_server_is_nothing() -> None:

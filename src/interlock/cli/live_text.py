@@ -30,7 +30,8 @@ from interlock.cli.transcript_lines import (
 from interlock.vocabulary.ending_words import BROKE_OFF
 
 _GAP: Final = "[...]"
-_ENDED: Final = {"COMPLETED": "completed", "FAILED": "failed", "CANCELLED": "interrupted"}
+_TERMINAL: Final = ("COMPLETED", "FAILED", "CANCELLED")
+_STATES: Final = {"done": "completed", "partial": "partial_failed"}
 _VOID: Final = "void"
 
 
@@ -87,7 +88,7 @@ class LiveText:
             case "chat:done" | "chat:error" | "chat:cancelled":
                 self._end(event, data)
             case "task:status":
-                self._status(data.get("task_status"), data.get("turn_id"))
+                self._status(data)
             case "approval:opened":
                 self._out.note(f"asks: {data['approval'].get('question', '')}")
             case _:
@@ -228,8 +229,9 @@ class LiveText:
             self._out.lines([turn_line(str(turn_id), state)])
         self._turn = turn_id
 
-    def _status(self, status: object, turn_id: object) -> None:
-        ended = _ENDED.get(str(status))
-        if self._with_turns and ended is not None and turn_id is not None:
+    def _status(self, data: Body) -> None:
+        """How a turn ended is the outcome of the badge: the status alone does not tell failures apart."""
+        outcome, turn_id = str((data.get("badge") or {}).get("outcome") or "unknown"), data.get("turn_id")
+        if self._with_turns and data.get("task_status") in _TERMINAL and turn_id is not None:
             self._close_line()
-            self._out.lines([turn_line(str(turn_id), ended), []])
+            self._out.lines([turn_line(str(turn_id), _STATES.get(outcome, outcome)), []])

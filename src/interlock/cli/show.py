@@ -30,6 +30,7 @@ from interlock.cli.task_lines import (
 )
 from interlock.cli.transcript_lines import heading, text_lines
 from interlock.cli.usage import figure, note_of
+from interlock.vocabulary.advice import advice_lines
 from interlock.vocabulary.ending_words import repeats
 
 _WIDTH = 10
@@ -140,9 +141,9 @@ def _turn(known: Body) -> Iterator[Line]:
         yield _field("error", (str(turn["error_message"]), ""))
     for proof in turn.get("evidence", ()):
         yield _field("evidence", (f"{proof['rule']}, event {proof.get('seq', '?')} ({proof.get('where', '')})", ""))
-    for action in turn.get("next_actions", ()):
-        if action.get("command"):
-            yield _field("next", (str(action["command"]), ""))
+    actions = ((str(one.get("kind", "")), str(one.get("command", ""))) for one in turn.get("next_actions", ()))
+    for line in advice_lines(actions, str(task["task_id"])):
+        yield _field("next", (line, ""))
 
 
 def _queue(queue: Body) -> Iterator[Line]:

@@ -124,12 +124,15 @@ def since_of(task: Body) -> str:
 
 
 def why_of(task: Body) -> str:
-    """What is asked, with the tool and the arguments that a yes would run, or the evidence in words."""
+    """What is asked, with the tool and the arguments that a yes would run; how the last turn ended and the command that
+    tells more, where it did not complete; else the evidence in words."""
     asked = " \u00b7 ".join(str(task.get(name) or "") for name in ("question", "called_with") if task.get(name))
     if asked:
         return " ".join(asked.split())
     if shown_of(task).attention == "held":
         return str(task["held"])
+    if task.get("ending") and shown_of(task).attention == "none" and shown_of(task).activity in ("quiet", "gone"):
+        return f"{task['ending']}; next: interlock why {task['task_id']}"
     proofs = (task.get("badge") or {}).get("evidence") or ()
     if not proofs:
         return "" if task.get("is_supervised", True) else "nobody runs it"

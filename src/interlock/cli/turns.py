@@ -5,7 +5,7 @@ from __future__ import annotations
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.home import HomeOption, JsonFlag, SessionArgument, may_have_owner, read_log, slices, tell_damage
-from interlock.cli.painting import Column, Row, Tone, table
+from interlock.cli.painting import Column, Line, Row, Tone, table
 from interlock.cli.sessions import find_session
 from interlock.cli.survivors import Survivor, living_agent, tell_survivor
 from interlock.lifecycle.turns import TurnRecord
@@ -13,6 +13,7 @@ from interlock.log.port import LogDamage
 from interlock.log.sqlite import SqliteLog
 from interlock.projections.dossier import dossiers_in
 from interlock.projections.turns import TurnsView
+from interlock.vocabulary.advice import advice_lines
 from interlock.vocabulary.ending_words import ending_detail
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import SessionId
@@ -67,7 +68,7 @@ def turns(
         if json:
             output.print_json(records)
         elif records:
-            output.print_painted(table(_COLUMNS, [_row(one) for one in records]))
+            output.print_painted([*table(_COLUMNS, [_row(one) for one in records]), *_next_lines(records[-1])])
         else:
             output.note("the session has no turn yet")
         return ExitCode.DAMAGED_LOG if tell_damage(damage) else ExitCode.COMPLETED
@@ -95,6 +96,14 @@ async def _last_turns(log: SqliteLog, session_id: SessionId, last: int, *, is_ow
     pid = None if is_owned else living_agent(part.process)
     found = dossiers_in(part, owner_alive=is_owned or pid is not None)
     return [one.record for one in found[-last:]], part.found.damage, pid
+
+
+def _next_lines(turn: TurnRecord) -> list[Line]:
+    """What to do about the last turn, where it has ended and did not complete."""
+    if not turn.state.is_terminal:
+        return []
+    actions = ((one.kind.value, one.command) for one in turn.next_actions)
+    return [[("next: ", Tone.FAINT), (line, "")] for line in advice_lines(actions, turn.session_id)]
 
 
 def _row(turn: TurnRecord) -> Row:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from msgspec import structs
 
 from interlock.lifecycle.turn import TurnFacts
+from interlock.lifecycle.turns import record_of
 from interlock.projections.approvals import called_with
 from interlock.projections.badge import badge_of
 from interlock.vocabulary.approval import Approval
 from interlock.vocabulary.audit import SessionOpened
 from interlock.vocabulary.frames import QueueView, TaskSummary
+from interlock.vocabulary.states import TurnState
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_ENDING: Final = 200
 
 
 def with_facts(
@@ -42,5 +46,15 @@ def with_facts(
         open_approvals=len(asked),
         queued=len(queue.waiting),
         held=(queue.gate_reason or "the queue is paused") if is_held else "",
+        ending="" if turn is None else _ending(turn),
     )
     return structs.replace(line, badge=badge_of(line, now or summary.last_at or _EPOCH))
+
+
+def _ending(turn: TurnFacts) -> str:
+    """Why a turn did not complete, on one line: its message, or its kind where it has none."""
+    if not turn.is_terminal or turn.state is TurnState.COMPLETED:
+        return ""
+    record = record_of(turn)
+    said = " ".join((record.error_message or record.error_kind.replace("_", " ")).split())
+    return said if len(said) <= _MAX_ENDING else f"{said[: _MAX_ENDING - 3]}..."

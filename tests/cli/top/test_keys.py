@@ -453,7 +453,7 @@ def test_tools_take_a_line_each_and_are_told_apart_from_words() -> None:
             assert puppet is not None
             puppet.say(ToolCalled(call_id="c1", name="Read", args={"path": "a.py"}), TextArrived(text="half an answer"))
             async with house.board() as seat:
-                text = await seat.sees("tool Read", "path: a.py", "half an answer", "[goes on]")
+                text = await seat.sees("tool Read", "path: a.py", "half an answer", "[partial: still being written]")
                 assert next(line for line in text.splitlines() if "tool Read" in line).strip().endswith("path: a.py")
                 puppet.say(TurnEnded(ending=TurnEnding.ERROR, error_message="the provider is gone"))
                 await seat.sees("[partial: the turn did not complete]", "the provider is gone")

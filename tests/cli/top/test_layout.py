@@ -224,8 +224,8 @@ def message(at: int, text: str = "words", status: MessageStatus = MessageStatus.
         (MessageStatus.FAILED, "[failed]"),
         (MessageStatus.CANCELLED, "[cancelled]"),
         (MessageStatus.TIMED_OUT, "[timed out]"),
-        (MessageStatus.INTERRUPTED, "[broke off]"),
-        (MessageStatus.STREAMING, "[goes on]"),
+        (MessageStatus.INTERRUPTED, "[partial: broke off]"),
+        (MessageStatus.STREAMING, "[partial: still being written]"),
     ],
 )
 def test_what_is_no_whole_answer_is_labelled(status: MessageStatus, label: str) -> None:

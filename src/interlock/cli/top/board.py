@@ -247,7 +247,7 @@ class Board(App[int]):
             self.selected = None
         self._heed_terminal()
         if self.parts is not None:
-            self.parts.transcript.begin()
+            self.parts.transcript.begin(task_id)
             self.parts.terminal.begin()
         self._opening = self.set_timer(OPEN_SECONDS, self._open) if task_id else None
         self.mark()

@@ -24,6 +24,8 @@ from interlock.cli.top.wrapping import fitted_line, joined
 from interlock.client.state import SyncState, TaskState
 
 _GAP: Final = "   "
+_TERMINAL: Final = ("COMPLETED", "FAILED", "CANCELLED")
+_ENDS: Final = {"done": "completed", "partial": "failed, partial answer kept"}
 _TURNS: Final = {"RUNNING": "open", "PENDING_CONFIRMATION": "open", "CANCELLING": "being cancelled"}
 
 
@@ -88,7 +90,7 @@ def _asides(task: Body, state: TaskState | None, now: datetime) -> list[tuple[st
     if state is not None and state.is_stopping:
         said.append(("asked to stop", Tone.DOUBTFUL))
     if task.get("task_status") not in (None, "DELETE"):
-        said.append((turn_of(str(task["task_status"])), Tone.FAINT))
+        said.append((turn_of(str(task["task_status"]), shown_of(task).outcome), Tone.FAINT))
     queued = task.get("queued") or 0
     if queued:
         is_held = state is not None and not state.queue.is_open
@@ -99,9 +101,10 @@ def _asides(task: Body, state: TaskState | None, now: datetime) -> list[tuple[st
     return said
 
 
-def turn_of(status: str) -> str:
-    """What the log can prove of its last turn."""
-    return f"turn {_TURNS.get(status) or status.lower().replace('_', ' ')}"
+def turn_of(status: str, outcome: str) -> str:
+    """What the log can prove of its last turn. How it ended is the badge's to say."""
+    ended = _ENDS.get(outcome, outcome) if status in _TERMINAL else ""
+    return f"turn {_TURNS.get(status) or (ended or status.lower()).replace('_', ' ')}"
 
 
 def _last_known(task: Body) -> list[Line]:

@@ -241,9 +241,9 @@ class Transcript(Scrolled):
         self._empty: Sequence[Line] = ()
         self._laid: tuple[object, ...] = ()
 
-    def begin(self) -> None:
+    def begin(self, session_id: str) -> None:
         """Another session: from its end on."""
-        self.window, self._reader = Window(), Reader()
+        self.window, self._reader = Window(), Reader(session_id)
         self.messages = ()
         self._laid = ()
 

@@ -1,7 +1,8 @@
 """A transcript as lines: a window of it, laid out message by message. Pure, but for a cache.
 
 Laws:
-1. The labels are those of `interlock logs`: partial, failed, cancelled, broke off and goes on are told apart in words.
+1. The labels and the advice are those of `interlock logs`: what is partial, failed, cancelled, broke off or is still
+   being written is told apart in words.
 2. A tool, a child, a workflow or a step is one line: what it was asked, and what came of it. The words of an agent are
    indented, and what we say of them is not.
 3. At most `WINDOW` messages are laid out at a time, however many there are; what is above and below is said.
@@ -19,6 +20,7 @@ from rich.cells import cell_len
 from interlock.cli.painting import Line, Tone
 from interlock.cli.top.wrapping import cut, joined, plain_lines, shortened, wrapped_lines
 from interlock.cli.transcript_lines import INDENT, heading
+from interlock.vocabulary.advice import advice_lines
 from interlock.vocabulary.frames import Message, MessageStatus, Role
 
 WINDOW: Final = 240
@@ -36,7 +38,8 @@ class Reader:
     """Lays out the messages of one session, and remembers those that will not change. Ids are of a session: another one
     needs another reader."""
 
-    def __init__(self) -> None:
+    def __init__(self, session_id: str = "") -> None:
+        self._session_id = session_id
         self._known: dict[tuple[int, int, int], Sequence[Line]] = {}
 
     def lines(self, messages: Sequence[Message], width: int) -> list[Line]:
@@ -53,18 +56,18 @@ class Reader:
 
     def _message(self, message: Message, width: int) -> Sequence[Line]:
         if message.message_id == 0:
-            return message_lines(message, width)
+            return message_lines(message, width, self._session_id)
         key = (message.message_id, message.version, width)
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= _MAX_CACHED:
                 self._known.clear()
-            known = self._known[key] = message_lines(message, width)
+            known = self._known[key] = message_lines(message, width, self._session_id)
         return known
 
 
-def message_lines(message: Message, width: int) -> list[Line]:
-    """One message: its heading, and its words."""
+def message_lines(message: Message, width: int, session_id: str = "") -> list[Line]:
+    """One message: its heading, its words, and after the end of a turn what to do next."""
     head = joined(list(heading(msgspec.to_builtins(message))))
     if message.role is Role.TOOL:
         asked, came = (_on_one_line(text, width) for text in (message.text, message.detail))
@@ -76,8 +79,14 @@ def message_lines(message: Message, width: int) -> list[Line]:
     body = wrapped_lines(plain_lines(text), width, INDENT)
     note: list[Line] = [[(f"{INDENT}[{left_out:,} characters more: `interlock logs` has them]", Tone.FAINT.value)]]
     if not left_out:
-        return [head, *body]
+        return [head, *body, *(_next_lines(message, width, session_id) if message.role is Role.END else ())]
     return [head, *note, *body] if is_live else [head, *body, *note]
+
+
+def _next_lines(message: Message, width: int, session_id: str) -> list[Line]:
+    actions = ((one.kind.value, one.command) for one in message.next_actions)
+    said = "\n".join(f"next: {line}" for line in advice_lines(actions, session_id))
+    return wrapped_lines(plain_lines(said), width) if said else []
 
 
 def _on_one_line(text: str, width: int) -> str:
