@@ -21,7 +21,7 @@ from interlock.cli.top.reading import Reader
 from interlock.client.frames import take_frame
 from interlock.client.sockets import open_socket
 from interlock.client.state import TaskState
-from interlock.client.transcript import take_messages
+from interlock.client.transcript import take_messages, take_piece
 from interlock.projections.presenter import Presenter
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage, RunState, TurnFailed
@@ -278,6 +278,36 @@ def test_frames_as_they_come_say_what_is_read_afterwards(house: House) -> None:
     assert of_messages(state.messages) == pages
     assert [one.text for one in pages if one.is_answer] == ["whole"]
     assert [one.detail for one in pages if one.kind == "tool"] == ["a file"]
+
+
+def test_live_text_in_mid_stream_is_the_same_at_every_door(house: House) -> None:
+    """A turn that stands still in the middle of its text, by a gate of the agent."""
+    served = house.served
+    task_id = served.open("say half of it; gate live_parity; say the rest", title="Live")
+    with served.following("logs", "-f", task_id) as following:
+        printed_live = following.says("half of it\n\nagent  [partial: still being written]\n  half of it")
+        check = served.api.get(f"{task_path(task_id)}/runtime-check")["active_stream"]
+        (snapshot,) = asyncio.run(_joined(served.home, [task_id]))
+        by_sse = next(iter(served.api.events(task_id))).data["snapshot"]
+        shown = served.json("show", task_id)
+        assert snapshot.stream is not None
+        client = take_piece(TaskState(task_id=snapshot.task_id), snapshot.stream, 0.0)
+        (live,) = client.transcript
+        assert (live.text, live.label) == ("half of it", "partial: still being written")
+        assert (by_sse["stream"]["text"], by_sse["stream"]["stream_id"]) == (live.text, live.stream_id)
+        assert (check["stream_id"], check["cursor"]) == (live.stream_id, len(live.text))
+        assert (shown["check"]["active_stream"]["stream_id"], shown["answer"]) == (live.stream_id, None)
+        assert "text is being written: 10 characters so far" in served.cli("show", task_id).stdout
+        assert [(one.heading, one.bracket) for one in headings(Reader().lines(client.transcript, 400))] == [
+            ("agent", "partial: still being written")
+        ]
+        for page in (served.api.get(f"{task_path(task_id)}/messages")["items"], by_sse["messages"]):
+            assert [one["role"] for one in page] == ["user"], "no live text is a message"
+        assert "[answer]" not in printed_live
+        served.gates.open("live_parity")
+        following.says("[answer]")
+    answer = served.json("show", task_id)["answer"]
+    assert (answer["status"], answer["stream_id"]) == ("completed", live.stream_id)
 
 
 def _caught_up(served: Served, task_id: str, written: str) -> TaskState | None:

@@ -176,17 +176,21 @@ def test_both_axes_show_and_the_evidence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "state", "said"),
     [
-        ("RUNNING", "turn open"),
-        ("PENDING_CONFIRMATION", "turn open"),
-        ("CANCELLING", "turn being cancelled"),
-        ("COMPLETED", "turn completed"),
-        ("DELETE", ""),
+        ("RUNNING", None, "turn open"),
+        ("PENDING_CONFIRMATION", None, "turn open"),
+        ("CANCELLING", None, "turn being cancelled"),
+        ("COMPLETED", "completed", "turn completed"),
+        ("FAILED", "timed_out", "turn timed out"),
+        ("FAILED", "partial_failed", "turn failed, partial answer kept"),
+        ("CANCELLED", "interrupted", "turn interrupted"),
+        ("DELETE", None, ""),
     ],
 )
-def test_what_the_log_proves_of_the_turn_is_said_in_words(status: str, said: str) -> None:
-    shown = read(facts_lines(task(live=live("quiet"), task_status=status), None, {}, 80, NOW, is_connected=True))
+def test_what_the_log_proves_of_the_turn_is_said_in_words(status: str, state: str | None, said: str) -> None:
+    line = task(live=live("quiet"), task_status=status, turn_state=state)
+    shown = read(facts_lines(line, None, {}, 80, NOW, is_connected=True))
     assert "confirmation" not in shown
     assert said in shown if said else "turn" not in shown
 
