@@ -7,7 +7,6 @@ version and their tick.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, assert_never
 
 from interlock.projections.display import BeginStream, Channel, EndStream, Item, Show, StreamEnding
@@ -20,48 +19,54 @@ from interlock.vocabulary.frames import (
     ChatThought,
     TaskFrame,
 )
-from interlock.vocabulary.ids import SessionId
+from interlock.vocabulary.ids import SessionId, StreamId
 
 UNSTAMPED: Final = 0
 
 
-def live_frames(task_id: SessionId, item: Item) -> Iterator[TaskFrame]:
+def live_frames(task_id: SessionId, item: Item) -> tuple[TaskFrame, ...]:
     """The frame of an item that is about live text; nothing for any other."""
-    match item:
-        case BeginStream(stream_id=stream_id, at=at) if at is not None:
-            yield ChatStart(
-                task_id=task_id,
-                version=UNSTAMPED,
-                tick=UNSTAMPED,
-                turn_id=item.turn_id,
-                stream_id=stream_id,
-                started_at=at,
-            )
-        case Show(stream_id=str() as stream_id, offset=int() as offset, channel=Channel.THOUGHT):
-            yield ChatThought(
-                task_id=task_id,
-                version=UNSTAMPED,
-                tick=UNSTAMPED,
-                turn_id=item.turn_id,
-                stream_id=stream_id,
-                offset=offset,
-                text=item.text,
-            )
-        case Show(stream_id=str() as stream_id, offset=int() as offset, at=at) if at is not None:
-            yield ChatChunk(
-                task_id=task_id,
-                version=UNSTAMPED,
-                tick=UNSTAMPED,
-                turn_id=item.turn_id,
-                stream_id=stream_id,
-                offset=offset,
-                text=item.text,
-                at=at,
-            )
-        case EndStream():
-            yield _ended(task_id, item)
-        case _:
-            pass
+    if isinstance(item, Show):
+        return () if item.stream_id is None or item.offset is None else (_piece(task_id, item, item.stream_id),)
+    if isinstance(item, BeginStream):
+        return (_begun(task_id, item),)
+    return (_ended(task_id, item),) if isinstance(item, EndStream) else ()
+
+
+def _piece(task_id: SessionId, item: Show, stream_id: StreamId) -> TaskFrame:
+    assert item.offset is not None, "it is a piece of a stream"
+    if item.channel is Channel.THOUGHT or item.at is None:
+        return ChatThought(
+            task_id=task_id,
+            version=UNSTAMPED,
+            tick=UNSTAMPED,
+            turn_id=item.turn_id,
+            stream_id=stream_id,
+            offset=item.offset,
+            text=item.text,
+        )
+    return ChatChunk(
+        task_id=task_id,
+        version=UNSTAMPED,
+        tick=UNSTAMPED,
+        turn_id=item.turn_id,
+        stream_id=stream_id,
+        offset=item.offset,
+        text=item.text,
+        at=item.at,
+    )
+
+
+def _begun(task_id: SessionId, item: BeginStream) -> ChatStart:
+    assert item.at is not None, "a stream begins at a time"
+    return ChatStart(
+        task_id=task_id,
+        version=UNSTAMPED,
+        tick=UNSTAMPED,
+        turn_id=item.turn_id,
+        stream_id=item.stream_id,
+        started_at=item.at,
+    )
 
 
 def _ended(task_id: SessionId, item: EndStream) -> TaskFrame:

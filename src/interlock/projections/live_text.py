@@ -115,8 +115,21 @@ class StreamFold:
 
     # What is heard
 
-    def hear(self, event: Event, delta: TextDelta, turn_id: TurnId) -> Iterator[Item]:
-        """A live piece of text."""
+    def hear(self, event: Event, delta: TextDelta, turn_id: TurnId) -> Iterable[Item]:
+        """A live piece of text. Nearly all of them go on where the last one ended."""
+        stream = self.current
+        if (
+            stream is not None
+            and delta.offset == stream.length
+            and delta.stream_id == stream.stream_id
+            and stream.message_id is None
+            and delta.text
+        ):
+            stream.write(delta.offset, delta.text, event.ts)
+            return (_piece(stream, delta.offset, delta.text),)
+        return self._hear_odd(event, delta, turn_id)
+
+    def _hear_odd(self, event: Event, delta: TextDelta, turn_id: TurnId) -> Iterator[Item]:
         stream = self.current
         is_open = stream is not None and stream.stream_id == delta.stream_id
         if delta.stream_id in self._over or (is_open and self._message_id is not None):
@@ -278,16 +291,7 @@ class StreamFold:
             return
         yield from _take_back(stream, offset, "the stream started again")
         stream.write(offset, text, at)
-        yield Show(
-            channel=Channel.PARTIAL,
-            turn_id=stream.turn_id,
-            at=at,
-            text=text,
-            label=STILL_WRITTEN,
-            status=MessageStatus.STREAMING,
-            stream_id=stream.stream_id,
-            offset=offset,
-        )
+        yield _piece(stream, offset, text)
 
     def _end(self, ending: StreamEnding, message_id: int | None, kind: str = "", message: str = "") -> Iterator[Item]:
         stream, self.current = self.current, None
@@ -305,6 +309,20 @@ class StreamFold:
             error_kind=kind,
             error_message=message,
         )
+
+
+def _piece(stream: LiveStream, offset: int, text: str) -> Show:
+    """What was just written."""
+    return Show(
+        channel=Channel.PARTIAL,
+        turn_id=stream.turn_id,
+        at=stream.last_activity_at,
+        text=text,
+        label=STILL_WRITTEN,
+        status=MessageStatus.STREAMING,
+        stream_id=stream.stream_id,
+        offset=offset,
+    )
 
 
 def _take_back(stream: LiveStream, offset: int, reason: str) -> Iterator[Item]:

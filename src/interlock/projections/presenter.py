@@ -129,9 +129,16 @@ class Presenter:
         """The items of an event that the classifier counted, with its turn as it stands now; None if it has none."""
         return list(self._aside(event) if facts is None else self._of_turn(event, facts))
 
-    def hear(self, event: Event) -> list[Item]:
-        """The items of an event that is shown live and is in no log."""
-        return list(self._aside(event))
+    def hear(self, event: Event, delta: TextDelta | ReasoningDelta) -> Iterable[Item]:
+        """The items of live text: it is drawn if it is of the open turn, of the spawn that owns it, and somebody runs
+        the session."""
+        key, stream = self._key_of(event), self._stream(event.session_id)
+        facts = None if key[1] is None else self._fold.turns.get((key[0], key[1]))
+        if facts is None or (why_not := self._refuses(event, key, facts)):
+            return stream.refuse(event, delta.stream_id, "it is of no turn" if facts is None else why_not)
+        if isinstance(delta, TextDelta):
+            return stream.hear(event, delta, facts.turn_id)
+        return stream.think(event, delta, facts.turn_id)
 
     def set_supervised(self, session_id: SessionId, is_supervised: bool) -> list[Item]:
         """Say whether somebody runs the sessions. Where nobody does, nothing is live."""
@@ -243,7 +250,7 @@ class Presenter:
     def _aside(self, event: Event) -> Iterator[Item]:
         match event.data:
             case TextDelta() | ReasoningDelta():
-                yield from self._live_text(event, event.data)
+                yield from self.hear(event, event.data)
             case SessionDeleted():
                 self._deleted.add(event.session_id)
                 yield from notice(event)
@@ -300,11 +307,11 @@ class Presenter:
 
     def _key_of(self, event: Event) -> _Key:
         """The turn of an event that decides about none. In an imported log it is the newest."""
+        if event.turn_id is not None:
+            return event.session_id, event.turn_id
         newest = self._newest.get(event.session_id)
         is_imported = newest is not None and newest[1] is not None and newest[1].startswith(IMPORTED_TURN_PREFIX)
-        if event.turn_id is None and newest is not None and is_imported:
-            return newest
-        return event.session_id, event.turn_id
+        return newest if newest is not None and is_imported else (event.session_id, None)
 
     def _placed(self, event: Event, item: ShowTool) -> ShowTool:
         """A child, a workflow or a step: what was said of it before stays, where this does not say otherwise."""
@@ -325,18 +332,6 @@ class Presenter:
         return placed
 
     # Live text
-
-    def _live_text(self, event: Event, delta: TextDelta | ReasoningDelta) -> Iterator[Item]:
-        """Text as it is written. It is drawn if it is of the open turn, of the spawn that owns it, and somebody runs
-        the session."""
-        key, stream = self._key_of(event), self._stream(event.session_id)
-        facts = None if key[1] is None else self._fold.turns.get((key[0], key[1]))
-        if facts is None or (why_not := self._refuses(event, key, facts)):
-            yield from stream.refuse(event, delta.stream_id, "it is of no turn" if facts is None else why_not)
-        elif isinstance(delta, TextDelta):
-            yield from stream.hear(event, delta, facts.turn_id)
-        else:
-            yield from stream.think(event, delta, facts.turn_id)
 
     def _refuses(self, event: Event, key: _Key, facts: TurnFacts) -> str:
         """Why live text is not to be drawn; empty if it is."""

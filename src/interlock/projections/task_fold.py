@@ -196,8 +196,9 @@ class TaskFold:
 
     def _hear(self, event: Event) -> Iterator[TaskFrame]:
         match event.data:
-            case TextDelta() | ReasoningDelta():
-                yield from self._draw(self._presenter.hear(event))
+            case TextDelta() | ReasoningDelta() as delta:
+                for item in self._presenter.hear(event, delta):
+                    yield from live_frames(self.task_id, item)
             case Status() as status if self.is_supervised:
                 self._seen.see(status)
                 yield from self._show_agent(event.turn_id)
