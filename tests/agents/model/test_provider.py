@@ -32,6 +32,7 @@ from interlock.testing.scripted_model import Cut, Error, Gate, Hang, Outcome, Sc
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.registry import Json
 from tests.agents.model.harness import MODELS, React, Reader, ended, instant, logged_items, of, spawn, spec
+from tests.held_time import Alarm, clock, run_held
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 every = pytest.mark.parametrize("dialect", sorted(MODELS))
@@ -49,29 +50,33 @@ def play(
     react: Callable[[ScriptedModel, Observation], Coroutine[None, None, None]] | None = None,
     history: Sequence[Json] = (),
     options: Mapping[str, Json] | None = None,
+    alarm: Alarm | None = None,
 ) -> tuple[list[Observation], ScriptedModel]:
-    """One turn of one script, and the end of the spawn."""
+    """One turn of one script, and the end of the spawn. No time passes for it but by the alarm."""
     with ScriptedModel({"it": script}) as model:
 
         async def run() -> list[Observation]:
             wanted = spec(cwd, url=model.url, dialect=dialect, permissions=permissions, stop=stop, options=options)
             handle = await spawn(wanted, ModelDriver(tools=tools))
             acting: React | None = None
-            if react is not None:
-                given = react
+            if react is not None or alarm is not None:
 
                 async def acting(seen: Observation) -> None:
-                    await given(model, seen)
+                    if alarm is not None:
+                        alarm.see(seen)
+                    if react is not None:
+                        await react(model, seen)
                     if isinstance(seen, TextArrived) and seen.text == "interrupt me":
                         await handle.interrupt()
                     if isinstance(seen, ApprovalAsked):
                         await handle.decide(Decision(request_id=seen.request_id, is_allowed=seen.name == "yes"))
 
             told = await Reader(handle).turn("SCN:it", react=acting, history=history)
+            clock().resume()
             await handle.stop()
             return told
 
-        told = asyncio.run(run())
+        told = run_held(run())
         assert model.faults == ()
         return told, model
 
@@ -183,8 +188,9 @@ def test_a_stream_that_is_always_cut_ends_as_an_error_with_its_partial(dialect: 
 
 @every
 def test_a_call_that_says_nothing_more_is_tried_again(dialect: str) -> None:
-    retry: Json = {"silence_seconds": 0.5, "first_pause_seconds": 0, "max_attempts": 2}
-    told, model = play(dialect, (Text("x"), Hang(times=1), Text("y")), options={"retry": retry})
+    retry: Json = {"silence_seconds": 10, "first_pause_seconds": 0, "max_attempts": 2}
+    alarm = Alarm(10, lambda seen: isinstance(seen, TextArrived))
+    told, model = play(dialect, (Text("x"), Hang(times=1), Text("y")), options={"retry": retry}, alarm=alarm)
     assert ended(told).text == "xy"
     assert [one.message.partition(":")[0] for one in of(told, RetryBegun)] == ["model_timeout"]
     assert [one.outcome for one in model.requests] == [Outcome.DROPPED, Outcome.ANSWERED]
@@ -192,7 +198,8 @@ def test_a_call_that_says_nothing_more_is_tried_again(dialect: str) -> None:
 
 @every
 def test_the_wall_clock_ends_a_call_in_the_middle(dialect: str) -> None:
-    told, model = play(dialect, (Text("so far"), Hang()), stop=[{"type": "timeout", "seconds": 0.6}])
+    alarm = Alarm(10, lambda seen: isinstance(seen, TextArrived))
+    told, model = play(dialect, (Text("so far"), Hang()), stop=[{"type": "timeout", "seconds": 10}], alarm=alarm)
     end = ended(told)
     assert (end.ending, end.stop_code) == (TurnEnding.STOPPED, "timeout")
     assert [one.text for one in of(told, TextArrived)] == ["so far"]
@@ -225,9 +232,10 @@ def test_parallel_calls_one_of_which_hangs(dialect: str) -> None:
         await asyncio.Event().wait()
         return None
 
-    hanging = Tool(name="hang", description="", schema={"type": "object"}, run=hang, timeout_seconds=0.3)
+    hanging = Tool(name="hang", description="", schema={"type": "object"}, run=hang, timeout_seconds=10)
     script = (ToolCall("hang", {}), ToolCall("look", {}), Text("Went on."))
-    told, model = play(dialect, script, tools=[hanging, instant("look", lambda: "seen")])
+    alarm = Alarm(10, lambda seen: isinstance(seen, ToolReturned))
+    told, model = play(dialect, script, tools=[hanging, instant("look", lambda: "seen")], alarm=alarm)
     assert ended(told).text == "Went on."
     names = {one.call_id: one.name for one in of(told, ToolCalled)}
     assert [names[one.call_id] for one in of(told, ToolReturned)] == ["look", "hang"]
