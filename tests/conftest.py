@@ -30,11 +30,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 _LOCAL: Final = ("127.", "::1", "localhost")
 
-# A job in the background of a script ignores these, and would hand that on to all that tests start.
+# A job in the background of a script, or under `nohup`, ignores these, and would hand that on to all that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
-    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+for _ignored in (signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(_ignored) is signal.SIG_IGN:
+        signal.signal(_ignored, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -25,7 +25,7 @@ HASTY: Final = MonitorPolicy(watched_gap_seconds=0.2)
 
 
 async def until(tracker: PaneTracker, holds: Callable[[LiveVerdict], bool]) -> LiveVerdict:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(100):
         async for live in tracker:
             if holds(live):
                 return live
@@ -115,7 +115,7 @@ def test_tracking_ends_with_the_last_pane() -> None:
             tracker.add(pane, TuiTrackerSession(SCRIPTED))
             await until(tracker, lambda live: live.cause is not None)
             await pane.kill()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(100):
                 return [event async for live in tracker for event in live.verdict.events]
 
     assert run(main()) == [TrackerEvent.GONE]

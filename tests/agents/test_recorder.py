@@ -29,7 +29,7 @@ HEADER: Final = Header(0, "scripted", "1.0", 80, 24)
 async def recorded(pane: Pane, is_enough: object = None, **options: object) -> list[Record]:
     """The records of a pane until `is_enough` says so of them, or the pane ends."""
     found: list[Record] = []
-    async with asyncio.timeout(20), aclosing(record_pane(pane, HEADER, hz=20, **options)) as records:  # type: ignore[arg-type]
+    async with asyncio.timeout(100), aclosing(record_pane(pane, HEADER, hz=20, **options)) as records:  # type: ignore[arg-type]
         async for record in records:
             found.append(record)
             if callable(is_enough) and is_enough(found):

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.cli.harness import COMMAND
 
 DEMO_SECONDS = 100.0
-GONE_SECONDS = 20.0
+GONE_SECONDS = 100.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TextIO
 from interlock.log.sqlite import SqliteLog
 from tests.cli.births import Birth, bear
 
-BOUND_SECONDS: Final = 20.0
+BOUND_SECONDS: Final = 100.0
 HUNG: Final = -1000
 HASTY_SECONDS: Final = 0.2
 

@@ -14,7 +14,7 @@ from typing import Final
 from tests.cli.births import bear, is_possible
 
 COMMAND = (sys.executable, "-m", "interlock.cli")
-RUN_SECONDS: Final = 30.0
+RUN_SECONDS: Final = 100.0
 
 
 def interlock(*args: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:

@@ -176,7 +176,7 @@ def run_many(commands: Iterable[str], home: Path) -> list[Done]:
         capture_output=True,
         encoding="utf-8",
         env={**os.environ, "INTERLOCK_HOME": str(home)},
-        timeout=50,
+        timeout=100,
         check=True,
     )
     return [Done(*json.loads(line)) for line in done.stdout.splitlines()]

@@ -22,7 +22,7 @@ from tests.cli.births import Birth, bear
 from tests.cli.harness import interlock
 
 T = TypeVar("T")
-WAIT_SECONDS: Final = 20.0
+WAIT_SECONDS: Final = 100.0
 LOOK_SECONDS: Final = 0.02
 STREAM: Final = "stream-json"
 _DRIVERS: Final = {STREAM: "claude-stream", "acp": "acp", "tui": "terminal"}

@@ -19,7 +19,7 @@ from typing import Final
 from tests.cli.births import Birth, bear
 from tests.cli.harness import COMMAND
 
-WAIT_SECONDS: Final = 25.0
+WAIT_SECONDS: Final = 100.0
 CTRL_C: Final = b"\x03"
 _MODES: Final = re.compile(rb"\x1b\[\?([\d;]+)([hl])")
 # What a program may switch on, and has to switch off: the alternate screen, mouse and focus reports, pasting.

@@ -41,7 +41,7 @@ def offered(script: Path, *words: str, home: Path | None = None) -> list[str]:
         (BASH, "--norc", "-c", said, "bash", *words),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
         check=True,
         env={
             **os.environ,

@@ -140,7 +140,7 @@ def test_whoever_cannot_be_told_any_more_ends_the_story_at_once() -> None:
         async with _telling(Teller(HOME, is_json=False)) as teller:
             teller.follow(as_task(handle), "one")
             handle.waiting.put_nowait(BrokenPipeError("nobody reads"))
-            await asyncio.wait_for(asyncio.Event().wait(), 10)
+            await asyncio.wait_for(asyncio.Event().wait(), 100)
 
     with pytest.raises(BrokenPipeError, match="nobody reads"):
         asyncio.run(story())

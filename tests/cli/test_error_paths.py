@@ -466,7 +466,7 @@ def test_a_tmux_server_that_is_killed(world: World) -> None:
     def follow(where: list[str], kill: Sequence[str]) -> None:
         with at_a_terminal(["adopt", *where, "--follow"], world.env) as following:
             following.says("composer.ready")
-            subprocess.run(kill, check=True, timeout=20)
+            subprocess.run(kill, check=True, timeout=100)
             assert following.ends() in (UNKNOWN, UNREACHABLE), following.text
             assert "Traceback" not in following.text
             assert following.is_sane()

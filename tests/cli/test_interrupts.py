@@ -167,7 +167,7 @@ def silent_server(home: Path, answers: Callable[[bytes], bytes | None]) -> Itera
 
 def struck(world: World, args: list[str], silent: threading.Semaphore, keys: bytes, code: int, *says: str) -> None:
     with at_a_terminal(args, world.env, cwd=world.place) as asking:
-        assert silent.acquire(timeout=20), f"it asks nothing: {args} {asking.ends()} {asking.text}"
+        assert silent.acquire(timeout=100), f"it asks nothing: {args} {asking.ends()} {asking.text}"
         asking.type(keys)
         left_well(asking, code, *says)
 

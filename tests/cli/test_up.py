@@ -172,7 +172,7 @@ def test_two_at_once_have_one_server(home: Path) -> None:
         subprocess.Popen((*COMMAND, "up", "--json"), env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(2)
     ]
-    said = [one.communicate(timeout=60) for one in both]
+    said = [one.communicate(timeout=100) for one in both]
     assert [one.returncode for one in both] == [0, 0], said
     assert len({json.loads(out)["pid"] for out, _ in said}) == 1
 

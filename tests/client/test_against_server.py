@@ -414,7 +414,7 @@ def test_a_wrong_token_is_told() -> None:
                 await client.tasks()
             assert refused.value.status == 401
             with pytest.raises(Refusal, match="token"):
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(100):
                     await anext(client.board())
 
     run(story())
@@ -451,7 +451,7 @@ def test_the_board_follows_every_task() -> None:
             board = client.board()
             task = await opened(other, "go")
             (await house.prompted()).say(done())
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(100):
                 async for line in board:
                     if line.task_status is TaskStatus.COMPLETED:
                         break
@@ -470,7 +470,7 @@ def test_live_text_arrives_as_it_is_said() -> None:
             text = ""
             for word in ("one ", "two ", "drei€"):
                 puppet.say(TextArrived(text=word))
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(100):
                     async for frame in frames:
                         if isinstance(frame, ChatChunk):
                             assert frame.offset == len(text)

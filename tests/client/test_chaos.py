@@ -162,7 +162,7 @@ async def snapshot_of(house: House, task_id: SessionId) -> TaskSnapshot:
 
 async def rested(house: House) -> dict[SessionId, TaskSnapshot]:
     """What the server says once nothing waits and nothing runs."""
-    async with asyncio.timeout(60), Client(house.url, token=house.token, patience=PATIENCE) as client:
+    async with asyncio.timeout(100), Client(house.url, token=house.token, patience=PATIENCE) as client:
         for task_id in TASKS:
             await client.task(task_id).start()
         while True:

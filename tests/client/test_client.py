@@ -124,7 +124,7 @@ def test_iterators_that_nobody_holds_are_gone() -> None:
 
 async def take(frames: AsyncIterator[TaskFrame], until_one: Callable[[TaskFrame], bool]) -> list[TaskFrame]:
     taken: list[TaskFrame] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         async for frame in frames:
             taken.append(frame)
             if until_one(frame):
@@ -312,7 +312,7 @@ def test_frames_of_a_task_that_cannot_be_followed_raise() -> None:
         async with world() as here:
             here.room.is_gone = True
             with pytest.raises(UsageError, match="cannot be followed: There is no such task"):
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(100):
                     await anext(here.task().frames())
 
     run(story())
@@ -718,7 +718,7 @@ def test_another_protocol_is_told_to_whoever_waits() -> None:
         async with world() as here:
             here.server.hello = msgspec.structs.replace(HELLO, protocol=9)
             with pytest.raises(UsageError, match="speaks protocol 9"):
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(100):
                     await anext(here.task().frames())
             with pytest.raises(UsageError, match="speaks protocol 9"):
                 await here.task().wait(lambda _: False, 10)
@@ -764,7 +764,7 @@ def test_a_closed_client_says_so() -> None:
                 await waiting
             with pytest.raises(UsageError, match="closed"):
                 client.task(TASK)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(100):
                 assert [line async for line in board] == []
             await server.stop()
             assert not other_tasks()
@@ -808,7 +808,7 @@ def test_the_board_tells_each_task_and_then_each_change() -> None:
     async def story() -> None:
         async with world() as here:
             board = here.client.board()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(100):
                 assert (await anext(board)).task_status is None
                 here.room.set_status(TaskStatus.RUNNING, "trn_1")
                 assert (await anext(board)).task_status is TaskStatus.RUNNING

@@ -396,7 +396,7 @@ def test_closing_leaves_nothing_behind() -> None:
             server.on_http = lambda _: Silence
             shell.feed(TASK, CheckRequested(CheckReason.MANUAL_REFRESH))
             await until(lambda: shell._pulling)
-            async with asyncio.timeout(5):  # the check would wait for longer
+            async with asyncio.timeout(QUICK.answer_seconds / 2):  # the check would wait for longer
                 await shell.close()
             await server.stop()
             assert not other_tasks()

@@ -183,7 +183,7 @@ def test_an_interrupt_before_the_work_has_begun_ends_it_too() -> None:
 def test_a_script_that_forgets_to_close_ends() -> None:
     script = "from interlock import SyncClient; SyncClient('http://127.0.0.1:9', token='t'); print('over')"
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, timeout=100, check=True
     )
     assert done.stdout == "over\n"
 

@@ -11,12 +11,12 @@ from interlock.client.patience import Patience
 T = TypeVar("T")
 
 QUICK: Final = Patience(
-    open_seconds=5.0, answer_seconds=5.0, command_seconds=5.0, first_delay_seconds=0.01, max_delay_seconds=0.05
+    open_seconds=60.0, answer_seconds=60.0, command_seconds=60.0, first_delay_seconds=0.01, max_delay_seconds=0.05
 )
 """Patient enough for a slow machine, and quick to try again."""
 
 
-async def until(look: Callable[[], T | None], what: str = "it", seconds: float = 10.0) -> T:
+async def until(look: Callable[[], T | None], what: str = "it", seconds: float = 100.0) -> T:
     """What `look` finds, as soon as it finds something."""
     try:
         async with asyncio.timeout(seconds):

@@ -37,7 +37,7 @@ async def _sqlite(home: Path) -> Log:
 STORES: Final[dict[str, Opener]] = {"memory": _memory, "sqlite": _sqlite}
 
 
-def run(main: Coroutine[Any, Any, T], timeout_seconds: float = 30) -> T:
+def run(main: Coroutine[Any, Any, T], timeout_seconds: float = 100) -> T:
     """Run a test's coroutine in a loop of its own, and not for ever."""
 
     async def bounded() -> T:

@@ -55,7 +55,7 @@ def run(command: str, folder: Path) -> str:
         encoding="utf-8",
         env={**home, "HOME": str(folder), "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
         check=False,
-        timeout=30,
+        timeout=100,
     )
     assert not re.search("Traceback|Warning", done.stderr), done.stderr
     return done.stdout

@@ -56,7 +56,7 @@ def run(command: str, folder: Path) -> str:
         encoding="utf-8",
         env={**os.environ, "PATH": path, "INTERLOCK_HOME": "state"},
         check=False,
-        timeout=30,
+        timeout=100,
     )
     return done.stdout
 

@@ -26,7 +26,7 @@ from tests.docs.running import blocks
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/how-to/write-a-profile.md"
 RECORDINGS = ROOT / "tests/recordings/tui/pi"
-WAIT_SECONDS = 30
+WAIT_SECONDS = 100.0
 RULE = "─" * 20
 
 

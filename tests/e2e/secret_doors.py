@@ -66,7 +66,7 @@ def tokens_of(served: Served) -> dict[str, str]:
 def sse(served: Served, task_id: str) -> Iterator[bytes]:
     head = {"Authorization": f"Bearer {tokens_of(served)['operator']}"}
     request = urllib.request.Request(f"{served.api.url}/api/tasks/{task_id}/events", headers=head)
-    with urllib.request.urlopen(request, timeout=20) as stream:
+    with urllib.request.urlopen(request, timeout=100) as stream:
         assert stream.status == 200
         yield from stream
 
@@ -88,7 +88,7 @@ def bodies(served: Served, task_id: str) -> Iterator[tuple[str, bytes]]:
     own = ("", "/messages", "/turns", "/queue", "/approvals", "/state", "/runtime-check", "/spawns", "/usage", "/why")
     for path in (*(f"/api/tasks/{task_id}{one}" for one in own), "/api/tasks", "/api/approvals", "/metrics", "/health"):
         request = urllib.request.Request(f"{served.api.url}{path}", headers=head)
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=100) as answer:
             assert answer.status == 200, path
             yield path, answer.read()
 

@@ -38,7 +38,7 @@ def run(name: str, *args: str, cwd: Path, env: dict[str, str]) -> subprocess.Com
         encoding="utf-8",
         cwd=cwd,
         env=env,
-        timeout=60,
+        timeout=100,
         check=False,
     )
 

@@ -44,7 +44,7 @@ OPERATOR, OBSERVER = "operator-token-of-this-test-1", "observer-token-of-this-te
 ALL: Final = " | ".join((*BY_VALUE.values(), *BY_SHAPE, OPERATOR, OBSERVER))
 # What must not be found: a shape keeps what tells its kind.
 HIDDEN: Final = (*BY_VALUE.values(), *(one[8:] for one in BY_SHAPE), OPERATOR, OBSERVER)
-WAIT_SECONDS: Final = 20.0
+WAIT_SECONDS: Final = 100.0
 
 
 def found_in(data: bytes) -> list[str]:

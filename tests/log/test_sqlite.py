@@ -263,7 +263,7 @@ def test_what_is_committed_between_looking_and_waiting_is_not_missed(tmp_path: P
             assert len([await anext(source) for _ in range(5)]) == 5
             await source.aclose()
 
-    run(scenario(), timeout_seconds=10)
+    run(scenario(), timeout_seconds=200)
 
 
 # Schema
@@ -473,7 +473,7 @@ def test_a_damaged_page_costs_only_its_rows(home: Path, fill: bytes) -> None:
                 listed = await log.sessions()
                 assert {each.session_id for each in listed.sessions} <= {A, B}
                 source = log.follow_all()
-                await asyncio.wait_for(anext(source), 5)
+                await asyncio.wait_for(anext(source), 100)
                 await source.aclose()
         return salvaged
 

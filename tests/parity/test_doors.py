@@ -141,7 +141,7 @@ def by_socket(house: House) -> dict[str, tuple[Message, ...]]:
     """What a client that joins by WebSocket knows of each history."""
 
     async def join() -> list[TaskSnapshot]:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(100):
             return await _joined(house.served.home, [f"ses_{name}" for name in STORIES])
 
     states = (

@@ -23,7 +23,7 @@ SPAWNING_TO_WORKING = LifecycleChanged(Lifecycle.SPAWNING, Lifecycle.WORKING)
 WORKING_TO_IDLE = LifecycleChanged(Lifecycle.WORKING, Lifecycle.IDLE)
 IDLE_TO_WORKING = LifecycleChanged(Lifecycle.IDLE, Lifecycle.WORKING)
 WORKING_TO_KILLED = LifecycleChanged(Lifecycle.WORKING, Lifecycle.KILLED)
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 100.0
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ PIECES = 50
 def test_each_event_that_is_shown_has_an_id_that_no_other_has() -> None:
     async def story() -> list[Event]:
         driver, shown = PuppetDriver(), list[Event]()
-        async with Runtime(MemoryLog(), [driver]) as runtime, runtime.watch() as watcher, asyncio.timeout(30):
+        async with Runtime(MemoryLog(), [driver]) as runtime, runtime.watch() as watcher, asyncio.timeout(100):
             spec = AgentSpec(agent="puppet", driver="puppet")
             for session_id in [await runtime.open_session(spec) for _ in range(2)]:
                 await runtime.send(session_id, "hello")

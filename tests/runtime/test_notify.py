@@ -214,7 +214,7 @@ def test_a_watcher_follows_a_board_and_wakes_by_itself(tmp_path: Path) -> None:
             await has_told.wait()  # nothing more is seen: only its own timer can bring it
 
         policy = AttentionPolicy(quiet_seconds=0.05)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             await Watcher(LedgerFile(tmp_path), tell, unheard, policy).follow(board())
 
     asyncio.run(work())
@@ -233,7 +233,7 @@ def test_a_watcher_that_is_cancelled_leaves_its_board(tmp_path: Path) -> None:
                 is_closed.set()
 
         task = asyncio.create_task(watcher(tmp_path, []).follow(board()))
-        for _ in range(1000):
+        for _ in range(10_000):
             if (tmp_path / LEDGER_NAME).exists():
                 break
             await asyncio.sleep(0.01)
@@ -436,12 +436,12 @@ signal.pause()
 
     async def work() -> None:
         task = asyncio.create_task(Command((script(tmp_path / "p", body),)).deliver(NOTICE))
-        for _ in range(2000):
+        for _ in range(10_000):
             if pids.exists():
                 break
             await asyncio.sleep(0.01)
         task.cancel()
-        await asyncio.wait((task,), timeout=20)
+        await asyncio.wait((task,), timeout=100)
         assert task.cancelled()
         for pid in map(int, pids.read_text().split()):
             await gone(pid)
@@ -450,7 +450,7 @@ signal.pause()
 
 
 async def gone(pid: int) -> None:
-    for _ in range(2000):
+    for _ in range(10_000):
         if state_of(pid) in ("", "Z"):  # nobody may wait for an orphan here, but it is dead
             return
         await asyncio.sleep(0.01)
@@ -534,7 +534,7 @@ def test_a_webhook_that_never_answers_is_hung_up_on() -> None:
         server = await asyncio.start_server(silent, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         task = asyncio.create_task(Webhook(f"http://127.0.0.1:{port}/", seconds=60).deliver(NOTICE))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             await connected.wait()
             task.cancel()
             await asyncio.wait((task,))

@@ -25,7 +25,7 @@ from tests.runtime.conducting import soon
 OPERATOR: Final = "operator-token-of-these-tests-000001"
 OBSERVER: Final = "observer-token-of-these-tests-000002"
 TOKENS: Final = Tokens(OPERATOR, OBSERVER)
-SETTINGS: Final = ServerSettings(command_seconds=10.0, closing_seconds=4.0, requests_per_second=10_000.0)
+SETTINGS: Final = ServerSettings(command_seconds=60.0, closing_seconds=4.0, requests_per_second=10_000.0)
 PUPPET: Final[dict[str, Json]] = {"agent": "puppet", "driver": "puppet"}
 
 
@@ -102,7 +102,7 @@ async def house(
 def client(url: str, token: str) -> httpx.AsyncClient:
     """A client with a token, or without one."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    return httpx.AsyncClient(base_url=url, headers=headers, timeout=20.0, trust_env=False)
+    return httpx.AsyncClient(base_url=url, headers=headers, timeout=100.0, trust_env=False)
 
 
 def problem(answer: httpx.Response, status: int, code: str) -> dict[str, Json]:

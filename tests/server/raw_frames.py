@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 100.0
 
 
 class Opcode(IntEnum):

@@ -84,7 +84,7 @@ from interlock.vocabulary.states import Activity, Attention, DriverKind
 FoundT = TypeVar("FoundT")
 SPEC: Final = AgentSpec(agent="puppet", driver="puppet")
 FRAMES: Final[msgspec.json.Decoder[ServerFrame]] = msgspec.json.Decoder(ServerFrame)
-PATIENCE_SECONDS: Final = 10.0
+PATIENCE_SECONDS: Final = 100.0
 
 
 async def soon(look: Callable[[], FoundT | None]) -> FoundT:
@@ -409,7 +409,7 @@ def whole(view: TaskView) -> TaskSnapshot:
 
 
 TOKENS: Final = Tokens("operator-token", "observer-token")
-QUICK: Final = ServerSettings(heartbeat_seconds=5.0, command_seconds=5.0)
+QUICK: Final = ServerSettings(heartbeat_seconds=60.0, command_seconds=60.0)
 
 
 @dataclass(slots=True)

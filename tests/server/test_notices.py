@@ -151,7 +151,7 @@ def test_the_end_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     async def story() -> None:
         board, told = Board(asking()), Hanging()
-        async with asyncio.timeout(20), watched(tmp_path, board, told):
+        async with asyncio.timeout(100), watched(tmp_path, board, told):
             await until(lambda: told.notices, "it is being told")
         assert board.member is None
 

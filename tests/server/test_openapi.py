@@ -139,7 +139,7 @@ class _Thread:
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(timeout=20)
+        self._thread.join(timeout=100)
         self._loop.close()
 
 
@@ -147,7 +147,7 @@ class _Thread:
 def threaded() -> Iterator[str]:
     thread = _Thread()
     try:
-        yield thread.url.result(timeout=20)
+        yield thread.url.result(timeout=100)
     finally:
         thread.close()
 
@@ -187,7 +187,7 @@ def _attack(operation: Any, mode: schemathesis.GenerationMode, url: str, example
     def hold(case: AnyCase) -> None:
         nonlocal judged
         judged += 1
-        answer = case.call(base_url=url, headers={"Authorization": f"Bearer {OPERATOR}"}, timeout=20)
+        answer = case.call(base_url=url, headers={"Authorization": f"Bearer {OPERATOR}"}, timeout=100)
         case.validate_response(answer, checks=CHECKS)
 
     hold()

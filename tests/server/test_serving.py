@@ -123,7 +123,7 @@ def test_a_server_from_its_line_to_its_end(home: Path) -> None:
             assert await ending == 0
             assert not path.exists()
 
-    run(story(), 50)
+    run(story(), 200)
 
 
 @pytest.mark.deep
@@ -148,7 +148,7 @@ def test_what_was_accepted_is_there_after_a_kill_and_a_key_still_stands_for_it(h
             assert other.status_code == 409
             assert await server.end(signal.SIGINT) == 0
 
-    run(story(), 50)
+    run(story(), 200)
 
 
 def test_what_cannot_be_served_says_why_and_touches_nothing(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -318,7 +318,7 @@ def test_an_end_that_takes_too_long_is_cut_off_and_told(
             os.kill(os.getpid(), signal.SIGTERM)
         await served
 
-    run(story(), 50)
+    run(story(), 200)
     assert given_up == [1]
     assert not (home / SERVER_FILE).exists()
 

@@ -319,7 +319,7 @@ def test_a_client_that_reads_nothing_is_given_up_and_costs_no_more_than_its_boun
                     assert isinstance(await bystander.ask("ping"), Ack)
                     await asyncio.sleep(0.02)
 
-            await asyncio.wait_for(alone(), 10)
+            await asyncio.wait_for(alone(), 100)
             raw.close()
 
     run(story())

@@ -58,7 +58,7 @@ def test_a_seed_replays_exactly_in_another_process() -> None:
                 env={"PYTHONHASHSEED": hash_seed, "PYTHONUTF8": "1"},
                 capture_output=True,
                 check=True,
-                timeout=50,
+                timeout=100,
             ).stdout
         ).hexdigest()
         for hash_seed in ("1", "2")

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 AGENT: Final = (sys.executable, "-m", "interlock.testing.scripted_agent")
-DEADLINE_SECONDS: Final = 20.0
+DEADLINE_SECONDS: Final = 100.0
 Message = dict[str, Any]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from interlock.testing.scripted_model import ScriptedModel
 
-SECONDS: Final = 20.0
+SECONDS: Final = 100.0
 Body = dict[str, Any]
 
 

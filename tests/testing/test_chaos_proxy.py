@@ -12,7 +12,7 @@ import pytest
 from interlock.testing.chaos_proxy import CALM, ChaosProxy, Deed, Fault, Way, Weather
 from interlock.vocabulary.errors import UsageError
 
-SECONDS = 20
+SECONDS = 100.0
 NOISE = bytes(range(256)) * 300
 
 Reader: TypeAlias = asyncio.StreamReader

@@ -29,7 +29,7 @@ from interlock.testing.scripted_agent import command, prompts_in, write_program
 from interlock.vocabulary.ids import PromptId, TurnId
 from tests.agents.processes.trees import new_spawn_id
 
-LIMIT_SECONDS = 40.0
+LIMIT_SECONDS = 100.0
 FACES = ("stream-json", "acp")
 Reaction = Callable[[AgentHandle, Observation], Awaitable[None]]
 

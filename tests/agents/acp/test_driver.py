@@ -35,7 +35,7 @@ from tests.agents.acp.peer import FLOOD
 from tests.agents.processes.trees import new_spawn_id
 
 PEER = Path(__file__).parent / "peer.py"
-LIMIT_SECONDS = 30.0
+LIMIT_SECONDS = 100.0
 
 
 def spec(how: str = "well", **more: object) -> AgentSpec:

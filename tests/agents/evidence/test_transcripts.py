@@ -432,7 +432,7 @@ def test_following_tells_what_comes_later(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
 
     async def main() -> None:
-        async with asyncio.timeout(20), aclosing(TranscriptReader("claude", path).follow(0.01)) as news:
+        async with asyncio.timeout(100), aclosing(TranscriptReader("claude", path).follow(0.01)) as news:
             path.write_bytes(json.dumps(prompt("go")).encode() + b"\n")
             assert isinstance(await anext(news), PromptSeen)
             with path.open("ab") as file:

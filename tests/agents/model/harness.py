@@ -37,7 +37,7 @@ from interlock.vocabulary.ids import CallId, EventId, PromptId, SessionId, Spawn
 from interlock.vocabulary.registry import Json, Payload
 from interlock.vocabulary.states import TurnState
 
-LIMIT_SECONDS: Final = 30.0
+LIMIT_SECONDS: Final = 100.0
 MODELS: Final = {
     "anthropic": "anthropic:claude-haiku-4-5",
     "openai": "openai-chat:gpt-4.1",

@@ -71,7 +71,7 @@ def run_shell(root: Path, command: str, then: Callable[[ModelHandle, Reader], ob
         await handle.submit(Prompt(prompt_id=PromptId("p"), turn_id=TurnId("t"), text="go"))
         told = await reader.until(ToolCalled)
         reading = asyncio.create_task(reader.until(TurnEnded))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             while not (root / "pid").exists() or not (root / "pid").read_text():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         then(handle, reader)

@@ -115,6 +115,6 @@ try:
 except Exception as refused:
     print(type(refused).__name__, refused)
 """
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50, check=True)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=True)
     assert ran.stdout.startswith("UsageError")
     assert "pip install 'interlock[model]'" in ran.stdout

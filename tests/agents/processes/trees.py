@@ -18,7 +18,7 @@ from interlock.agents.processes.table import read_table
 from interlock.vocabulary.ids import SpawnId
 
 QUICK: Final = StopPolicy(interrupt_seconds=0.3, terminate_seconds=0.3, kill_seconds=5.0)
-PATIENCE_SECONDS: Final = 20.0
+PATIENCE_SECONDS: Final = 100.0
 PYTHON: Final = sys.executable
 
 

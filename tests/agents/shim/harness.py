@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 100.0
 INTERLOCK = (sys.executable, "-m", "interlock.cli")
 # Makes the terminal whose descriptor is given its own, then becomes the command: what a terminal emulator does.
 _LOGIN = "import os, sys; os.login_tty(int(sys.argv[1])); os.execvp(sys.argv[2], sys.argv[2:])"

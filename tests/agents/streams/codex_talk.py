@@ -12,7 +12,7 @@ from interlock.agents.port import AgentHandle, Prompt
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.ids import PromptId, TurnId
 
-LISTEN_SECONDS: Final = 30.0
+LISTEN_SECONDS: Final = 100.0
 Seen = TypeVar("Seen", bound=Observation)
 
 

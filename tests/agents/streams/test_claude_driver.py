@@ -48,7 +48,7 @@ ASK: Final[Json] = {
     "request": {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "c"},
 }
 QUICK: Final = StopPolicy(interrupt_seconds=0.2, terminate_seconds=2.0, kill_seconds=2.0)
-LIMIT_SECONDS: Final = 20.0
+LIMIT_SECONDS: Final = 100.0
 Seen = TypeVar("Seen", bound=Observation)
 React = Callable[[AgentHandle, Observation], Awaitable[None]]
 

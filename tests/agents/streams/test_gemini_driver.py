@@ -25,7 +25,7 @@ from interlock.vocabulary.audit import DeliveryStage
 from tests.agents.acp.driving import Session, prompt
 from tests.agents.processes.trees import new_spawn_id
 
-LIMIT_SECONDS = 30.0
+LIMIT_SECONDS = 100.0
 HEAD = "import sys, json\nask = sys.stdin.read()\n"
 ANSWER = (
     HEAD

@@ -41,7 +41,7 @@ def line(**message: object) -> Line:
 
 def played(story: Coroutine[object, object, None]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(100):
             await story
 
     asyncio.run(bounded())

@@ -29,7 +29,7 @@ from tests.agents.acp.driving import Session, prompt
 from tests.agents.processes.trees import new_spawn_id
 
 FAKE = Path(__file__).parent / "opencode_fake.py"
-LIMIT_SECONDS = 30.0
+LIMIT_SECONDS = 100.0
 
 
 def spec(*more: str, resume: str = "") -> AgentSpec:

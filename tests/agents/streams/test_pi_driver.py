@@ -30,7 +30,7 @@ from tests.agents.acp.driving import Session, prompt
 from tests.agents.processes.trees import new_spawn_id
 
 FAKE = Path(__file__).parent / "pi_fake.py"
-LIMIT_SECONDS = 30.0
+LIMIT_SECONDS = 100.0
 
 
 def run(act: Callable[[Session], Awaitable[None]], *, resume: str = "") -> list[Observation]:

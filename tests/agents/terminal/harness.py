@@ -28,7 +28,7 @@ from interlock.vocabulary.ids import PromptId, SpawnId, TurnId
 
 T = TypeVar("T")
 SCRIPTED: Final = (sys.executable, "-m", "interlock.testing.scripted_agent")
-WAIT_SECONDS: Final = 20.0
+WAIT_SECONDS: Final = 100.0
 QUICK: Final = TerminalPolicy(stopping=StopPolicy(interrupt_seconds=1, terminate_seconds=2, kill_seconds=2))
 
 

@@ -41,7 +41,7 @@ def test_the_session_is_named_by_the_status_file_of_its_process(tmp_path: Path) 
         status = {"status": "busy", "sessionId": SESSION, "statusUpdatedAt": time.time() * 1000}
         (tmp_path / "sessions" / f"{SELF.pid}.json").write_text(json.dumps(status))
         following = asyncio.create_task(beside.follow(told.append, seen.append))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(100):
             while not seen:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         following.cancel()

@@ -264,7 +264,7 @@ def test_a_prompt_of_which_nothing_came_ends_in_silence() -> None:
             assert (await seen.until(TurnEnded, within_seconds=60)).ending is TurnEnding.SILENT
             await seen.until(BecameReady)
 
-    run(main(), 90)
+    run(main(), 200)
 
 
 def test_a_dialog_that_somebody_else_answered_is_gone_and_not_by_us() -> None:
@@ -507,7 +507,7 @@ def test_a_pane_of_somebody_else_is_driven_and_left_to_them() -> None:
         async with driving() as driver:
             shell = ["sh", "-c", f"set -m; {' '.join(SCRIPTED)}; exec sleep 600"]
             info = await start_pane(driver.server, shell)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(100):
                 while SCRIPTED[-1] not in (foreground_argv(info.identity.pid) or ()):  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
             spec = AgentSpec(agent="mine", driver="terminal")
@@ -591,6 +591,6 @@ async def left_nothing(driver: TerminalDriver, seen: Seen) -> None:
     """No process of the agent, no pane, no socket. (Exited is told before the pane is closed.)"""
     process = seen.handle.process
     assert process is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(100):
         while is_alive(process) or await pane_count(driver) or list(driver.run_folder.iterdir()):  # noqa: ASYNC110
             await asyncio.sleep(0.02)

@@ -89,7 +89,7 @@ class Wakes:
         self._news.set()
 
     async def until(self, wake: Wake) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             while wake not in self.seen:
                 self._news.clear()
                 await self._news.wait()
@@ -128,7 +128,7 @@ def text_of(capture: PaneCapture) -> str:
 async def until(events: AsyncIterator[WatchEvent], is_met: Callable[[WatchEvent], bool]) -> list[WatchEvent]:
     """The events up to the first that meets the condition."""
     seen = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(100):
         async for event in events:
             seen.append(event)
             if is_met(event):

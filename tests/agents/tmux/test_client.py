@@ -330,7 +330,7 @@ class person:
         return self._attached
 
     async def _attached(self) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             while b"\x1b" not in await asyncio.to_thread(os.read, self._master, 4096):
                 continue
 

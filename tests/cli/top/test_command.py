@@ -19,7 +19,7 @@ import pytest
 from tests.cli.harness import COMMAND, interlock, python
 from tests.cli.serving import Served, serving
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 100.0
 
 
 @pytest.fixture(scope="module")

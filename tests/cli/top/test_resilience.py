@@ -61,7 +61,7 @@ def test_a_server_that_goes_and_comes_back() -> None:
                 house.driver.latest.say(TurnEnded(ending=TurnEnding.NATURAL, text="it went on without us"))
                 await seat.sees("it went on without us")
 
-    run(story(), 50)
+    run(story(), 200)
 
 
 def test_a_timer_that_fires_when_the_board_is_left_begins_nothing() -> None:
@@ -161,7 +161,7 @@ def test_while_nobody_is_heard_time_stands_still() -> None:
                 len(re.findall(r"36[45]d", seat.text)) == 1
             )  # of the loss alone: no session is said to have worked for a year
 
-    run(story(), 50)
+    run(story(), 200)
 
 
 @pytest.mark.deep
@@ -188,7 +188,7 @@ def test_words_that_may_have_been_sent_are_sent_again_as_the_same() -> None:
                 assert room.prompts == {PromptId(str(kept)): "hello"}
                 await until(lambda: not seat.app.drafts)
 
-    run(story(), 50)
+    run(story(), 200)
 
 
 def _api(server: FakeServer) -> Callable[[], ServerApi]:
@@ -224,7 +224,7 @@ def test_nothing_is_not_said_before_it_is_known() -> None:
                 seat.app.sessions.try_again()
                 await seat.sees("There is no session yet.", "interlock run claude", "interlock doctor")
 
-    run(story(), 50)
+    run(story(), 200)
 
 
 def test_the_first_session_finds_the_list_with_the_focus() -> None:
@@ -398,7 +398,7 @@ def test_a_long_transcript_is_laid_out_in_a_window(monkeypatch: pytest.MonkeyPat
                 await seat.press("G")
                 await seat.sees("message 00399")
 
-    run(story(), 50)
+    run(story(), 200)
 
 
 @pytest.mark.deep
@@ -421,7 +421,7 @@ def test_a_flood_of_text_is_drawn_frame_by_frame() -> None:
                 await until(lambda: seat.app.redraws > drawn)
                 assert seat.app.redraws == drawn + 1
 
-    run(story(), 50)
+    run(story(), 200)
 
 
 @pytest.mark.deep
@@ -490,4 +490,4 @@ def test_a_session_that_is_purged_leaves_the_board() -> None:
                 await seat.misses("task 1", "disconnected")
                 await seat.sees("task 0", "task 2")
 
-    run(story(), 50)
+    run(story(), 200)

@@ -155,7 +155,7 @@ def test_trouble_is_waited_out(monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.sleep(0)
         board.trouble = None
         board.say(line())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             return await waiting
 
     assert asyncio.run(story()) == Sighted(line())
