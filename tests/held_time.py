@@ -15,14 +15,17 @@ whole is pytest's own: `asyncio.timeout` inside stands still as well.
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Callable, Coroutine
 from contextvars import Context
+from datetime import UTC, datetime
 from typing import Final, TypeVar
+
+from interlock.runtime.policy import Instant
 
 T = TypeVar("T")
 _LOOK_SECONDS: Final = 0.005
+_SAME_SECONDS: Final = 0.5  # the length of a timer is a little less where time runs
 
 
 class HeldLoop(asyncio.SelectorEventLoop):
@@ -32,7 +35,7 @@ class HeldLoop(asyncio.SelectorEventLoop):
         super().__init__()
         self._stands_at: float | None = super().time()
         self._ahead_seconds = 0.0
-        self._armed: list[asyncio.TimerHandle] = []
+        self._armed: list[tuple[float, asyncio.TimerHandle]] = []  # each with its length
 
     def time(self) -> float:
         return super().time() + self._ahead_seconds if self._stands_at is None else self._stands_at
@@ -40,9 +43,9 @@ class HeldLoop(asyncio.SelectorEventLoop):
     def call_at(
         self, when: float, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        timer = super().call_at(when, callback, *args, context=context)
-        self._armed = [one for one in self._armed if not one.cancelled() and one.when() > self.time()]
-        self._armed.append(timer)
+        now, timer = self.time(), super().call_at(when, callback, *args, context=context)
+        self._armed = [(length, one) for length, one in self._armed if not one.cancelled() and one.when() > now]
+        self._armed.append((when - now, timer))
         return timer
 
     def advance(self, seconds: float) -> None:
@@ -53,9 +56,11 @@ class HeldLoop(asyncio.SelectorEventLoop):
             self._stands_at += seconds
 
     async def advance_past(self, seconds: float) -> None:
-        """Wait until a timer of exactly this length is armed, and move the clock to its time."""
-        await until(lambda: self._is_armed(seconds))
-        self.advance(seconds)
+        """Wait until a timer of this length is armed, and move the clock to its time."""
+        await until(lambda: self._due_at(seconds) is not None)
+        due_at = self._due_at(seconds)
+        assert due_at is not None
+        self.advance(max(0.0, due_at - self.time()))
 
     def resume(self) -> None:
         """Let time pass as it does: for what follows the deadline, and waits by polling."""
@@ -63,9 +68,11 @@ class HeldLoop(asyncio.SelectorEventLoop):
             self._ahead_seconds = self._stands_at - super().time()
             self._stands_at = None
 
-    def _is_armed(self, seconds: float) -> bool:
-        due = self.time() + seconds
-        return any(not one.cancelled() and math.isclose(one.when(), due, abs_tol=1e-6) for one in self._armed)
+    def _due_at(self, seconds: float) -> float | None:
+        fits = (
+            one.when() for length, one in self._armed if not one.cancelled() and abs(length - seconds) < _SAME_SECONDS
+        )
+        return next(fits, None)
 
 
 def clock() -> HeldLoop:
@@ -75,10 +82,26 @@ def clock() -> HeldLoop:
     return loop
 
 
+def loop_instant() -> Instant:
+    """A `clock=` for a runtime: its deadlines are then those of the loop, and move with it."""
+    now = asyncio.get_running_loop().time()
+    return Instant(datetime.fromtimestamp(now, UTC), now)
+
+
 def run_held(story: Coroutine[None, None, T]) -> T:
     """`asyncio.run` on a clock that stands still."""
     with asyncio.Runner(loop_factory=HeldLoop) as runner:
         return runner.run(story)
+
+
+def run_with_jumps(story: Coroutine[None, None, T]) -> T:
+    """`asyncio.run` on a clock that runs, and can be moved: long deadlines pass quickly, and load is far from any."""
+
+    async def resumed() -> T:
+        clock().resume()
+        return await story
+
+    return run_held(resumed())
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -16,7 +16,7 @@ from interlock.agents.observations import ApprovalAsked, TextArrived, ToolCalled
 from interlock.runtime.runtime import Runtime
 from interlock.server.hub import SERVICE_RESTART, Hub
 from interlock.server.outbox import TRY_AGAIN_LATER
-from interlock.server.socket import BAD_PAYLOAD, MAX_COMMANDS, POLICY
+from interlock.server.socket import BAD_PAYLOAD, MAX_COMMANDS, POLICY, SILENT_HEARTBEATS
 from interlock.server.socket_protocol import TOO_BIG
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.frames import ApprovalOpened, ChatChunk, ChatDone, ChatMessage, Push, TaskStatusChanged
@@ -37,7 +37,8 @@ from interlock.vocabulary.requests import (
 )
 from interlock.vocabulary.states import TaskStatus
 from tests.contract.harness import run
-from tests.server.socket_harness import QUICK, Bench, Client, Known, apply, digest, serving, soon, whole
+from tests.held_time import clock, run_with_jumps
+from tests.server.socket_harness import BEAT_SECONDS, QUICK, Bench, Client, Known, apply, digest, serving, soon, whole
 
 
 def done(text: str = "done") -> TurnEnded:
@@ -359,11 +360,14 @@ def test_a_command_has_a_deadline_and_one_that_waits_behind_it_was_not_begun() -
         slow = Slow()
         slow.gates["first"] = asyncio.Event()
         async with (
-            serving(replace(QUICK, command_seconds=0.05), commands=slow) as bench,
+            serving(replace(QUICK, command_seconds=30.0), commands=slow) as bench,
             bench.client() as client,
         ):
             await client.send("chat:send", id="first", task_id="ses_1", text="x")
             await client.send("chat:send", id="second", task_id="ses_1", text="x")
+            await client.ask("ping")  # both have been taken in
+            await soon(lambda: slow.begun)
+            clock().advance(30.0)
             first = await client.until(lambda one: getattr(one, "id", "") == "first")
             second = await client.until(lambda one: getattr(one, "id", "") == "second")
             for refused in (first, second):
@@ -373,7 +377,7 @@ def test_a_command_has_a_deadline_and_one_that_waits_behind_it_was_not_begun() -
             assert slow.running == 0
             assert bench.hub.connections == 1
 
-    run(story())
+    run_with_jumps(story())
 
 
 def test_too_many_commands_at_once_are_refused() -> None:
@@ -416,25 +420,26 @@ def test_when_a_client_goes_nothing_of_it_is_left() -> None:
 
 def test_haste_is_refused_and_forgiven() -> None:
     async def story() -> None:
-        settings = replace(QUICK, requests_per_second=50.0, request_burst=5)
+        settings = replace(QUICK, requests_per_second=1 / 60, request_burst=5)
         async with serving(settings) as bench, bench.client() as client:
             for _ in range(8):
                 await client.send("ping")
             refused = await client.until(lambda one: isinstance(one, Refused))
             assert (refused.problem.status, refused.problem.code) == (429, "too_many")
             assert refused.id == "q6"
-            assert 0 < refused.problem.retry_after_seconds <= 1 / 50
+            assert 0 < refused.problem.retry_after_seconds <= 60
             await client.until(lambda one: getattr(one, "id", "") == "q8")
-            while not isinstance(await client.ask("ping"), Ack):  # noqa: ASYNC110
-                await asyncio.sleep(refused.problem.retry_after_seconds)
+            clock().advance(refused.problem.retry_after_seconds)
+            assert isinstance(await client.ask("ping"), Ack)
+            assert isinstance(await client.ask("ping"), Refused), "one was earned, and no more"
             assert bench.hub.connections == 1
 
-    run(story())
+    run_with_jumps(story())
 
 
 def test_haste_without_end_ends_the_connection() -> None:
     async def story() -> None:
-        settings = replace(QUICK, requests_per_second=1.0, request_burst=5)
+        settings = replace(QUICK, requests_per_second=0.001, request_burst=5)
         async with serving(settings) as bench, bench.client() as client, bench.client() as other:
             await other.read()
             for _ in range(11):
@@ -505,11 +510,12 @@ def test_our_own_measure_of_a_request_counts_bytes() -> None:
 
 def test_a_client_that_says_nothing_is_let_go_and_one_that_pings_is_not() -> None:
     async def story() -> None:
-        async with serving(replace(QUICK, heartbeat_seconds=0.1)) as bench:
+        async with serving(replace(QUICK, heartbeat_seconds=BEAT_SECONDS)) as bench:
             async with bench.client() as silent, bench.client() as well:
                 ending = asyncio.create_task(silent.closed())
                 while not ending.done():
                     assert isinstance(await well.ask("ping"), Ack)
+                    clock().advance(BEAT_SECONDS / 4)
                     await asyncio.wait((ending,), timeout=0.02)
                 code, reason = await ending
                 assert code == POLICY
@@ -517,7 +523,22 @@ def test_a_client_that_says_nothing_is_let_go_and_one_that_pings_is_not() -> Non
                 assert isinstance(await well.ask("ping"), Ack)
             assert bench.port
 
-    run(story())
+    run_with_jumps(story())
+
+
+def test_a_server_that_stood_still_has_not_listened_and_lets_nobody_go() -> None:
+    """As after a machine has slept, and its clients with it."""
+
+    async def story() -> None:
+        async with serving(replace(QUICK, heartbeat_seconds=BEAT_SECONDS)) as bench, bench.client() as client:
+            await client.ask("ping")
+            clock().advance(2 * SILENT_HEARTBEATS * BEAT_SECONDS)
+            for _ in range(20):  # the client is as late as the server
+                await asyncio.sleep(0)
+            assert isinstance(await client.ask("ping"), Ack)
+            assert bench.hub.connections == 1
+
+    run_with_jumps(story())
 
 
 def test_a_server_that_closes_says_so_first() -> None:

@@ -125,7 +125,7 @@ class Connection:
         self._bucket = Buckets(self._settings.requests_per_second, self._settings.request_burst, loop.time)
         self._hasty = 0
         self._malformed = 0
-        self._heard_at = loop.time()
+        self._was_heard = False
         self._lanes: dict[SessionId, deque[tuple[_Command, float]]] = {}
         self._lane_tasks: set[asyncio.Task[None]] = set()
 
@@ -190,14 +190,16 @@ class Connection:
         self._answer(Refused(id=request_id, problem=problem))
 
     async def _watch(self) -> None:
-        """End a connection whose client says nothing. One that reads nothing is cut off by the protocol."""
-        patience_seconds = SILENT_HEARTBEATS * self._settings.heartbeat_seconds
-        while True:
-            left_seconds = self._heard_at + patience_seconds - self._now()
-            if left_seconds <= 0:
-                self._outbox.close(POLICY, f"nothing was heard for {SILENT_HEARTBEATS} heartbeats")
-                return
-            await asyncio.sleep(left_seconds)
+        """End a connection whose client says nothing. One that reads nothing is cut off by the protocol.
+
+        Silence is counted in looks, not by the clock: a loop that stood still has not listened, nor a sleeping machine.
+        """
+        silent_looks = 0
+        while silent_looks < SILENT_HEARTBEATS:
+            self._was_heard = False
+            await asyncio.sleep(self._settings.heartbeat_seconds)
+            silent_looks = 0 if self._was_heard else silent_looks + 1
+        self._outbox.close(POLICY, f"nothing was heard for {SILENT_HEARTBEATS} heartbeats")
 
     # In
 
@@ -209,7 +211,7 @@ class Connection:
                 return
             if message["type"] != "websocket.receive":
                 return
-            self._heard_at = self._now()
+            self._was_heard = True
             given = message.get("text")
             self._hear(None if given is None else given.encode("utf-8", "surrogatepass"))
             # Many requests may have come at once: the writer sends the answer to one before the next is read.
