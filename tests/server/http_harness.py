@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -11,8 +11,8 @@ import httpx
 
 from interlock.log.memory import MemoryLog
 from interlock.log.port import Log
-from interlock.runtime.policy import RunPolicy
-from interlock.runtime.runtime import Runtime
+from interlock.runtime.policy import Instant, RunPolicy
+from interlock.runtime.runtime import Runtime, wall_clock
 from interlock.server.access import Tokens
 from interlock.server.serving import Running, bind, running
 from interlock.server.settings import ServerSettings
@@ -77,12 +77,13 @@ async def house(
     driver: PuppetDriver | None = None,
     settings: ServerSettings = SETTINGS,
     policy: RunPolicy | None = None,
+    clock: Callable[[], Instant] = wall_clock,
 ) -> AsyncIterator[House]:
     """A server for the block. A log that is given is left open, so that another server can take it up."""
     log, driver = log or MemoryLog(), driver or PuppetDriver()
     with bind(settings) as listening:
         async with (
-            Runtime(log, [driver], policy=policy) as runtime,
+            Runtime(log, [driver], policy=policy, clock=clock) as runtime,
             running(runtime, log, TOKENS, settings, listening) as server,
             client(server.url, OPERATOR) as operator,
             client(server.url, OBSERVER) as observer,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -49,10 +50,12 @@ from interlock.vocabulary.requests import (
 )
 from interlock.vocabulary.states import Attention
 from tests.contract.harness import AT, run
+from tests.held_time import clock, run_with_jumps
 from tests.runtime.conducting import soon
 
 OPEN = OpenTask(agent="puppet", driver="puppet")
 A = SessionId("ses_a")
+COMMAND_SECONDS = 60.0
 
 
 class SlowLog(MemoryLog):
@@ -96,14 +99,12 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(
-    seconds: float = 10.0, log: SlowLog | None = None, *, look_seconds: float = 0.05
-) -> AsyncIterator[Bench]:
+async def bench(log: SlowLog | None = None, *, look_seconds: float = 0.05) -> AsyncIterator[Bench]:
     log, driver = log or SlowLog(), PuppetDriver()
     async with Runtime(log, [driver]) as runtime:
         hub = Hub(runtime, log, look_seconds=look_seconds)
         await hub.start()
-        commands = Commands(runtime, hub, replace(ServerSettings(), command_seconds=seconds), log=log)
+        commands = Commands(runtime, hub, replace(ServerSettings(), command_seconds=COMMAND_SECONDS), log=log)
         try:
             yield Bench(commands, runtime, hub, driver, log)
         finally:
@@ -111,6 +112,15 @@ async def bench(
             log.told.set()
             await commands.close()
             await hub.close("the test is over", patience_seconds=0.1)
+
+
+async def too_late(command: Coroutine[Any, Any, object]) -> None:
+    """The command stands still, and its time runs out."""
+    doing = asyncio.create_task(command)
+    await pass_on()
+    clock().advance(COMMAND_SECONDS)
+    with pytest.raises(Deadline):
+        await doing
 
 
 async def pass_on() -> None:
@@ -185,34 +195,32 @@ def test_commands_on_a_task_that_is_not_there() -> None:
 
 def test_a_command_that_takes_too_long_is_told_and_is_done_all_the_same_once() -> None:
     async def story() -> None:
-        async with bench(0.05) as on:
+        async with bench() as on:
             await on.commands.open_task(OPEN, task_id=A)
             await on.commands.set_gate(A, is_open=False, decided_by="")
             on.log.gate.clear()
             for _ in range(2):
-                with pytest.raises(Deadline):
-                    await on.commands.send(A, "x", prompt_id="p")
+                await too_late(on.commands.send(A, "x", prompt_id="p"))
             on.log.gate.set()
             await soon(lambda: on.hub.views[A].queue.waiting)
             assert (await on.commands.send(A, "x", prompt_id="p")).prompt_id == "p"
             assert [one.text for one in on.hub.views[A].queue.waiting] == ["x"]
 
-    run(story())
+    run_with_jumps(story())
 
 
 def test_an_opening_that_takes_too_long_leaves_no_task_that_nobody_runs() -> None:
     async def story() -> None:
-        async with bench(0.05) as on:
+        async with bench() as on:
             on.log.gate.clear()
-            with pytest.raises(Deadline):
-                await on.commands.open_task(OPEN, task_id=A)
+            await too_late(on.commands.open_task(OPEN, task_id=A))
             on.log.gate.set()
             await soon(lambda: on.runtime.sessions)
             opened = await on.commands.open_task(OPEN, task_id=A)
             assert (opened.task_id, opened.is_new) == (A, False)
             await soon(lambda: on.hub.views[A].is_supervised)
 
-    run(story())
+    run_with_jumps(story())
 
 
 def test_who_opens_what_another_has_all_but_opened_is_told_of_that_one() -> None:
@@ -307,9 +315,13 @@ LATE: dict[str, Callable[[Commands], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("name", LATE)
-def test_what_was_done_shows_before_it_is_answered_even_to_a_hub_that_is_late(name: str) -> None:
+def test_what_was_done_shows_before_it_is_answered_even_to_a_hub_that_is_late(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("interlock.server.performer.SHOW_SECONDS", 3_600.0)
+
     async def story() -> None:
-        async with bench(look_seconds=30.0) as on:
+        async with bench(look_seconds=3_600.0) as on:
             await on.commands.open_task(OPEN, task_id=A)
             await on.commands.set_gate(A, is_open=False, decided_by="")
             await on.commands.send(A, "waits", prompt_id="w")

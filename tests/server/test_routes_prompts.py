@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from interlock.agents.observations import TextArrived, TurnEnded, TurnEnding
 from interlock.agents.port import AgentSpec
 from interlock.log.sqlite import SqliteLog
 from interlock.runtime.policy import RunPolicy
+from interlock.server import commands
 from interlock.testing.puppet import Puppet, PuppetDriver
 from interlock.vocabulary.ids import SessionId, SpawnId
 from tests.contract.harness import run
-from tests.runtime.conducting import soon
+from tests.held_time import clock, loop_instant, run_with_jumps
 from tests.server.http_harness import SETTINGS, House, house, problem
 
 
@@ -214,18 +216,23 @@ class Deaf(PuppetDriver):
         return puppet
 
 
-def test_a_cancel_that_does_not_arrive_is_told_and_the_turn_ends_all_the_same() -> None:
+def test_a_cancel_that_does_not_arrive_is_told_and_the_turn_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "_INTERRUPT_SHARE", 0.05)  # 3 s of 60: no lateness brings it near another deadline
+
     async def story() -> None:
-        quick = replace(SETTINGS, command_seconds=0.5)
-        policy = RunPolicy(interrupt_seconds=0.7)
-        async with house(driver=Deaf(), settings=quick, policy=policy) as server:
+        policy = RunPolicy(interrupt_seconds=20.0)
+        async with house(driver=Deaf(), policy=policy, clock=loop_instant) as server:
             task_id = await server.open(prompt="hello")
             await server.prompted()
             await server.shown(task_id, "RUNNING")
-            answer = (await server.operator.post(f"/api/tasks/{task_id}/cancel")).json()
+            asking = asyncio.create_task(server.operator.post(f"/api/tasks/{task_id}/cancel"))
+            await clock().advance_past(SETTINGS.command_seconds * 0.05)
+            answer = (await asking).json()
             assert answer["delivered"] is False
             assert answer["problem"]
-            await soon(lambda: server.driver.latest.stops)
+            while not server.driver.latest.stops:
+                clock().advance(10.0)
+                await asyncio.sleep(0.01)
             await server.shown(task_id, "CANCELLED")
 
-    run(story())
+    run_with_jumps(story())

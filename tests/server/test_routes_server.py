@@ -109,7 +109,7 @@ def test_the_door_over_the_wire() -> None:
 
 def test_whoever_asks_too_fast_is_told_when_to_come_back() -> None:
     async def story() -> None:
-        hasty = replace(SETTINGS, requests_per_second=0.5, request_burst=3)
+        hasty = replace(SETTINGS, requests_per_second=0.001, request_burst=3)
         async with house(settings=hasty) as server:
             answers = [await server.observer.get("/api/server") for _ in range(4)]
             assert [one.status_code for one in answers] == [200, 200, 200, 429]

@@ -19,8 +19,9 @@ from interlock.server.socket import BAD_PAYLOAD, Connection
 from interlock.server.socket_protocol import TOO_BIG
 from interlock.vocabulary.requests import Ack, Refused, TaskJoined
 from tests.contract.harness import run
+from tests.held_time import clock, run_with_jumps
 from tests.server.raw_frames import Opcode, frame, handshake_of, raw_socket
-from tests.server.socket_harness import QUICK, Bench, Client, serving, soon
+from tests.server.socket_harness import BEAT_SECONDS, QUICK, Bench, Client, serving, soon
 
 PING = b'{"type":"ping","id":"a"}'
 PROTOCOL_ERROR = 1002
@@ -99,28 +100,36 @@ def test_honest_frames_by_hand_are_served() -> None:
 @pytest.mark.parametrize("part", [1, 2, 5, 9])
 def test_half_a_frame_and_then_nothing_is_let_go(part: int) -> None:
     async def story() -> None:
-        async with with_bystander(heartbeat_seconds=0.15) as (bench, bystander), raw_socket(bench.port) as hostile:
+        async with (
+            with_bystander(heartbeat_seconds=BEAT_SECONDS) as (bench, bystander),
+            raw_socket(bench.port) as hostile,
+        ):
             await hostile.send(frame(Opcode.TEXT, PING)[:part])
             ending = asyncio.create_task(hostile.close_code())
             while not ending.done():
                 assert isinstance(await bystander.ask("ping"), Ack)
+                clock().advance(BEAT_SECONDS / 4)
                 await asyncio.wait((ending,), timeout=0.03)
             await ending
 
-    run(story())
+    run_with_jumps(story())
 
 
 def test_a_client_that_talks_and_answers_no_ping_is_let_go() -> None:
     async def story() -> None:
-        async with with_bystander(heartbeat_seconds=0.15) as (bench, bystander), raw_socket(bench.port) as hostile:
+        async with (
+            with_bystander(heartbeat_seconds=BEAT_SECONDS) as (bench, bystander),
+            raw_socket(bench.port) as hostile,
+        ):
             ending = asyncio.create_task(hostile.close_code())
             while not ending.done():
                 hostile.writer.write(frame(Opcode.TEXT, PING))
                 assert isinstance(await bystander.ask("ping"), Ack)
+                clock().advance(BEAT_SECONDS / 4)
                 await asyncio.wait((ending,), timeout=0.03)
             assert await ending == 1011
 
-    run(story())
+    run_with_jumps(story())
 
 
 def test_a_connection_that_is_cut_in_the_middle_of_a_frame_leaves_nothing() -> None:
@@ -295,7 +304,7 @@ def test_a_client_that_does_not_read_its_answers_is_let_go() -> None:
 
 def test_a_client_that_reads_nothing_is_given_up_and_costs_no_more_than_its_bound() -> None:
     async def story() -> None:
-        limits = {"outbox_frames": 10, "outbox_bytes": 200_000, "heartbeat_seconds": 0.5}
+        limits = {"outbox_frames": 10, "outbox_bytes": 200_000, "heartbeat_seconds": BEAT_SECONDS}
         async with with_bystander(**limits) as (bench, bystander):
             raw, loop = unread(bench), asyncio.get_running_loop()
             task_id = await bench.open_task()
@@ -317,12 +326,13 @@ def test_a_client_that_reads_nothing_is_given_up_and_costs_no_more_than_its_boun
             async def alone() -> None:
                 while bench.hub.connections > 1:
                     assert isinstance(await bystander.ask("ping"), Ack)
+                    clock().advance(BEAT_SECONDS / 4)
                     await asyncio.sleep(0.02)
 
-            await asyncio.wait_for(alone(), 100)
+            await alone()
             raw.close()
 
-    run(story())
+    run_with_jumps(story())
 
 
 def test_the_fuzzer_speaks_of_frames_as_the_standard_does() -> None:
