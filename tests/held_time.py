@@ -18,7 +18,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
 from interlock.runtime.policy import Instant
@@ -35,6 +35,7 @@ class HeldLoop(asyncio.SelectorEventLoop):
         super().__init__()
         self._stands_at: float | None = super().time()
         self._ahead_seconds = 0.0
+        self.moved_seconds = 0.0
         self._armed: list[tuple[float, asyncio.TimerHandle]] = []  # each with its length
 
     def time(self) -> float:
@@ -50,6 +51,7 @@ class HeldLoop(asyncio.SelectorEventLoop):
 
     def advance(self, seconds: float) -> None:
         """Move the clock; what is due by then fires at the next turn of the loop."""
+        self.moved_seconds += seconds
         if self._stands_at is None:
             self._ahead_seconds += seconds
         else:
@@ -83,9 +85,9 @@ def clock() -> HeldLoop:
 
 
 def loop_instant() -> Instant:
-    """A `clock=` for a runtime: its deadlines are then those of the loop, and move with it."""
-    now = asyncio.get_running_loop().time()
-    return Instant(datetime.fromtimestamp(now, UTC), now)
+    """A `clock=` for a runtime: its deadlines are then those of the loop, and move with it. The date is today's."""
+    loop = clock()
+    return Instant(datetime.now(UTC) + timedelta(seconds=loop.moved_seconds), loop.time())
 
 
 def run_held(story: Coroutine[None, None, T]) -> T:
@@ -117,6 +119,9 @@ class Alarm:
         self._seconds = seconds
         self._is_time = is_time
         self._firing: asyncio.Task[None] | None = None
+
+    async def react(self, seen: object) -> None:
+        self.see(seen)
 
     def see(self, seen: object) -> None:
         if self._firing is None and self._is_time(seen):

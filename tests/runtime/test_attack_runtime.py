@@ -34,6 +34,7 @@ from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import Activity, Attention, DriverKind, TurnState
 from tests.contract.harness import run
+from tests.held_time import clock, run_with_jumps
 from tests.runtime.conducting import soon
 from tests.runtime.test_runtime import SPEC, TERMINAL, die, done, events_of, first_prompt
 
@@ -279,7 +280,7 @@ def test_a_clean_end_starts_nothing_for_what_is_queued_which_goes_on_with_the_ne
     run(story())
 
 
-def test_one_agent_that_cannot_be_stopped_keeps_nobody_else_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_agent_that_cannot_be_stopped_keeps_nobody_else_alive() -> None:
     class Stubborn(Puppet):
         async def stop(self) -> StopReport:
             self.stops += 1
@@ -293,7 +294,6 @@ def test_one_agent_that_cannot_be_stopped_keeps_nobody_else_alive(monkeypatch: p
             return puppet
 
     async def story() -> None:
-        monkeypatch.setattr("interlock.runtime.session.supervisor._STOP_SECONDS", 0.2)
         stubborn, driver, log = StubbornDriver(name="stubborn"), PuppetDriver(), MemoryLog()
         runtime = Runtime(log, [stubborn, driver])
         await runtime.__aenter__()
@@ -304,7 +304,12 @@ def test_one_agent_that_cannot_be_stopped_keeps_nobody_else_alive(monkeypatch: p
         await soon(lambda: True if stubborn.puppets and driver.puppets else None)
         await runtime.supervisor(bad).until(lambda conductor: conductor.agent)
         await runtime.supervisor(good).until(lambda conductor: conductor.agent)
-        report = await runtime.shutdown()
+        ending = asyncio.create_task(runtime.shutdown())
+        await soon(lambda: driver.latest.is_gone or None)
+        while not ending.done():
+            clock().advance(5.0)
+            await asyncio.sleep(0.02)
+        report = await ending
         assert list(report.problems) == [bad]
         assert report.stopped == (good,)
         assert driver.latest.is_gone
@@ -312,7 +317,7 @@ def test_one_agent_that_cannot_be_stopped_keeps_nobody_else_alive(monkeypatch: p
         assert "stop_failed" in told
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    asyncio.run(story())
+    run_with_jumps(story())
 
 
 @pytest.mark.parametrize("is_shutdown", [True, False])

@@ -122,7 +122,11 @@ class Reluctant(MemoryLog):
         return await super().append(session_id, events, expected_version=expected_version)
 
 
-def test_while_the_log_takes_nothing_nothing_is_confirmed_and_then_everything_goes_on() -> None:
+def test_while_the_log_takes_nothing_nothing_is_confirmed_and_then_everything_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("interlock.runtime.session.supervisor._LOG_TOLD_AFTER_SECONDS", 60.0)
+
     async def story() -> None:
         driver, log = PuppetDriver(), Reluctant()
         async with Runtime(log, [driver]) as runtime:
@@ -164,7 +168,8 @@ def test_an_approval_is_answered_through_the_runtime() -> None:
 def test_a_submit_that_failed_ends_the_turn_as_what_it_is(problem: NotDelivered | DeliveryUnknown, kind: str) -> None:
     async def story() -> None:
         driver, log = PuppetDriver(is_ready_at_once=False), MemoryLog()
-        policy = RunPolicy(resubmit_attempts=1, start_seconds=0.05)
+        # Only what was not delivered waits for a start: and that by resubmitting, which is over at the first attempt.
+        policy = RunPolicy(resubmit_attempts=1, start_seconds=60.0 if kind == "not_delivered" else 0.05)
         async with Runtime(log, [driver], policy=policy) as runtime:
             session_id = await runtime.open_session(SPEC)
             prompt_id = await runtime.send(session_id, "hello")

@@ -31,6 +31,7 @@ from interlock.vocabulary.ids import SessionId, SpawnId, SubagentId
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import SubagentState, TurnState
 from tests.contract.harness import run
+from tests.held_time import clock, loop_instant, run_with_jumps
 from tests.projections.whole_logs import provider_input
 from tests.runtime.conducting import soon
 
@@ -189,35 +190,39 @@ def test_any_other_end_of_its_turn_is_no_completion(
 
 def test_a_child_that_uses_up_its_time_is_timed_out_and_stopped() -> None:
     async def story() -> None:
-        async with stage() as on:
-            child = await on.subagents.start(on.parent, SPEC, TASK, timeout_seconds=0.05)
+        async with stage(clock=loop_instant) as on:
+            child = await on.subagents.start(on.parent, SPEC, TASK, timeout_seconds=20)
             puppet = await on.given()
             puppet.say(TextArrived(text="half"))
+            clock().advance(20)
             assert (await on.subagents.wait(child)).status is WaitStatus.PARTIAL
             last = on.subagents.fact(child)
-            assert (last.status, last.timeout_ms, last.reason) == (S.TIMED_OUT, 50, "timeout")
-            assert (last.elapsed_ms or 0) >= 50
+            assert (last.status, last.timeout_ms, last.reason) == (S.TIMED_OUT, 20_000, "timeout")
+            assert (last.elapsed_ms or 0) >= 20_000
             assert last.next_actions[0].command == f"interlock turns {last.child_session_id}"
             await soon(lambda: True if puppet.is_gone else None)
             of_the_child = on.runtime.supervisor(last.child_session_id or on.parent)
             await of_the_child.until(lambda machine: True if machine.agent is None else None)  # after what it appended
             assert await on.child_turn(child) is TurnState.INTERRUPTED
 
-    run(story())
+    run_with_jumps(story())
 
 
 def test_time_runs_from_the_start_of_a_child_and_not_in_the_queue() -> None:
     async def story() -> None:
-        async with stage(max_running=1) as on:
-            first = await on.subagents.start(on.parent, SPEC, TASK, timeout_seconds=60)
-            second = await on.subagents.start(on.parent, SPEC, TASK, timeout_seconds=0.05)
+        async with stage(max_running=1, clock=loop_instant) as on:
+            first = await on.subagents.start(on.parent, SPEC, TASK, timeout_seconds=600)
+            second = await on.subagents.start(on.parent, SPEC, TASK, timeout_seconds=20)
             puppet = await on.given()
+            clock().advance(60)
             await on.subagents.wait(second, timeout_seconds=0.1)
             assert (len(on.driver.puppets), on.subagents.fact(second).status) == (1, S.QUEUED)
             puppet.say(done())
+            await on.given(2)
+            clock().advance(20)
             assert (await on.subagents.wait(first, second)).buckets[S.TIMED_OUT] == (second,)
 
-    run(story())
+    run_with_jumps(story())
 
 
 def test_no_more_children_run_than_may() -> None:

@@ -266,7 +266,7 @@ def test_an_agent_that_says_nothing_is_given_up_and_ended() -> None:
 
 def test_a_spawn_that_is_cancelled_leaves_no_process(tmp_path: Path) -> None:
     async def whole() -> list[str]:
-        marker = f"il-acp-{tmp_path.name}"
+        marker = f"il-acp-{tmp_path}"  # the whole path: another worker's folder has the same name
         silent = spec("silent")
         spawning = asyncio.create_task(AcpDriver().spawn(spec(argv=(*silent.argv, marker)), new_spawn_id()))
         async with asyncio.timeout(LIMIT_SECONDS):

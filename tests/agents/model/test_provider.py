@@ -77,6 +77,7 @@ def play(
             return told
 
         told = run_held(run())
+        model.wait_requests(lambda seen: all(one.outcome is not Outcome.PENDING for one in seen))
         assert model.faults == ()
         return told, model
 

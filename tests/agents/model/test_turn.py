@@ -34,6 +34,7 @@ from interlock.vocabulary.conversation import ToolError
 from interlock.vocabulary.ids import PromptId, TurnId
 from interlock.vocabulary.registry import Json
 from tests.agents.model.harness import PlayedModel, React, Reader, as_json, calls, ended, instant, of, spawn, spec
+from tests.held_time import Alarm, clock, run_held
 
 ALLOW: Json = ["allow *"]
 
@@ -43,23 +44,27 @@ def play(
     *,
     tools: Sequence[Tool] = (),
     react: React | None = None,
+    alarm: Alarm | None = None,
     history: Sequence[Json] = (),
     window_tokens: int | None = None,
     **options: Json,
 ) -> tuple[list[Observation], PlayedModel]:
-    """One turn, and then the end of the spawn."""
+    """One turn, and then the end of the spawn. With an alarm, no time passes in the turn but by that."""
     model = PlayedModel(list(answers), window_tokens=window_tokens)
 
     async def run() -> list[Observation]:
         handle = await spawn(spec(options={"permissions": ALLOW, **options}), ModelDriver(caller=model, tools=tools))
         reader = Reader(handle)
-        told = await reader.turn("do it", react=react, history=history)
+        if alarm is None:
+            clock().resume()
+        told = await reader.turn("do it", react=react if alarm is None else alarm.react, history=history)
+        clock().resume()
         await handle.stop()
         assert of(await reader.rest(), TurnEnded) == []
         assert asyncio.all_tasks() == {asyncio.current_task()}
         return told
 
-    told = asyncio.run(run())
+    told = run_held(run())
     assert model.is_closed
     assert model.open_calls == 0
     return told, model
@@ -208,7 +213,9 @@ def _hanging() -> Tool:
 
 
 def test_the_wall_clock_ends_a_tool_that_hangs_while_others_returned() -> None:
-    told, _ = play([calls("look", "hang")], tools=[LOOK, _hanging()], stop=[{"type": "timeout", "seconds": 0.2}])
+    alarm = Alarm(10, lambda seen: isinstance(seen, ToolReturned))
+    stop: Json = [{"type": "timeout", "seconds": 10}]
+    told, _ = play([calls("look", "hang")], tools=[LOOK, _hanging()], stop=stop, alarm=alarm)
     end = ended(told)
     assert (end.ending, end.stop_code) == (TurnEnding.STOPPED, "timeout")
     by_id = {one.call_id: one for one in of(told, ToolReturned)}
@@ -236,15 +243,17 @@ def test_the_wall_clock_ends_a_call_that_hangs() -> None:
 def test_a_question_that_nobody_answers_is_ended_by_the_wall_clock() -> None:
     async def run() -> list[Observation]:
         model = PlayedModel([calls("look")])
-        wanted = spec(permissions=["ask look"], stop=[{"type": "timeout", "seconds": 0.1}])
+        wanted = spec(permissions=["ask look"], stop=[{"type": "timeout", "seconds": 10}])
         handle = await spawn(wanted, ModelDriver(caller=model, tools=[LOOK]))
-        told = await Reader(handle).turn("do it")
+        alarm = Alarm(10, lambda seen: isinstance(seen, ApprovalAsked))
+        told = await Reader(handle).turn("do it", react=alarm.react)
+        clock().resume()
         with pytest.raises(NotDelivered):
             await handle.decide(Decision(request_id=of(told, ApprovalAsked)[0].request_id, is_allowed=True))
         await handle.stop()
         return told
 
-    told = asyncio.run(run())
+    told = run_held(run())
     assert ended(told).stop_code == "timeout"
     assert [one.is_answered for one in of(told, ApprovalGone)] == [False]
     assert of(told, ToolReturned)[0].error == ToolError(kind="run_timed_out", message="the turn's time was over")

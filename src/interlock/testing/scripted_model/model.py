@@ -22,8 +22,8 @@ from interlock.testing.scripted_model.script import Gate, Script, Step
 from interlock.testing.scripted_model.server import Scripts, Server
 from interlock.vocabulary.errors import ContractError, UsageError
 
-WAIT_SECONDS: Final = 30.0
-_START_SECONDS: Final = 10.0
+WAIT_SECONDS: Final = 100.0
+_START_SECONDS: Final = 60.0
 
 
 class ScriptedModel:
