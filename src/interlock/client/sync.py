@@ -82,9 +82,8 @@ class LoopThread:
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it in the loop, and wait for it. Whatever ends the wait ends the work."""
         errand = _Errand(work)
-        answer = self._begin(errand)
         try:
-            return answer.result()
+            return self._begin(errand).result()
         except CancelledError as ended:
             errand.drop()  # it may have been ended before it began
             raise UsageError("this client was closed meanwhile", remedy="make a new one") from ended
