@@ -9,6 +9,7 @@ import pytest
 from interlock.monitor.recording import Frame, Truth
 from interlock.monitor.scoring import MIN_FRAMES, Score, episodes_of, score_recording
 from interlock.monitor.standing import Standing
+from interlock.monitor.steady import OpenTurn, TurnSource
 from interlock.monitor.tracker import TrackerEvent, Verdict
 from interlock.screen.assessment import BusinessState, InputMode, SurfaceAssessment, SurfaceEvidence
 
@@ -20,9 +21,16 @@ STATES = {
 }
 
 
-def said(t: float, state: str, *events: TrackerEvent, mode: InputMode = InputMode.FREEFORM) -> tuple[Frame, Verdict]:
+def said(
+    t: float,
+    state: str,
+    *events: TrackerEvent,
+    mode: InputMode = InputMode.FREEFORM,
+    turn: TurnSource | None = None,
+) -> tuple[Frame, Verdict]:
     surface = SurfaceAssessment(input_mode=mode, evidence=(SurfaceEvidence("a.rule"),))
-    return Frame(t), Verdict(t, STATES[state], surface, Standing(), None, None, None, events)
+    open_turn = None if turn is None else OpenTurn(turn, 0.0)
+    return Frame(t), Verdict(t, STATES[state], surface, Standing(), None, open_turn, None, events)
 
 
 def scored(truths: list[tuple[float, str] | tuple[float, str, str]], verdicts: list[tuple[Frame, Verdict]]) -> Score:
@@ -127,6 +135,40 @@ def latencies(
     truths: list[tuple[float, str] | tuple[float, str, str]], *verdicts: tuple[Frame, Verdict]
 ) -> list[float]:
     return [seconds for _, seconds in scored(truths, list(verdicts)).latencies]
+
+
+@pytest.mark.parametrize("end", [TrackerEvent.COMPLETED, TrackerEvent.INTERRUPTED, TrackerEvent.FAILED])
+@pytest.mark.parametrize(
+    ("source", "truths", "fabricated"),
+    [
+        (TurnSource.INFERRED, [(0.0, "unscored", "starting"), (0.5, "blocked", "trust"), (2.0, "idle")], 1),
+        (TurnSource.INFERRED, [(0.0, "idle"), (1.0, "blocked", "menu"), (2.0, "idle")], 1),
+        (TurnSource.INFERRED, [(0.0, "idle"), (1.0, "working"), (2.0, "idle")], 0),
+        (TurnSource.INFERRED, [(0.0, "idle"), (1.0, "unscored", "model_error"), (2.0, "idle")], 0),
+        (TurnSource.INFERRED, [(0.0, "unscored", "notified")], 0),
+        (TurnSource.SUBMITTED, [(0.0, "idle"), (1.0, "blocked", "menu"), (2.0, "idle")], 0),
+    ],
+)
+def test_the_end_of_a_turn_that_never_was_is_fabricated_and_unsafe(
+    end: TrackerEvent,
+    source: TurnSource,
+    truths: list[tuple[float, str] | tuple[float, str, str]],
+    fabricated: int,
+) -> None:
+    found = scored(truths, [said(1.5, "unknown", turn=source), said(4.0, "unknown", end)])
+    assert (found.fabricated_ends, found.unsafe) == (fabricated, fabricated)
+    assert [miss.is_unsafe for miss in found.misses if miss.verdict.endswith("(no turn)")] == [True] * fabricated
+
+
+def test_work_that_ended_once_does_not_excuse_a_second_end() -> None:
+    inferred, done = TurnSource.INFERRED, TrackerEvent.COMPLETED
+    ends = [
+        said(3, "idle", turn=inferred),
+        said(4, "idle", done),
+        said(5, "idle", turn=inferred),
+        said(6, "idle", done),
+    ]
+    assert scored([(0.0, "idle"), (1.0, "working"), (2.0, "idle")], ends).fabricated_ends == 1
 
 
 def test_the_latency_is_to_the_first_right_verdict_that_lasts() -> None:

@@ -289,6 +289,31 @@ def test_a_dialog_that_nobody_submitted_opens_a_turn() -> None:
     assert names(shell) == ["ready", "blocked", "completed", "ready"]
 
 
+TRUST_AT_START = [*every(0.2, 0, 2, APPROVAL), *every(0.2, 2.2, 20, IDLE)]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param(TRUST_AT_START, id="at the start of the program"),
+        pytest.param([(0, IDLE), (1, APPROVAL), *every(0.2, 2, 20, ANSWERED)], id="with another text after it"),
+        pytest.param([(0, DONE), (1, APPROVAL), *every(0.2, 2, 20, DONE)], id="over the mark of an older turn"),
+    ],
+)
+@pytest.mark.parametrize("arrival", [Arrival.POLLED, Arrival.PUSHED])
+def test_a_turn_inferred_from_a_dialog_that_showed_no_work_never_completes(steps: list[Step], arrival: Arrival) -> None:
+    shell = Shell(arrival).play(*steps, until=120)
+    assert not {"completed", "interrupted", "failed"} & set(names(shell))
+    assert shell.last.turn is None
+    assert shell.last.last_turn is None
+    assert shell.last.business_state == "idle"
+
+
+def test_the_prompt_after_a_dialog_at_the_start_is_the_first_turn_that_completes() -> None:
+    shell = polled(*TRUST_AT_START, (21, "do it"), (21.2, WORKING), *every(0.2, 22, 26, DONE))
+    assert names(shell) == ["blocked", "ready", "completed", "ready"]
+
+
 def test_a_dialog_under_blank_frames_is_still_there() -> None:
     shell = polled((0, IDLE), (1, "do it"), (1.2, WORKING), (2, APPROVAL), *every(0.5, 2.5, 10, BLANK))
     assert shell.last.business_state == "awaiting_operator"

@@ -52,6 +52,7 @@ class CliScore(Struct, frozen=True):
     blocked_read_as_idle: int
     working_read_as_idle: int
     false_completions: int
+    fabricated_ends: int
     macro_recall: float | None
     idle: ClassScore
     working: ClassScore
@@ -130,6 +131,7 @@ def summary(cli: str, recordings: int, score: Score) -> CliScore:
         blocked_read_as_idle=score.frames["blocked", "idle"],
         working_read_as_idle=score.frames["working", "idle"],
         false_completions=score.false_completions,
+        fabricated_ends=score.fabricated_ends,
         macro_recall=score.macro_recall,
         idle=idle,
         working=working,

@@ -3,7 +3,9 @@
 Laws:
 1. It counts on every frame, whatever the availability, and is never taken back within a turn.
 2. Working is evidence. So is a text that differs from the baseline, which is the projection at the submit.
-3. Where the prompt is known, what lies only in the composer or in rows that hold the prompt is no evidence, nor is that
+3. A turn that was inferred has no submit, and the dialog from which it was inferred changes the text when it closes:
+   only work that is shown is evidence of it. Neither is the mark of an end, which may be an older turn's.
+4. Where the prompt is known, what lies only in the composer or in rows that hold the prompt is no evidence, nor is that
    the rows above scrolled away to make room for it. Where it is not known, any change counts.
 
 What depends on the submit alone is worked out once, with it; a frame that shows the same rows as the one before is not
@@ -19,7 +21,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from interlock.monitor.observation import ShadowObservation
 from interlock.monitor.results import ObserverPayload
-from interlock.screen.assessment import BusinessState
+from interlock.screen.assessment import BusinessState, SurfaceAssessment
 from interlock.screen.projection import DialogProjection
 from interlock.vocabulary.ids import TurnId
 
@@ -33,8 +35,8 @@ _BEFORE_TEXT: Final = MARKS + "".join(chr(code) for code in range(0x3001) if chr
 class Submit:
     """A prompt was submitted: a turn begins. `observer` is pure; it is given each observation and this submit.
 
-    `spelled_prompt` and `other_rows` follow from the rest: the prompt without blanks, and the rows of the baseline that
-    are neither blank, nor the composer's, nor the prompt's.
+    `is_inferred`: nobody is known to have submitted it. `spelled_prompt` and `other_rows` follow from the rest: the
+    prompt without blanks, and the rows of the baseline that are neither blank, nor the composer's, nor the prompt's.
     """
 
     on: ClassVar[str] = "submit"
@@ -42,6 +44,7 @@ class Submit:
     baseline: DialogProjection
     prompt: str | None = None
     observer: Observer | None = None
+    is_inferred: bool = False
     spelled_prompt: str = field(init=False, repr=False, compare=False)
     other_rows: tuple[str, ...] = field(init=False, repr=False, compare=False)
     known_rows: frozenset[str] = field(init=False, repr=False, compare=False)
@@ -74,6 +77,8 @@ def accumulate(
     evidence: PostSubmitEvidence, turn: Submit, observation: ShadowObservation, before: ShadowObservation | None
 ) -> PostSubmitEvidence:
     """Add what `observation` shows. `before` is the one before it in the same turn, which was judged already."""
+    if turn.is_inferred:
+        return _SHOWN if evidence.saw_working or _shows_work(observation.assessment) else evidence
     saw_working = evidence.saw_working or observation.assessment.business_state is _WORKING
     saw_change = evidence.saw_projection_change
     if not saw_change and (before is None or not _shows_the_same(before.projection, observation.projection)):
@@ -81,6 +86,13 @@ def accumulate(
     if saw_working is evidence.saw_working and saw_change is evidence.saw_projection_change:
         return evidence
     return PostSubmitEvidence(saw_working, saw_change)
+
+
+_SHOWN: Final = PostSubmitEvidence(saw_working=True)
+
+
+def _shows_work(surface: SurfaceAssessment) -> bool:
+    return surface.business_state is _WORKING and not surface.is_weak
 
 
 def _shows_the_same(before: DialogProjection, seen: DialogProjection) -> bool:

@@ -1,8 +1,9 @@
 """Score verdicts against the truth of recordings, by the rules under which the recordings were made.
 
 A frame counts if its truth is idle, working or blocked, is old enough, and does not end soon: truth leads the paint,
-and some screens are ahead of the label. Unsafe, counted apart: blocked read as idle, working read as idle, and a
-completed event while the truth is working or blocked. Completions count at any time, the others on scored frames.
+and some screens are ahead of the label. Unsafe, counted apart: blocked read as idle, working read as idle, a completed
+event while the truth is working or blocked, and a fabricated end: one of a turn that nobody submitted, and for which
+the truth has no work since the end before it. Ends count at any time, the others on scored frames.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from interlock.monitor.recording import Frame, Truth
+from interlock.monitor.steady import OpenTurn, TurnSource
 from interlock.monitor.tracker import TrackerEvent, Verdict
 from interlock.screen.assessment import BusinessState, InputMode
 
@@ -28,6 +30,8 @@ _READS_AS: Final = {
     BusinessState.WORKING: "working",
     BusinessState.AWAITING_OPERATOR: "blocked",
 }
+_ENDS: Final = (TrackerEvent.COMPLETED, TrackerEvent.INTERRUPTED, TrackerEvent.FAILED)
+_IN_A_TURN: Final = ("working", "blocked")
 _OWN_MENU: Final = (InputMode.MODAL, InputMode.CLOSED)
 MIN_FRAMES: Final = 30
 
@@ -65,12 +69,14 @@ class Score:
     frames: Counter[tuple[str, str]] = field(default_factory=Counter)
     episodes: Counter[str] = field(default_factory=Counter)
     false_completions: int = 0
+    fabricated_ends: int = 0
     misses: list[Miss] = field(default_factory=list)
     latencies: list[tuple[str, float]] = field(default_factory=list)
 
     @property
     def unsafe(self) -> int:
-        return self.frames["blocked", "idle"] + self.frames["working", "idle"] + self.false_completions
+        misread = self.frames["blocked", "idle"] + self.frames["working", "idle"]
+        return misread + self.false_completions + self.fabricated_ends
 
     def count(self, truth: str) -> int:
         return sum(count for (state, _), count in self.frames.items() if state == truth)
@@ -114,13 +120,45 @@ def score_recording(
         if at < 0:
             continue
         _score_frame(score, name, episodes[at], frame, verdict)
+    _score_ends(score, name, episodes, verdicts)
     for episode in episodes:
         _score_edge(score, episode, verdicts)
 
 
+def _score_ends(
+    score: Score, name: str, episodes: Sequence[Episode], verdicts: Sequence[tuple[Frame, Verdict]]
+) -> None:
+    """The end of a turn that nobody submitted needs work that began after the end before it. A dialog is no work.
+
+    Where the truth is not idle it says nothing against an end: too early is counted by itself, unscored is unknown.
+    """
+    starts = [episode.start for episode in episodes]
+    works = [episode.start for episode in episodes if episode.state == "working" or _may_hide_work(episode)]
+    ended = 0
+    turn: OpenTurn | None = None
+    for frame, verdict in verdicts:
+        ends = [event for event in verdict.events if event in _ENDS]
+        at = bisect_right(starts, frame.t) - 1
+        is_inferred = turn is not None and turn.source is TurnSource.INFERRED
+        turn = verdict.turn
+        if not ends or at < 0 or episodes[at].state in _IN_A_TURN:
+            continue
+        begun = bisect_right(works, frame.t)
+        if is_inferred and begun == ended and episodes[at].state == "idle":
+            score.fabricated_ends += 1
+            detail = episodes[at].detail_at(frame.t)
+            said = f"{ends[0].value} (no turn)"
+            score.misses.append(Miss(name, frame.t, episodes[at].state, detail, said, verdict.rule, is_unsafe=True))
+        ended = begun
+
+
+def _may_hide_work(episode: Episode) -> bool:
+    return episode.state == "unscored" and any(detail != "starting" for _, detail in episode.details)
+
+
 def _score_frame(score: Score, name: str, episode: Episode, frame: Frame, verdict: Verdict) -> None:
     detail = episode.detail_at(frame.t)
-    if TrackerEvent.COMPLETED in verdict.events and episode.state in ("working", "blocked"):
+    if TrackerEvent.COMPLETED in verdict.events and episode.state in _IN_A_TURN:
         score.false_completions += 1
         score.misses.append(Miss(name, frame.t, episode.state, detail, "completed", verdict.rule, is_unsafe=True))
     if not _counts(episode, frame.t):
@@ -128,7 +166,7 @@ def _score_frame(score: Score, name: str, episode: Episode, frame: Frame, verdic
     read = read_as(verdict, episode.state, detail)
     score.frames[episode.state, read] += 1
     if read != episode.state:
-        is_unsafe = read == "idle" and episode.state in ("working", "blocked")
+        is_unsafe = read == "idle" and episode.state in _IN_A_TURN
         score.misses.append(Miss(name, frame.t, episode.state, detail, read, verdict.rule, is_unsafe))
 
 

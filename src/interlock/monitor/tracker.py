@@ -6,7 +6,9 @@ Laws:
 2. Over a polled source a completion needs a confirming observation, with the same signature, at or after the end of the
    window: what happened between two polls was not seen.
 3. A turn whose prompt stands in the composer again was interrupted, also where the surface has no word for it.
-4. A submit that showed nothing at all opens no turn: once its grace is over, the surface is judged as before it.
+4. A submit that showed nothing at all opens no turn: once its grace is over, the surface is judged as before it. Nor
+   does a dialog that nobody's prompt led to, such as one at a start: a turn that was inferred and showed no work never
+   completes.
 """
 
 from __future__ import annotations
@@ -185,7 +187,7 @@ class TuiTrackerSession:
             _, said = readiness.step(self._ready, seen, now)
             self._hand_over(said)
             self._prompt = None  # nobody told it; the one before is another turn's
-            self._begin(None, now)
+            self._begin(None, now, is_inferred=True)
         self._judge(seen, now)
         status = self._ready.status if self._turn is None else self._turn.status
         believed = self._steady.believed
@@ -267,13 +269,13 @@ class TuiTrackerSession:
         """One kernel leaves the surface to the other, which says itself what it sees; what is over is said here."""
         self._outputs += (output for output in said if not isinstance(output, BlockedResult | FailedResult))
 
-    def _begin(self, prompt: str | None, now: float) -> None:
+    def _begin(self, prompt: str | None, now: float, *, is_inferred: bool = False) -> None:
         self._turns += 1
         # A window that nothing confirmed is not closed by the next submit either.
         is_unconfirmed = self._turn is not None and self._turn.window is not None and self._is_polled
         state = completion.CompletionState(self._policy) if self._turn is None or is_unconfirmed else self._turn
         baseline = _NOTHING if self._reading is None else self._reading.projection
-        turn = Submit(TurnId(f"tracked-{self._turns}"), baseline, prompt)
+        turn = Submit(TurnId(f"tracked-{self._turns}"), baseline, prompt, is_inferred=is_inferred)
         self._turn, said = completion.step(state, turn, now)
         self._outputs += said
         self._ready = readiness.ReadinessState(self._policy)

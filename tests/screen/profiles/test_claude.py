@@ -46,6 +46,10 @@ IMPORTS = [RULE, "  Allow external CLAUDE.md file imports?", "    /etc/hostname"
 BYPASS = [RULE, "  WARNING: Claude Code running in Bypass Permissions mode", "", "  ❯ No, exit", "    Yes, I accept"]
 ROOT = [RULE, "  Something new", "", "  ❯ Go on", "    Stop", "", "  Enter to confirm · Esc to cancel"]
 TRUST = [RULE, " Quick safety check", "", " ❯ No, exit", "   Yes, I trust this folder"]
+TRUST_NUMBERED = [
+    RULE, " Accessing workspace:", " Quick safety check", "", " ❯ 1. Yes, I trust this folder", "   2. No, exit", "",
+    " Enter to confirm · Esc to cancel",
+]  # fmt: skip
 API_KEY = [RULE, "  Do you want to use this API key?", "", "  ❯ Yes", "    No (recommended)"]
 REWIND = [PANEL, "   Rewind", "", "   ❯ (current)"]
 CONFIG = [PANEL, "   Settings  Status   Config", "", "   ↓ 37 more"]
@@ -396,6 +400,7 @@ def test_a_picker_hangs_under_its_rule_even_where_a_notice_stands_in_it(
     ("rows", "kind", "options"),
     [
         (TRUST, BlockKind.TRUST, ["No, exit", "Yes, I trust this folder"]),
+        (TRUST_NUMBERED, BlockKind.TRUST, ["Yes, I trust this folder", "No, exit"]),
         (SERVER, BlockKind.TRUST, ["Use it", "Continue without it"]),
         (IMPORTS, BlockKind.TRUST, ["No", "Yes, allow it"]),
         (BYPASS, BlockKind.TRUST, ["No, exit", "Yes, I accept"]),

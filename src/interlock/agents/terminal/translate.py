@@ -175,7 +175,8 @@ class Translator:
     def _turn(self, verdict: Verdict) -> list[Observation]:
         told: list[Observation] = []
         turn = verdict.turn
-        if turn is not None and turn.source is TurnSource.INFERRED and not self._knows_turn:
+        is_inferred = turn is not None and turn.source is TurnSource.INFERRED and turn.shows_work
+        if is_inferred and not self._knows_turn:
             self._knows_turn = True
             told.append(Warned(kind="turn_not_submitted", message="the agent works on something that we did not send"))
         if self._awaits_start and turn is not None and (turn.shows_work or turn.was_answered):
