@@ -371,10 +371,15 @@ def stalls(shell: Shell) -> list[tuple[str, object]]:
     return [(one.kind, one.details) for one in said if "stall" in one.kind]
 
 
-def test_a_surface_that_says_nothing_for_long_stalls_and_recovers() -> None:
+def test_a_surface_that_says_nothing_for_long_is_unknown_without_a_turn_and_recovers() -> None:
     shell = polled(*every(1, 0, 40, SILENT), (41, IDLE))
     assert shell.events == [(30, "stalled"), (41, "recovered"), (41, "ready")]
-    assert shell.verdicts[35].activity == "stalled"
+    assert {verdict.activity.value for verdict in shell.verdicts} == {"starting", "unknown", "quiet"}
+    unread = shell.verdicts[35].standing
+    assert [(one.source, one.rule) for one in unread.evidence] == [("screen", "no_profile_fits")]
+    assert unread.evidence[0].where == "profile tiny-1, version 1.5"
+    assert unread.rung is None
+    assert shell.last.standing.evidence[0].rule == "composer.ready"
     entered, recovered = (details for _, details in stalls(shell))
     assert entered == {"phase": "readiness", "elapsed_unknown_seconds": 30.0, "parser_family": "tiny"}
     assert recovered == {"phase": "readiness", "elapsed_stalled_seconds": 11.0, "recovered_to": "submit_ready"}

@@ -17,6 +17,7 @@ from interlock.monitor.standing import Standing
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.audit import UsageScope as UsageScope
 from interlock.vocabulary.conversation import CompactionTrigger, ToolError
+from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import TurnId
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import Activity, Attention
@@ -237,6 +238,24 @@ class StandingSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Progressed:
+    """A terminal, or a file of its agent, shows that the agent got on with its turn. Told about once a second."""
+
+    source: EvidenceSource
+    rule: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolsSeen:
+    """The tools that the agent is proven to run now, by id and name. All of them, each time.
+
+    It says what a working agent works at. It is not the record of a call, which `ToolCalled` is.
+    """
+
+    open: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Warned:
     """Something surprising, which does not end the turn. It becomes an anomaly in the log."""
 
@@ -290,6 +309,8 @@ Observation: TypeAlias = (
     | ChildrenChanged
     | TurnEnded
     | StandingSeen
+    | Progressed
+    | ToolsSeen
     | Warned
     | Traced
     | ChannelLost
@@ -322,6 +343,8 @@ def agent_event(seen: Observation) -> AgentEvent | None:
         case TextArrived(text=text, sub_agent=child):
             return AgentEvent(kind.TEXT_DELTA, text=text, sub_agent=child)
         case ChannelLost() | Exited() | UsageReported() | ContextFilled() | ChildrenChanged() | ApprovalGone():
+            return None
+        case Progressed() | ToolsSeen():
             return None
         case StandingSeen(standing=standing):
             return _STANDING_EVENTS.get(standing.activity)

@@ -36,6 +36,10 @@ _WORDLESS: Final = """\
 completed; no channel gives its words: look at the agent's terminal
   interlock screen {0}
   interlock attach {0}"""
+_UNREADABLE: Final = """\
+unknown: no profile fits the agent's screen, so it is not known whether it takes a prompt; this one stays queued
+  interlock screen {0}                     what the agent shows
+  interlock queue rm {0} {1}     take the prompt back"""
 _KEPT: Final = {"completed": ("completed",), "partial_failed": ("partial",)}
 
 
@@ -277,6 +281,8 @@ def _explain(asked: Asked, outcome: Outcome, answer: Body | None) -> None:
             output.note("the prompt was taken back before it was sent: there is no turn")
         case Ending.UNKNOWN:
             output.note(f"nobody runs the session: nothing is known\n  interlock start {asked.task_id}")
+        case Ending.UNREADABLE:
+            output.note(_UNREADABLE.format(asked.task_id, asked.prompt_id))
         case Ending.ENDED:
             _explain_end(asked, outcome, answer)
 

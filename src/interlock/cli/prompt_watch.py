@@ -9,6 +9,7 @@ Laws:
    twice: it leaves the one for the other in one step, which may be read half.
 4. What nobody runs is not known to be anything. It is said only after a while: a server that begins takes up its
    sessions one by one.
+5. An agent whose screen no profile fits is never known to be ready, so a prompt in its queue is not waited for.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Final
 from interlock.cli.exit_codes import ExitCode, exit_code_for_turn
 from interlock.cli.server_api import Body
 from interlock.cli.task_lines import shown_of
+from interlock.vocabulary.evidence import NO_PROFILE_FITS
 from interlock.vocabulary.states import TurnState
 
 _DENIALS: Final = 2
@@ -35,6 +37,7 @@ class Ending(StrEnum):
     HELD = "held"
     TAKEN_BACK = "taken_back"
     UNKNOWN = "unknown"
+    UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,11 @@ class Look:
     def summary(self) -> Body:
         summary: Body = self.detail["summary"]
         return summary
+
+    @property
+    def turn_is_over(self) -> bool:
+        """Whether the turn has ended, or there is none."""
+        return self.turn is None or TurnState(self.turn["state"]).is_terminal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +119,8 @@ def _of_turn(watch: Watch, look: Look, turn: Body, now: float) -> tuple[Watch, O
 def _of_queue(watch: Watch, look: Look, now: float) -> tuple[Watch, Outcome | None]:
     if not look.detail["queue"].get("is_open", True):
         return watch, _blocked(look, Ending.HELD)
+    if is_unreadable(look.summary):
+        return watch, Outcome(ending=Ending.UNREADABLE, code=ExitCode.UNKNOWN, look=look)
     # Whoever is asked, and in whichever turn: behind a question nothing leaves the queue.
     return _of_badge(watch, look, now)
 
@@ -136,6 +146,13 @@ def _lost(watch: Watch, look: Look, now: float) -> tuple[Watch, Outcome | None]:
     is_sure = now - since >= _GRACE_SECONDS
     unknown = Outcome(ending=Ending.UNKNOWN, code=ExitCode.UNKNOWN, look=look)
     return replace(watch, lost_at=since), unknown if is_sure else None
+
+
+def is_unreadable(summary: Body) -> bool:
+    """Whether the state of the agent is not known because no profile fits its screen."""
+    badge = summary.get("badge") or {}
+    proofs = badge.get("evidence") or ()
+    return badge.get("activity") == "unknown" and any(proof.get("rule") == NO_PROFILE_FITS for proof in proofs)
 
 
 def is_queued(prompt_id: str, detail: Body) -> bool:

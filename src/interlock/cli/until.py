@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from interlock.cli.exit_codes import ExitCode, exit_code_for_turn
-from interlock.cli.prompt_watch import Look
+from interlock.cli.prompt_watch import Look, is_unreadable
 from interlock.cli.task_lines import shown_of
 from interlock.vocabulary.ending_words import repeats
 from interlock.vocabulary.errors import UsageError
@@ -69,6 +69,8 @@ def judge(until: Until, look: Look, *, past_questions: bool = False) -> Verdict 
         return Verdict(False, ExitCode.FAILED, "it was archived")
     if not summary.get("is_supervised", True):
         return Verdict(False, ExitCode.UNKNOWN, "nobody runs it", may_pass=True)
+    if until.word in ("done", "idle", "ready") and is_unreadable(summary) and look.turn_is_over:
+        return Verdict(False, ExitCode.UNKNOWN, "no profile fits the agent's screen", may_pass=True)
     if until.word in ("done", "idle", "ready") and shown.needs_person and not past_questions:
         if shown.attention != "error":
             return Verdict(False, ExitCode.BLOCKED, shown.words)
@@ -99,9 +101,8 @@ def _is_met(until: Until, look: Look) -> bool:
 def is_idle(look: Look) -> bool:
     """Whether nothing is under way: no open turn, and nothing that waits to be sent."""
     # The turn is read after the session: by then the next prompt may wait. Both must say that it is over.
-    is_over = look.turn is None or TurnState(look.turn["state"]).is_terminal
     is_open = look.summary.get("task_status") in _OPEN
-    return is_over and not is_open and not look.detail["queue"].get("waiting")
+    return look.turn_is_over and not is_open and not look.detail["queue"].get("waiting")
 
 
 def _done(look: Look) -> Verdict:

@@ -9,6 +9,8 @@ Laws:
 4. A submit that showed nothing at all opens no turn: once its grace is over, the surface is judged as before it. Nor
    does a dialog that nobody's prompt led to, such as one at a start: a turn that was inferred and showed no work never
    completes.
+5. Without an open turn nothing is stalled. A screen that no rule of its profile reads is unknown, and once it was so
+   for as long as a turn may be before it stalls, the standing says that no profile fits.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Final, TypeAlias
 
 from msgspec import structs
 
-from interlock.monitor import arbitration, completion, readiness, stall, steady
+from interlock.monitor import arbitration, completion, progress, readiness, stall, steady
 from interlock.monitor.arbitration_claims import Claim
 from interlock.monitor.arbitration_state import (
     Arbitration,
@@ -35,16 +37,17 @@ from interlock.monitor.arbitration_state import (
 from interlock.monitor.evidence import Submit
 from interlock.monitor.observation import Arrival, ShadowObservation, SurfaceGone, TimerFired
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
+from interlock.monitor.progress import Progress, ProgressState
 from interlock.monitor.results import BlockedResult, FailedResult, Output, Phase
 from interlock.monitor.sources.surface import claim_of_screen, claim_of_title
-from interlock.monitor.standing import Standing
+from interlock.monitor.standing import Basis, Standing
 from interlock.screen.assessment import BusinessState, InputMode, SurfaceAssessment, TurnEnd
 from interlock.screen.engine import ScreenReading
 from interlock.screen.projection import DialogProjection
 from interlock.screen.selection import ScreenReader
 from interlock.screen.snapshot import Snapshot
 from interlock.vocabulary.audit import Anomaly
-from interlock.vocabulary.evidence import EvidenceSource
+from interlock.vocabulary.evidence import NO_PROFILE_FITS, Evidence, EvidenceSource
 from interlock.vocabulary.ids import TurnId
 from interlock.vocabulary.states import Activity, Attention
 
@@ -71,7 +74,8 @@ _ANOMALIES: Final = {"stalled_recovered": TrackerEvent.RECOVERED}
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What is known at one moment. `surface` is what the last snapshot alone said, `business_state` what is believed of
-    the screen, `standing` what all sources together say; `outputs` are the words of kernels and arbitration."""
+    the screen, `standing` what all sources together say; `outputs` are the words of kernels and arbitration.
+    `progress` is the last sign that the agent got on with its turn, and None while none is open."""
 
     at_seconds: float
     business_state: BusinessState
@@ -82,6 +86,7 @@ class Verdict:
     last_turn: TrackerEvent | None
     events: tuple[TrackerEvent, ...] = ()
     outputs: tuple[Said, ...] = ()
+    progress: Progress | None = None
 
     @property
     def activity(self) -> Activity:
@@ -118,6 +123,7 @@ class TuiTrackerSession:
         self._dialog = SurfaceAssessment()
         self._is_running = False
         self._has_title_spun = False
+        self._progress = ProgressState()
 
     @property
     def deadline(self) -> float | None:
@@ -139,6 +145,7 @@ class TuiTrackerSession:
         if self._ready.clock is not None and self._ready.clock.stalled_at is not None:
             self._outputs.append(stall.abandoned(Phase.READINESS, self._ready.clock, now))
         self._begin(self._prompt or None, now)
+        self._get_on(None if reading is None else reading.projection, now, "turn.submitted")
         self._arbitrate(TurnSubmitted(), now)
         return self._verdict(now)
 
@@ -188,13 +195,16 @@ class TuiTrackerSession:
             self._hand_over(said)
             self._prompt = None  # nobody told it; the one before is another turn's
             self._begin(None, now, is_inferred=True)
+            self._get_on(reading.projection, now, "turn.inferred")
+        if self._is_at_work:
+            self._progress = progress.see(self._progress, reading.projection, self._reader.profile.figures, now)
         self._judge(seen, now)
-        status = self._ready.status if self._turn is None else self._turn.status
+        is_stalled = self._turn is not None and self._turn.status is completion.CompletionStatus.STALLED
         believed = self._steady.believed
         if believed is BusinessState.AWAITING_OPERATOR:
             # Under a blank frame it is still the dialog that was read before it.
             self._dialog = surface = surface if surface.operator_blocked else self._dialog
-        claim = claim_of_screen(surface, at_seconds=now, verdict=believed, is_stalled=status == "stalled")
+        claim = claim_of_screen(surface, at_seconds=now, verdict=believed, is_stalled=is_stalled)
         self._arbitrate(claim, now)
 
     def _firm(self, reading: ScreenReading, title: str) -> ScreenReading:
@@ -216,6 +226,7 @@ class TuiTrackerSession:
     def on_claims(self, claims: Iterable[Claim], now: float) -> Verdict:
         """Another source spoke: a hook, a status file, a record of the status protocol. The ladder ranks it."""
         for claim in claims:
+            self._progress = progress.hear(self._progress, claim, now)
             self._arbitrate(claim, now)
         return self._verdict(now)
 
@@ -321,9 +332,27 @@ class TuiTrackerSession:
         is_idle = self._steady.believed is BusinessState.IDLE
         return is_idle and turn.status is completion.CompletionStatus.WAITING and not turn.evidence.has_activity
 
+    @property
+    def _is_at_work(self) -> bool:
+        return self._turn is not None or self._ladder.standing.activity is Activity.WORKING
+
+    def _get_on(self, projection: DialogProjection | None, now: float, rule: str) -> None:
+        self._progress = progress.begin(self._progress, projection, now, rule)
+
     def _arbitrate(self, input: ArbitrationInput, now: float) -> None:
         self._ladder, said = arbitration.step(self._ladder, input, now)
         self._outputs += said
+
+    def _explained(self, standing: Standing) -> Standing:
+        """The standing with the reason why nothing is known, where a screen is there and cannot be read."""
+        is_unread = self._turn is None and self._ready.status is readiness.ReadinessStatus.STALLED
+        is_unknown = standing.activity is Activity.UNKNOWN and standing.attention is Attention.NONE
+        if not is_unread or not is_unknown or self._reading is None:
+            return standing
+        read_by = self._reader.metadata
+        where = f"profile {read_by.profile_id}, version {read_by.detected_version or 'unknown'}"
+        proof = Evidence(source=EvidenceSource.SCREEN, rule=NO_PROFILE_FITS, where=where)
+        return replace(standing, activity_basis=Basis(evidence=(proof,)))
 
     def _verdict(self, now: float) -> Verdict:
         outputs, self._outputs = tuple(self._outputs), []
@@ -335,12 +364,13 @@ class TuiTrackerSession:
             at_seconds=now,
             business_state=self._steady.believed,
             surface=surface,
-            standing=self._ladder.standing,
+            standing=self._explained(self._ladder.standing),
             draft=None if reading is None else reading.draft,
             turn=self._steady.turn,
             last_turn=self._last_turn,
             events=events,
             outputs=outputs,
+            progress=self._progress.last if self._is_at_work else None,
         )
 
 

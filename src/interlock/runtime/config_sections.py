@@ -47,7 +47,10 @@ class RunSection(_Section, frozen=True):
     """How patient the runtime is with a session, and what the session may use."""
 
     turn_budget_seconds: Annotated[Seconds | None, Meta(description="how long a turn may take")] = None
-    stall_after_seconds: Annotated[Seconds | None, Meta(description="silence after which a turn is stalled")] = 120.0
+    stall_after_seconds: Annotated[
+        Seconds | None, Meta(description="time without progress after which a turn is stalled")
+    ] = 120.0
+    stall_tool_after_seconds: Annotated[Seconds | None, Meta(description="the same while a tool runs")] = 1800.0
     stalled_is_terminal: Annotated[bool, Meta(description="whether a stalled turn has failed")] = False
     start_seconds: Annotated[Seconds, Meta(description="how long a prompt may go without a sign of a start")] = 120.0
     resubmit_seconds: Annotated[

@@ -16,7 +16,8 @@ class Instant(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPolicy:
-    """`start_seconds`: how long a prompt may be on its way without a sign that the agent began. `settle_seconds`: how
+    """`stall_after_seconds`: how long a turn may go without progress; `stall_tool_after_seconds` while a tool runs.
+    `start_seconds`: how long a prompt may be on its way without a sign that the agent began. `settle_seconds`: how
     long background work may hold back the next prompt. `confirm_seconds`: how long a decision may go without a sign
     that the agent moved on. `interrupt_seconds`: how long each request to end a turn may take before the next rung.
     `max_queued`: how many prompts may wait; one more is refused. `max_tokens` and `max_cost_usd` are of a session:
@@ -24,6 +25,7 @@ class RunPolicy:
 
     turn_budget_seconds: float | None = None
     stall_after_seconds: float | None = 120.0
+    stall_tool_after_seconds: float | None = 1800.0
     stalled_is_terminal: bool = False
     start_seconds: float = 120.0
     resubmit_seconds: float = 2.0

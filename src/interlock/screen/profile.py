@@ -126,7 +126,8 @@ class TitleMarks:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """`detect`: where all conditions of one of these hold, a pane shows this CLI."""
+    """`detect`: where all conditions of one of these hold, a pane shows this CLI. `figures`: the first group of each is
+    a figure that grows only while the model writes."""
 
     id: str
     cli: str
@@ -139,6 +140,7 @@ class Profile:
     composer: ComposerSpec | None = None
     prompts: RowMatches | None = None
     volatile: tuple[re.Pattern[str], ...] = ()
+    figures: tuple[re.Pattern[str], ...] = ()
     chrome: tuple[re.Pattern[str], ...] = ()
     pace: Pace = Pace()
     titles: TitleMarks = TitleMarks()

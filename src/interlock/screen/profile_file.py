@@ -153,6 +153,7 @@ class ProfileTable(_Table, frozen=True):
     executables: tuple[str, ...] = ()
     version_pattern: str = r"(\d+\.\d+(?:\.\d+)*)"
     volatile: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
     chrome: tuple[str, ...] = ()
     prompts: ConditionTable | None = None
     composer: ComposerTable | None = None
@@ -221,6 +222,7 @@ def _compiled(file: ProfileTable) -> Profile:
         composer=None if file.composer is None else make.composer(file.composer, ".composer"),
         prompts=None if file.prompts is None else make.prompts(file.prompts, ".prompts"),
         volatile=_patterns(file.volatile, ".volatile"),
+        figures=_figures(file.figures, ".figures"),
         chrome=_patterns(file.chrome, ".chrome"),
         pace=Pace(**{name: getattr(file.pace, name) for name in PaceTable.__struct_fields__}),
         titles=TitleMarks(
@@ -385,6 +387,14 @@ def _version(text: str | None, path: str) -> tuple[int, ...] | None:
 
 def _patterns(texts: Sequence[str], path: str) -> tuple[re.Pattern[str], ...]:
     return tuple(_pattern(text, path) for text in texts)
+
+
+def _figures(texts: Sequence[str], path: str) -> tuple[re.Pattern[str], ...]:
+    patterns = _patterns(texts, path)
+    for pattern in patterns:
+        if not pattern.groups:
+            raise _Broken(path, f"{pattern.pattern!r} names no figure: put it in a group, such as (\\d+)")
+    return patterns
 
 
 def _maybe(text: str | None, path: str) -> re.Pattern[str] | None:

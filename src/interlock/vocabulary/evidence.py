@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
 Moment = Annotated[datetime, Meta(tz=True)]
 """A point in time with its zone. It is shown and measured with, and never decides an order."""
+
+
+NO_PROFILE_FITS: Final = "no_profile_fits"
+"""The rule of an agent that is unknown because nothing that we have reads its screen."""
 
 
 class EvidenceSource(StrEnum):

@@ -10,6 +10,7 @@ from interlock.agents.observations import (
     MessageEnded,
     Observation,
     TextArrived,
+    ThoughtArrived,
     ToolCalled,
     ToolReturned,
     TurnEnded,
@@ -17,6 +18,7 @@ from interlock.agents.observations import (
 )
 
 KEPT_TURNS: Final = 64
+_PROGRESS: Final = (TextArrived, MessageEnded, ThoughtArrived, ToolCalled, ToolReturned)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,7 @@ class TranscriptTurn:
     """One turn as far as the transcript tells it. `number` counts the turns of the file, from 1.
 
     `answer` is all text after the last tool result: the whole answer once `ending` is natural, a partial one else.
-    `ending` is None while nothing says how the turn ended.
+    `ending` is None while nothing says how the turn ended. `open_calls`: the tools that did not return, by id and name.
     """
 
     number: int
@@ -58,7 +60,7 @@ class TranscriptTurn:
     answer: str = ""
     ending: TurnEnding | None = None
     error_message: str = ""
-    open_calls: frozenset[str] = frozenset()
+    open_calls: tuple[tuple[str, str], ...] = ()
     last_message_id: str = ""
 
     def is_of(self, prompt: str) -> bool:
@@ -68,11 +70,12 @@ class TranscriptTurn:
 
 
 class TurnFold:
-    """The last turns of a transcript, oldest first. The newest may still be open."""
+    """The last turns of a transcript, oldest first; the newest may be open. `steps` counts what shows progress."""
 
     def __init__(self) -> None:
         self.turns: list[TranscriptTurn] = []
         self.last_number = 0
+        self.steps = 0
 
     def add(self, news: Iterable[TranscriptNews]) -> None:
         for one in news:
@@ -88,6 +91,7 @@ class TurnFold:
         return next((turn for turn in reversed(self.turns) if turn.is_of(prompt) and turn.number > after), None)
 
     def _take(self, news: TranscriptNews) -> None:
+        self.steps += isinstance(news, _PROGRESS)
         if isinstance(news, PromptSeen) and not news.joins:
             self.last_number += 1
             name, is_human = news.native_turn_id, news.is_human
@@ -96,6 +100,10 @@ class TurnFold:
             )
         elif self.turns and self.turns[-1].ending is None:
             self.turns[-1] = _advance(self.turns[-1], news)
+
+
+def _without(turn: TranscriptTurn, call: str) -> tuple[tuple[str, str], ...]:
+    return tuple(one for one in turn.open_calls if one[0] != call)
 
 
 def _advance(turn: TranscriptTurn, news: TranscriptNews) -> TranscriptTurn:
@@ -109,10 +117,10 @@ def _advance(turn: TranscriptTurn, news: TranscriptNews) -> TranscriptTurn:
             is_same = bool(name) and name == turn.last_message_id
             joint = "" if is_same or not turn.answer else "\n\n"
             return replace(turn, answer=f"{turn.answer}{joint}{text}", last_message_id=name)
-        case ToolCalled(sub_agent="", call_id=call):
-            return replace(turn, open_calls=turn.open_calls | {call})
+        case ToolCalled(sub_agent="", call_id=call, name=name):
+            return replace(turn, open_calls=(*_without(turn, call), (call, name)))
         case ToolReturned(sub_agent="", call_id=call):
-            return replace(turn, open_calls=turn.open_calls - {call}, answer="", last_message_id="")
+            return replace(turn, open_calls=_without(turn, call), answer="", last_message_id="")
         case TurnEnded(ending=ending, error_message=message):
             return replace(turn, ending=ending, error_message=message)
         case _:

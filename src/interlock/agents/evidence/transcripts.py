@@ -46,6 +46,11 @@ class TranscriptReader:
         """The number of the newest turn: a fence for `turn_of`."""
         return self._fold.last_number
 
+    @property
+    def steps(self) -> int:
+        """How much of what it told shows that the agent got on: text, thoughts, calls of tools and their results."""
+        return self._fold.steps
+
     def turn_of(self, prompt: str, *, after: int = 0) -> TranscriptTurn | None:
         """The newest turn that is proven to belong to this prompt, and to have begun after the turn of that number.
 

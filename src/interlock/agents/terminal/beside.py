@@ -1,4 +1,4 @@
-"""What an agent writes beside its screen: Claude Code's status file, and the transcript with the answer's text.
+"""What an agent writes beside its screen: Claude Code's status file, and the transcript with tools and answer.
 
 Laws:
 1. A transcript is read only if it is proven to be this agent's: named by the status file of its process, or held open
@@ -20,9 +20,18 @@ from interlock.agents.evidence.session_files import SessionFile
 from interlock.agents.evidence.transcript_turns import TranscriptTurn
 from interlock.agents.evidence.transcripts import TranscriptReader, find_claude_transcript
 from interlock.agents.live import Told
-from interlock.agents.observations import Observation, SessionNamed, TurnEnded, TurnEnding, Warned
+from interlock.agents.observations import (
+    Observation,
+    Progressed,
+    SessionNamed,
+    ToolsSeen,
+    TurnEnded,
+    TurnEnding,
+    Warned,
+)
 from interlock.agents.port import ProcessIdentity
 from interlock.monitor.arbitration_claims import SourceReading
+from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import SpawnId
 
 _LOOK_EVERY_SECONDS: Final = 0.5
@@ -65,6 +74,8 @@ class Beside:
         self._polling = asyncio.Lock()
         self._prompt = ""
         self._fence = Fence()
+        self._steps = 0
+        self._open_calls: tuple[tuple[str, str], ...] = ()
 
     @property
     def session_id(self) -> str:
@@ -78,7 +89,9 @@ class Beside:
         while self._is_known:
             if self._status is not None:
                 self._hear(self._status.look(asyncio.get_running_loop().time()), tell, emit)
-            self._name(await self._caught_up(), emit)
+            reader = await self._caught_up()
+            self._name(reader, emit)
+            self._tell_work(reader, emit)
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
 
     async def fence(self) -> Fence:
@@ -149,6 +162,19 @@ class Beside:
             return
         if path is not None:
             self._reader = TranscriptReader(self._cli, path)
+
+    def _tell_work(self, reader: TranscriptReader | None, emit: Callable[[Observation], None]) -> None:
+        """Tell that the transcript grew, and which tools its open turn runs."""
+        if reader is None:
+            return
+        if reader.steps != self._steps:
+            self._steps = reader.steps
+            emit(Progressed(source=EvidenceSource.NATIVE_FILE, rule="transcript.grew"))
+        turn = reader.turns[-1] if reader.turns else None
+        calls = turn.open_calls if turn is not None and turn.ending is None else ()
+        if calls != self._open_calls:
+            self._open_calls = calls
+            emit(ToolsSeen(open=calls))
 
     def _name(self, reader: TranscriptReader | None, emit: Callable[[Observation], None]) -> None:
         """Name the session once it has a transcript: one without a word in it cannot be taken up again."""

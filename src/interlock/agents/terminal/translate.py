@@ -9,11 +9,13 @@ Laws:
    is at rest. A turn that somebody else began ends too, and is a surprise when it begins. Every end names its turn:
    that of one prompt may be seen while the next one is already being typed.
 4. The end of a process is not told here.
+5. Progress is told about once a second while it is seen, and not at all while there is none.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
@@ -25,6 +27,7 @@ from interlock.agents.observations import (
     BecameReady,
     ChannelLost,
     Observation,
+    Progressed,
     PromptReached,
     StandingSeen,
     TurnEnded,
@@ -46,6 +49,7 @@ from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import TurnId
 
 _NOT_OURS: Final = TurnId("")
+_PROGRESS_EVERY_SECONDS: Final = 1.0
 _AFTER_DIALOG: Final = (BusinessState.WORKING, BusinessState.IDLE)
 
 
@@ -77,6 +81,8 @@ class Translator:
         self._awaits_start = False
         self._knows_turn = is_adopted
         self._turn_id = None if is_adopted else _NOT_OURS
+        self._progressed_at = -math.inf
+        self._progress_told_at = -math.inf
 
     def begin(self) -> list[Observation]:
         """What is to be said before anything is seen."""
@@ -113,6 +119,7 @@ class Translator:
         if isinstance(live.cause, watcher.PaneSeen):
             # Only a new frame says something about a dialog: what else is told comes with the frame from before.
             told += self._dialogs(verdict, live.cause.capture)
+        told += self._progress(verdict)
         told += self._turn(verdict)
         if any(isinstance(output, ReadyResult) for output in verdict.outputs):
             told.append(BecameReady())
@@ -190,6 +197,15 @@ class Translator:
             self._is_submitted = self._knows_turn = self._awaits_start = False
             self._turn_id = _NOT_OURS
         return told + ends
+
+    def _progress(self, verdict: Verdict) -> list[Observation]:
+        seen, now = verdict.progress, verdict.at_seconds
+        if seen is None or seen.at_seconds <= self._progressed_at:
+            return []
+        if now - self._progress_told_at < _PROGRESS_EVERY_SECONDS:
+            return []
+        self._progressed_at, self._progress_told_at = seen.at_seconds, now
+        return [Progressed(source=seen.source, rule=seen.rule)]
 
     def _is_quiet(self, verdict: Verdict) -> bool:
         return verdict.business_state is BusinessState.IDLE and self.episode is None

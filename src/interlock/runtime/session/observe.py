@@ -7,6 +7,7 @@ from typing import Final, TypeAlias, assert_never
 from interlock.agents import observations as seen
 from interlock.agents.observations import Observation
 from interlock.lifecycle.approvals import CallFinished, CallRequested
+from interlock.lifecycle.process import AgentEvent, AgentEventType, Mark
 from interlock.lifecycle.toolcall import CallKey
 from interlock.runtime.session import process_control, turn_control
 from interlock.runtime.session.agent_life import (
@@ -19,7 +20,7 @@ from interlock.runtime.session.agent_life import (
     StandingShown,
 )
 from interlock.runtime.session.state import OpenTurn, Session
-from interlock.runtime.session.turn_way import Origin, SignSeen
+from interlock.runtime.session.turn_way import Origin
 from interlock.vocabulary.audit import (
     AgentSession,
     DeliveryStage,
@@ -49,6 +50,8 @@ OfTheAgent: TypeAlias = (
     | seen.SessionNamed
     | seen.ChildrenChanged
     | seen.StandingSeen
+    | seen.Progressed
+    | seen.ToolsSeen
     | seen.ChannelLost
     | seen.TurnEnded
     | seen.Exited
@@ -87,7 +90,15 @@ _PROVES_A_CHANNEL: Final = (
     seen.PromptReached,
     seen.BecameReady,
 )
-_SIGN: Final = SignSeen()
+# What a terminal shows beside progress: that it is drawn, and how we read it.
+_NO_PROGRESS: Final = (
+    seen.StandingSeen,
+    seen.Warned,
+    seen.Traced,
+    seen.SessionNamed,
+    seen.RetryBegun,
+    seen.ChannelLost,
+)
 _MOVES_ON: Final = (seen.TextArrived, seen.MessageEnded, seen.ThoughtArrived, seen.ToolCalled)
 _AFTER_THE_FACT: Final = (seen.PromptReached, seen.TextVoided, seen.ToolReturned)
 
@@ -112,7 +123,8 @@ def observe(session: Session, spawn_id: SpawnId, what: Observation) -> None:
 
 
 def _sign_of_life(session: Session, turn: OpenTurn, what: Observation) -> None:
-    session.step_turn(turn, _SIGN)
+    if session.life.standing is None or not isinstance(what, _NO_PROGRESS):
+        turn_control.on_progress(session, turn, what)
     if turn.way.has_started:
         return
     is_silence = isinstance(what, seen.TurnEnded) and what.ending is seen.TurnEnding.SILENT
@@ -136,6 +148,10 @@ def _on_agent(session: Session, what: OfTheAgent) -> None:
             session.step_life(ChildrenSeen(children))
         case seen.StandingSeen():
             _on_standing(session, what)
+        case seen.Progressed():
+            pass  # a sign of life, and no more
+        case seen.ToolsSeen(open=tools):
+            _on_tools_seen(session, tools)
         case seen.ChannelLost(message=message):
             session.step_life(ChannelBroke())
             session.note("channel_lost", message)
@@ -192,6 +208,20 @@ def _on_standing(session: Session, what: seen.StandingSeen) -> None:
     is_stalled = standing.activity is Activity.STALLED
     if is_stalled and session.turn is not None and session.policy.stalled_is_terminal:
         turn_control.fail_stalled(session)
+
+
+def _on_tools_seen(session: Session, tools: tuple[tuple[str, str], ...]) -> None:
+    """What the agent works at. What it does after its last tool is not told, so nothing is said of it."""
+    if session.turn is None:
+        return
+    known, shown = {tool.id for tool in session.process.tools}, dict(tools)
+    for call_id in known - shown.keys():
+        session.step_process(AgentEvent(AgentEventType.TOOL_RESULT, tool_use_id=call_id))
+    for call_id, name in tools:
+        if call_id not in known:
+            session.step_process(AgentEvent(AgentEventType.TOOL_USE, tool_name=name, tool_use_id=call_id))
+    if known and not session.process.open_tools:
+        session.step_process(Mark.IDLE)
 
 
 # Questions, figures, and what is only kept

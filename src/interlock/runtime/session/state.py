@@ -5,6 +5,7 @@ What is appended is taken as written at once: the shell does nothing else before
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,10 +13,11 @@ from typing import Final
 
 from msgspec import structs
 
+from interlock.agents.observations import Progressed
 from interlock.agents.port import AgentSpec
 from interlock.lifecycle import process
 from interlock.lifecycle import run as run_machine
-from interlock.lifecycle.process import AgentEvent, ProcessState
+from interlock.lifecycle.process import ProcessInput, ProcessState
 from interlock.lifecycle.restarts import Restarts
 from interlock.lifecycle.run import RunInput, RunLifecycleState
 from interlock.runtime.book import SessionBook
@@ -32,7 +34,7 @@ from interlock.vocabulary.ids import EventId, RunId, SpawnId, StreamId, TurnId
 from interlock.vocabulary.presenter import Status, TextDelta
 from interlock.vocabulary.registry import Json, Payload
 from interlock.vocabulary.run import RunStatus
-from interlock.vocabulary.states import DriverKind, TurnState
+from interlock.vocabulary.states import Activity, Attention, DriverKind, TurnState
 
 OPEN_RUN: Final[Mapping[TurnState, RunStatus]] = {
     TurnState.RUNNING: RunStatus.RUNNING,
@@ -44,13 +46,17 @@ OPEN_RUN: Final[Mapping[TurnState, RunStatus]] = {
 @dataclass(slots=True)
 class OpenTurn:
     """The open turn: its machine's state, and the text that streams. `delivery_problem`: why nobody knows whether the
-    agent has the prompt."""
+    agent has the prompt. `progress_seconds`: when its terminal last showed progress; `progress` what it was.
+    `stalled_seconds`: since when it is stalled."""
 
     way: TurnWay
     answer: StreamedAnswer
     thoughts: StreamId
     thought_offset: int = 0
     delivery_problem: str = ""
+    progress_seconds: float = -math.inf
+    progress: Progressed | None = None
+    stalled_seconds: float | None = None
 
 
 class Session:
@@ -99,7 +105,7 @@ class Session:
         turn.way, outputs = turn_way.step(turn.way, given, self.now.seconds, self.policy)
         return outputs
 
-    def step_process(self, given: AgentEvent) -> None:
+    def step_process(self, given: ProcessInput) -> None:
         self.process, _ = process.step(self.process, given, self.now.seconds)
 
     @property
@@ -193,16 +199,20 @@ class Session:
         return self._began.at + timedelta(seconds=seconds - self._began.seconds)
 
     def stall_at(self, turn: OpenTurn) -> float | None:
-        """When silence becomes a stall. A tool that runs, and a question that is open, may take their time."""
-        limit, life, way = self.policy.stall_after_seconds, self.life, turn.way
-        is_excused = self.process.running_tool is not None or self.questions.open_count > 0
+        """When a turn without progress becomes a stall. A tool that runs has more time, an open question all of it. Who
+        cannot be seen is not silent, and a terminal whose screen says nothing has a stall clock of its own."""
+        life, way, tool = self.life, turn.way, self.process.running_tool
+        limit = self.policy.stall_after_seconds if tool is None else self.policy.stall_tool_after_seconds
         is_watched = way.has_started and way.progress is turn_way.Progress.MOVING
-        if limit is None or is_excused or not is_watched or not life.is_running or life.is_lost:
+        if limit is None or self.questions.open_count or not is_watched or not life.is_running or life.is_lost:
             return None
-        if life.standing is not None:
-            return None  # who cannot be seen is not silent, and a terminal has a stall clock of its own
-        return self.last_sign(turn) + limit
+        shown = life.standing
+        if shown is not None and (shown.activity is not Activity.WORKING or shown.attention is not Attention.NONE):
+            return None
+        since = self.last_sign(turn)
+        return limit + (since if tool is None else max(since, tool.since))
 
     def last_sign(self, turn: OpenTurn) -> float:
-        """When the agent last gave a sign of life in this turn."""
-        return max(turn.way.watched_since_seconds, self.process.last_active)
+        """When the agent was last seen to get on with this turn."""
+        seen = self.process.last_active if self.life.standing is None else turn.progress_seconds
+        return max(turn.way.watched_since_seconds, seen)

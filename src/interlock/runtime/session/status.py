@@ -9,12 +9,13 @@ from msgspec import structs
 
 from interlock.agents.pool.idle import IdleFacts, idle_deadline_seconds
 from interlock.runtime.session.agent_life import AgentStage
-from interlock.runtime.session.state import Session
+from interlock.runtime.session.state import OpenTurn, Session
 from interlock.runtime.session.turn_way import Progress
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
 from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.states import Activity, AgentState, Attention, Lifecycle
 
+NO_PROGRESS: Final = "turn.no_progress"
 _AT_REST: Final[Mapping[AgentStage, tuple[Activity, str]]] = {
     AgentStage.READY: (Activity.QUIET, "stream.ready"),
     AgentStage.STOPPING: (Activity.QUIET, "stream.stopping"),
@@ -30,7 +31,9 @@ def status_of(session: Session) -> Status:
     shown = life.standing if life.is_running else None
     evidence: tuple[Evidence, ...] = (Evidence(source=EvidenceSource.LOG, rule=rule),)
     if life.is_running and not life.is_lost:
-        if shown is not None and shown.evidence:
+        if shown is not None and session.turn is not None and rule == NO_PROGRESS:
+            evidence = (stall_evidence(session, session.turn), *shown.evidence)
+        elif shown is not None and shown.evidence:
             evidence = shown.evidence
         elif shown is None:
             evidence = (Evidence(source=EvidenceSource.NATIVE_STATUS, rule=rule),)
@@ -57,6 +60,14 @@ def status_of(session: Session) -> Status:
         tool_since=None if tool is None else session.moment(tool.since),
         lifecycle=session.process.lifecycle,
     )
+
+
+def stall_evidence(session: Session, turn: OpenTurn) -> Evidence:
+    """What was last seen of a turn that does not get on, and when."""
+    seen, at = turn.progress, session.moment(session.last_sign(turn))
+    source = EvidenceSource.LOG if seen is None else seen.source
+    what = "the turn" if seen is None else seen.rule
+    return Evidence(source=source, rule=NO_PROGRESS, at=at, where=f"last progress at {at:%H:%M:%S %Z}: {what}")
 
 
 def claim_of_turn(session: Session) -> tuple[object, ...] | None:
@@ -90,11 +101,13 @@ def _activity(session: Session) -> tuple[Activity, str]:
         return (Activity.STARTING, "spawn.asked") if is_coming else (Activity.GONE, "no_process")
     if life.is_lost:
         return Activity.UNKNOWN, "channel_lost"
+    is_stalled = turn is not None and turn.way.progress is Progress.STALLED
     if life.standing is not None:
+        if is_stalled and life.standing.activity is Activity.WORKING:
+            return Activity.STALLED, NO_PROGRESS
         is_settling = life.standing.activity is Activity.QUIET and turn is None and bool(life.children)
         return (Activity.SETTLING, "stream.children_open") if is_settling else (life.standing.activity, "terminal")
     if turn is not None:
-        is_stalled = turn.way.progress is Progress.STALLED
         return (Activity.STALLED, "stream.silent") if is_stalled else (Activity.WORKING, "stream.turn_open")
     if life.stage is AgentStage.WINDING_DOWN:
         return Activity.WORKING, "stream.winding_down"

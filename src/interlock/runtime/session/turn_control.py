@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from interlock.agents import observations as seen
 from interlock.agents.port import Prompt
@@ -32,6 +33,7 @@ from interlock.runtime.session.endings import (
 )
 from interlock.runtime.session.inputs import Submitted
 from interlock.runtime.session.state import OPEN_RUN, OpenTurn, Session
+from interlock.runtime.session.status import stall_evidence
 from interlock.runtime.session.streamed_answer import StreamedAnswer
 from interlock.runtime.session.turn_way import (
     AnswerGiven,
@@ -43,18 +45,22 @@ from interlock.runtime.session.turn_way import (
     FellSilent,
     PromptGiven,
     PromptNotDelivered,
+    SignSeen,
     TurnOutput,
     TurnStage,
     TurnWay,
     WorkSeen,
 )
-from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage, QueueGate, RunState, TurnStarted
+from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage, QueueGate, RunState, SurfaceEvent, TurnStarted
 from interlock.vocabulary.conversation import UserMessage
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import RunId, StreamId, TurnId
+from interlock.vocabulary.registry import Json
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, SUSPENDED, RunStatus, StopCode
+from interlock.vocabulary.states import Activity
 
 _INTERRUPT_ATTEMPTS = 2
+_SIGN: Final = SignSeen()
 
 # Beginning
 
@@ -359,9 +365,32 @@ def watch(session: Session, turn: OpenTurn) -> None:
         elif output is TurnOutput.SUBMIT:
             _submit(session)
         elif output is TurnOutput.STALLED:
-            session.note("stalled_entered", f"no sign of the agent for {now - silent_since:.0f} seconds")
+            _on_stalled(session, turn, now - silent_since)
             if session.policy.stalled_is_terminal:
                 fail_stalled(session)
+
+
+def _on_stalled(session: Session, turn: OpenTurn, silent_seconds: float) -> None:
+    turn.stalled_seconds = session.now.seconds
+    shown, proof = session.life.standing, stall_evidence(session, turn)
+    details: Json = {"elapsed_seconds": round(silent_seconds, 3), "last_progress": proof.where}
+    session.note("stalled_entered", f"no sign of the agent for {silent_seconds:.0f} seconds", details)
+    if shown is not None:
+        session.append(SurfaceEvent(activity=Activity.STALLED, attention=shown.attention, evidence=(proof,)))
+
+
+def on_progress(session: Session, turn: OpenTurn, what: seen.Observation) -> None:
+    """The agent gets on with its turn: a stall is over."""
+    shown = session.life.standing
+    if shown is not None:
+        turn.progress_seconds = session.now.seconds
+        turn.progress = what if isinstance(what, seen.Progressed) else None
+    if TurnOutput.RECOVERED not in session.step_turn(turn, _SIGN):
+        return
+    lasted = session.now.seconds - (turn.stalled_seconds or session.now.seconds)
+    session.note("stalled_recovered", "the agent gets on again", {"elapsed_stalled_seconds": round(lasted, 3)})
+    if shown is not None:
+        session.append(SurfaceEvent(activity=shown.activity, attention=shown.attention, evidence=shown.evidence))
 
 
 def _end_by_budget(session: Session, turn: OpenTurn) -> None:

@@ -8,6 +8,8 @@ Laws:
 5. A clean end that is reported while a question is open ends nothing: the turn is held until the question is gone.
 6. Every stage but `held` has a deadline where its policy sets one; `held` waits for a person, as its question does.
 7. `ended` is final.
+8. A turn in which nothing moves is stalled until something does. What moves in a terminal is text, tokens, tools and
+   children: a spinner shows that the program lives, and not that its turn gets on.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ class TurnStage(StrEnum):
 
 
 class Progress(StrEnum):
-    """Whether the agent gives signs of life in its turn."""
+    """Whether the agent gets on with its turn."""
 
     MOVING = "moving"
     STALLED = "stalled"
@@ -78,7 +80,7 @@ class WorkSeen:
 
 @dataclass(frozen=True, slots=True)
 class SignSeen:
-    """Some sign of life of the agent."""
+    """Some sign that the agent gets on with its turn."""
 
     on: ClassVar[str] = "sign_seen"
 
@@ -167,6 +169,7 @@ class TurnOutput(StrEnum):
     BUDGET_SPENT = "budget_spent"
     NEVER_BEGAN = "never_began"
     STALLED = "stalled"
+    RECOVERED = "recovered"
 
 
 # The state
@@ -296,7 +299,7 @@ STALL_DUE: Final = "stall_due"
 
 PROGRESS: Final[Machine[Progress, None]] = Machine(
     name="turn_way.progress",
-    title="Whether the agent gives signs of life in its turn",
+    title="Whether the agent gets on with its turn",
     states=Progress,
     initial=Progress.MOVING,
     edges=(
@@ -318,7 +321,7 @@ def step(way: TurnWay, given: TurnInput, now: float, policy: RunPolicy) -> tuple
     match given:
         case SignSeen():
             progress = PROGRESS.next_state(way.progress, given.on, None)
-            return (way if progress is way.progress else replace(way, progress=progress)), ()
+            return (way, ()) if progress is way.progress else (replace(way, progress=progress), (TurnOutput.RECOVERED,))
         case AgentStopped(is_asked=is_asked):
             return replace(way, was_stopped_asking=way.was_stopped_asking or is_asked), ()
         case DeadlinePassed(stall_at_seconds=stall_at):
