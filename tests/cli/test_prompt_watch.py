@@ -117,6 +117,27 @@ def test_what_the_badge_says_is_asked_blocks_without_an_approval(seen: Look) -> 
     assert (outcome.ending, outcome.code) == (Ending.BLOCKED, ExitCode.BLOCKED)
 
 
+UNREAD = {"activity": "unknown", "evidence": [{"source": "screen", "rule": "no_profile_fits", "where": "profile x"}]}
+
+
+def test_a_prompt_for_an_agent_whose_screen_no_profile_fits_is_not_waited_for() -> None:
+    _, outcome = step(WATCH, look(status="PENDING", waiting=("prm_1",), live=UNREAD), 0)
+    assert outcome is not None
+    assert (outcome.ending, outcome.code) == (Ending.UNREADABLE, ExitCode.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        look("running", live=UNREAD),  # its turn has its own end
+        look(status="PENDING", waiting=("prm_1",), live={"activity": "unknown"}),  # it may be known soon
+        look(status="PENDING", waiting=("prm_1",), live={**UNREAD, "activity": "starting"}),
+    ],
+)
+def test_what_is_only_unknown_is_waited_for(seen: Look) -> None:
+    assert step(WATCH, seen, 0)[1] is None
+
+
 def test_a_queue_that_is_held_does_not_block_the_turn_that_runs() -> None:
     held = look("running", live={"activity": "quiet"}, waiting=("prm_2",), is_open=False, held="paused", queued=1)
     assert step(WATCH, held, 0)[1] is None

@@ -72,6 +72,20 @@ def test_a_reply_that_cannot_be_read_is_a_failure_and_prints_none(
     assert ("interlock logs" in err) is (answer == words("forty two"))
 
 
+def test_a_screen_that_no_profile_fits_is_said_with_what_helps(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = Asked(home=Path("home"), task_id="ses_1", prompt_id="prm_1")
+    look = Look(detail={"summary": {}, "queue": {}, "approvals": []}, turn=None)
+    outcome = Outcome(ending=Ending.UNREADABLE, code=ExitCode.UNKNOWN, look=look)
+    assert prompt_wait._tell(asked, outcome, json=False) == 7
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "no profile fits the agent's screen" in err
+    assert "interlock screen ses_1 " in err
+    assert "interlock queue rm ses_1 prm_1 " in err
+
+
 @pytest.mark.deep
 def test_an_agent_in_a_terminal_is_waited_for_after_it_was_answered(acting_server: Served) -> None:
     task_id = acting_server.open(face="tui")

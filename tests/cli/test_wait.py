@@ -51,6 +51,7 @@ def _is_met(verdict: Verdict | None) -> bool:
     return verdict is not None and verdict.is_met
 
 
+UNREAD = {"activity": "unknown", "evidence": [{"source": "screen", "rule": "no_profile_fits"}]}
 ASKING = look("waiting", status="PENDING_CONFIRMATION", activity="working", attention="approval")
 
 
@@ -110,6 +111,9 @@ def test_done_is_told_by_the_record_of_the_turn(state: str, code: int) -> None:
         ("ready", look("completed", status="DELETE", live=None), ExitCode.FAILED),
         ("blocked", look("completed", is_supervised=False, live=None), ExitCode.UNKNOWN),
         ("done", look("abandoned", status=None, is_supervised=False, live=None), ExitCode.UNKNOWN),
+        ("ready", look(live=UNREAD), ExitCode.UNKNOWN),
+        ("idle", look(status="PENDING", waiting=1, live=UNREAD), ExitCode.UNKNOWN),
+        ("done", look("completed", status="PENDING", waiting=1, live=UNREAD), ExitCode.UNKNOWN),
     ],
 )
 def test_what_cannot_come_by_itself_is_not_waited_for(word: str, now: Look, code: ExitCode) -> None:

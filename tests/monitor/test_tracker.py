@@ -84,6 +84,13 @@ def pushed(*steps: Step, until: float | None = None) -> Shell:
     return Shell(Arrival.PUSHED).play(*steps, until=until)
 
 
+def adopted(*steps: Step) -> Shell:
+    """A program that ran before anybody looked."""
+    shell = Shell()
+    shell.session = TuiTrackerSession(reader(), MonitorPolicy(), saw_start=False)
+    return shell.play(*steps)
+
+
 def every(seconds: float, start: float, end: float, shown: Snapshot) -> Iterable[Step]:
     """The same screen, looked at again and again."""
     count = round((end - start) / seconds) + 1
@@ -307,6 +314,17 @@ def test_a_turn_inferred_from_a_dialog_that_showed_no_work_never_completes(steps
     assert shell.last.turn is None
     assert shell.last.last_turn is None
     assert shell.last.business_state == "idle"
+
+
+def test_a_turn_that_was_found_open_in_a_dialog_ends_by_a_mark_and_never_completes_without_work() -> None:
+    stopped = adopted((0, APPROVAL), *every(0.2, 1, 8, INTERRUPTED))
+    assert names(stopped) == ["blocked", "interrupted", "ready"]
+    ended = adopted((0, APPROVAL), *every(0.2, 1, 8, DONE))
+    assert names(ended) == ["blocked", "ready"]
+    passed = adopted((0, APPROVAL), (1, INTERRUPTED), *every(0.2, 1.2, 8, ANSWERED))
+    assert names(passed) == ["blocked", "ready"], "the mark counts while it stands"
+    later = adopted((0, IDLE), (1, APPROVAL), *every(0.2, 2, 9, INTERRUPTED))
+    assert names(later) == ["ready", "blocked", "ready"], "it was not open when we first looked"
 
 
 def test_the_prompt_after_a_dialog_at_the_start_is_the_first_turn_that_completes() -> None:

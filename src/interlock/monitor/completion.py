@@ -35,7 +35,7 @@ from msgspec import Struct, structs
 
 from interlock.lifecycle.table import Edge, Machine, from_each
 from interlock.monitor import stall
-from interlock.monitor.evidence import PostSubmitEvidence, Submit, accumulate
+from interlock.monitor.evidence import PostSubmitEvidence, Submit, accumulate, names_end_of_found
 from interlock.monitor.guards import (
     UNSEEN,
     Facts,
@@ -247,7 +247,8 @@ _ARROWS_FROM: Final = {
 
 
 def _facts(state: CompletionState, surface: SurfaceAssessment, now: float) -> Facts:
-    return Facts(surface, now, state.clock, state.deadline, state.evidence.has_activity, state.bypasses)
+    has_activity = state.evidence.has_activity or (state.turn is not None and names_end_of_found(state.turn, surface))
+    return Facts(surface, now, state.clock, state.deadline, has_activity, state.bypasses)
 
 
 def step(state: CompletionState, input: CompletionInput, now: float) -> tuple[CompletionState, tuple[Output, ...]]:

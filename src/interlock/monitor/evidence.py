@@ -4,7 +4,8 @@ Laws:
 1. It counts on every frame, whatever the availability, and is never taken back within a turn.
 2. Working is evidence. So is a text that differs from the baseline, which is the projection at the submit.
 3. A turn that was inferred has no submit, and the dialog from which it was inferred changes the text when it closes:
-   only work that is shown is evidence of it. Neither is the mark of an end, which may be an older turn's.
+   only work that is shown is evidence of it. A mark that it was interrupted or failed ends one that was open when we
+   first looked, and no other: else the mark may be an older turn's.
 4. Where the prompt is known, what lies only in the composer or in rows that hold the prompt is no evidence, nor is that
    the rows above scrolled away to make room for it. Where it is not known, any change counts.
 
@@ -21,7 +22,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from interlock.monitor.observation import ShadowObservation
 from interlock.monitor.results import ObserverPayload
-from interlock.screen.assessment import BusinessState, SurfaceAssessment
+from interlock.screen.assessment import BusinessState, SurfaceAssessment, TurnEnd
 from interlock.screen.projection import DialogProjection
 from interlock.vocabulary.ids import TurnId
 
@@ -35,8 +36,9 @@ _BEFORE_TEXT: Final = MARKS + "".join(chr(code) for code in range(0x3001) if chr
 class Submit:
     """A prompt was submitted: a turn begins. `observer` is pure; it is given each observation and this submit.
 
-    `is_inferred`: nobody is known to have submitted it. `spelled_prompt` and `other_rows` follow from the rest: the
-    prompt without blanks, and the rows of the baseline that are neither blank, nor the composer's, nor the prompt's.
+    `is_inferred`: nobody is known to have submitted it. `was_found`: it was open when we first looked.
+    `spelled_prompt` and `other_rows` follow from the rest: the prompt without blanks, and the rows of the baseline that
+    are neither blank, nor the composer's, nor the prompt's.
     """
 
     on: ClassVar[str] = "submit"
@@ -45,6 +47,7 @@ class Submit:
     prompt: str | None = None
     observer: Observer | None = None
     is_inferred: bool = False
+    was_found: bool = False
     spelled_prompt: str = field(init=False, repr=False, compare=False)
     other_rows: tuple[str, ...] = field(init=False, repr=False, compare=False)
     known_rows: frozenset[str] = field(init=False, repr=False, compare=False)
@@ -89,6 +92,11 @@ def accumulate(
 
 
 _SHOWN: Final = PostSubmitEvidence(saw_working=True)
+
+
+def names_end_of_found(turn: Submit, surface: SurfaceAssessment) -> bool:
+    """Whether the surface says now of a turn that was found open that it did not complete."""
+    return turn.was_found and surface.turn_end in (TurnEnd.INTERRUPTED, TurnEnd.FAILED)
 
 
 def _shows_work(surface: SurfaceAssessment) -> bool:

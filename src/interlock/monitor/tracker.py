@@ -124,6 +124,7 @@ class TuiTrackerSession:
         self._is_running = False
         self._has_title_spun = False
         self._progress = ProgressState()
+        self._is_first_look = False
 
     @property
     def deadline(self) -> float | None:
@@ -157,6 +158,7 @@ class TuiTrackerSession:
         self._is_polled = arrival is Arrival.POLLED
         if snapshot.is_dead:
             return self.on_exit(now)
+        self._is_first_look = not self._is_running and not self._saw_start
         if not self._is_running:
             self._is_running = True
             self._ready = readiness.ReadinessState(self._policy)
@@ -194,7 +196,7 @@ class TuiTrackerSession:
             _, said = readiness.step(self._ready, seen, now)
             self._hand_over(said)
             self._prompt = None  # nobody told it; the one before is another turn's
-            self._begin(None, now, is_inferred=True)
+            self._begin(None, now, is_inferred=True, was_found=self._is_first_look)
             self._get_on(reading.projection, now, "turn.inferred")
         if self._is_at_work:
             self._progress = progress.see(self._progress, reading.projection, self._reader.profile.figures, now)
@@ -280,13 +282,13 @@ class TuiTrackerSession:
         """One kernel leaves the surface to the other, which says itself what it sees; what is over is said here."""
         self._outputs += (output for output in said if not isinstance(output, BlockedResult | FailedResult))
 
-    def _begin(self, prompt: str | None, now: float, *, is_inferred: bool = False) -> None:
+    def _begin(self, prompt: str | None, now: float, *, is_inferred: bool = False, was_found: bool = False) -> None:
         self._turns += 1
         # A window that nothing confirmed is not closed by the next submit either.
         is_unconfirmed = self._turn is not None and self._turn.window is not None and self._is_polled
         state = completion.CompletionState(self._policy) if self._turn is None or is_unconfirmed else self._turn
         baseline = _NOTHING if self._reading is None else self._reading.projection
-        turn = Submit(TurnId(f"tracked-{self._turns}"), baseline, prompt, is_inferred=is_inferred)
+        turn = Submit(TurnId(f"tracked-{self._turns}"), baseline, prompt, is_inferred=is_inferred, was_found=was_found)
         self._turn, said = completion.step(state, turn, now)
         self._outputs += said
         self._ready = readiness.ReadinessState(self._policy)
