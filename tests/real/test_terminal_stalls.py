@@ -12,6 +12,7 @@ from interlock.testing.scripted_model import Gate, ScriptedModel, Shell, Step, T
 from interlock.vocabulary.audit import Anomaly, SurfaceEvent
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.evidence import EvidenceSource
+from interlock.vocabulary.ids import PromptId
 from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.states import Activity, AgentState, TurnState
 from tests.contract.harness import run
@@ -69,16 +70,12 @@ def test_a_stream_that_hangs_is_stalled_and_gets_on_again(agent: Agent, tmp_path
         run(story(model), LIMIT_SECONDS)
 
 
-@each
-def test_a_tool_that_runs_is_shown_and_has_its_own_limit(agent: Agent, tmp_path: Path) -> None:
+def test_a_tool_that_runs_is_shown_and_has_its_own_limit(tmp_path: Path) -> None:
     async def story(model: ScriptedModel) -> None:
-        async with conducted(agent, model, tmp_path) as bench:
+        async with conducted(CLAUDE_TERMINAL, model, tmp_path) as bench:
             set_patience(bench, 3.0, tool=15.0)
-            prompt_id = await bench.send("SCN:tool now")
-            await bench.decide(await bench.asked())
-            await bench.until(lambda _: status(bench).substate is AgentState.RUNNING_TOOL, "a tool")
-            assert status(bench).tool
-            before = len(of_kind(await bench.events(), "stalled_entered"))
+            prompt_id, before = await tool_runs(bench)
+            assert status(bench).tool == "Bash"
             await bench.until(lambda events: len(of_kind(events, "stalled_entered")) > before, "a stall of the tool")
             entered = of_kind(await bench.events(), "stalled_entered")[-1]
             assert isinstance(entered.details, dict)
@@ -88,3 +85,28 @@ def test_a_tool_that_runs_is_shown_and_has_its_own_limit(agent: Agent, tmp_path:
 
     with ScriptedModel(SCRIPTS) as model:
         run(story(model), LIMIT_SECONDS)
+
+
+def test_a_tool_of_codex_is_no_stall_until_it_is_left_in_the_background(tmp_path: Path) -> None:
+    """Codex waits some ten seconds for a command, and then lets it run by itself: its call has returned."""
+
+    async def story(model: ScriptedModel) -> None:
+        async with conducted(CODEX_TERMINAL, model, tmp_path) as bench:
+            set_patience(bench, 3.0)
+            prompt_id, before = await tool_runs(bench)
+            assert status(bench).tool
+            await bench.until(lambda _: status(bench).substate is not AgentState.RUNNING_TOOL, "the end of the call")
+            assert len(of_kind(await bench.events(), "stalled_entered")) == before
+            (bench.project / "go").touch()
+            assert (await bench.wait(prompt_id)).state is TurnState.COMPLETED
+
+    with ScriptedModel(SCRIPTS) as model:
+        run(story(model), LIMIT_SECONDS)
+
+
+async def tool_runs(bench: Bench) -> tuple[PromptId, int]:
+    """A tool that was allowed runs: its prompt, and how often the turn was stalled before."""
+    prompt_id = await bench.send("SCN:tool now")
+    await bench.decide(await bench.asked())
+    await bench.until(lambda _: status(bench).substate is AgentState.RUNNING_TOOL, "a tool")
+    return prompt_id, len(of_kind(await bench.events(), "stalled_entered"))

@@ -19,6 +19,7 @@ from interlock.agents.observations import (
     BecameReady,
     ChannelLost,
     Exited,
+    Progressed,
     PromptReached,
     StandingSeen,
     TurnEnded,
@@ -32,6 +33,7 @@ from interlock.agents.terminal.driver import TerminalDriver
 from interlock.agents.terminal.where import AgentGone, read_where
 from interlock.agents.tmux.panes import start_pane
 from interlock.agents.tmux.typing import TypingPolicy
+from interlock.monitor.policy import MonitorPolicy
 from interlock.monitor.standing import Confidence
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
@@ -69,6 +71,38 @@ def test_a_turn_is_told_from_ready_to_ready() -> None:
             assert seen.of(Warned) == []
 
     run(main())
+
+
+def test_new_text_of_a_turn_is_told_as_progress() -> None:
+    async def main() -> None:
+        async with driving() as driver, agent(driver) as seen:
+            await seen.until(BecameReady)
+            assert seen.of(Progressed) == []
+            await seen.handle.submit(prompt("think 2; say One.; think 2; say Two."))
+            told = await seen.until(Progressed, lambda one: one.rule == "screen.new_text")
+            assert told.source is EvidenceSource.SCREEN
+            await seen.until(TurnEnded)
+
+    run(main())
+
+
+def test_a_screen_that_no_profile_fits_is_unknown_and_says_so() -> None:
+    quick = replace(QUICK, monitor=MonitorPolicy(unknown_to_stalled_timeout_seconds=0.5))
+    strange = AgentSpec(agent="mystery", driver="terminal", argv=("cat",))
+
+    async def main() -> None:
+        async with driving(quick) as driver, agent(driver, strange) as seen:
+            unread = await seen.until(StandingSeen, lambda one: bool(one.standing.evidence) and _is_unread(one))
+            assert unread.standing.evidence[0].where == "profile generic-1, version unknown"
+            with pytest.raises(NotDelivered, match="does not show that it is ready"):
+                await seen.handle.submit(prompt("are you there?"))
+            assert Activity.STALLED not in {one.standing.activity for one in seen.of(StandingSeen)}
+
+    run(main())
+
+
+def _is_unread(seen: StandingSeen) -> bool:
+    return (seen.standing.activity, seen.standing.evidence[0].rule) == (Activity.UNKNOWN, "no_profile_fits")
 
 
 SAYS: Final = r"say() { printf '\033]7501;state=%s:app=mine\033\\' $1; }; "
