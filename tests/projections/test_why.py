@@ -207,6 +207,15 @@ def test_verdicts_about_the_terminal_come_with_their_rules_and_rows() -> None:
     assert "| > Yes" in lines
 
 
+def test_a_turn_that_is_stalled_says_what_was_last_seen_of_it() -> None:
+    story = Story()
+    story.begin()
+    proof = Evidence(source=EvidenceSource.SCREEN, rule="turn.no_progress", where="last progress at 10:00:05 UTC: text")
+    story.write(SurfaceEvent(activity=Activity.STALLED, evidence=(proof,)), spawn="s1")
+    lines = "\n".join(render_lines(why(story.events)))
+    assert "stalled by turn.no_progress (last progress at 10:00:05 UTC: text)" in lines
+
+
 def test_the_text_for_people() -> None:
     lines = render_lines(why(interrupted().events))
     assert lines[0] == "t1: interrupted (stopped by the operator) as of event 9"

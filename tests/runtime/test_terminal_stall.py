@@ -104,7 +104,7 @@ def test_a_stall_names_what_was_last_seen_and_when_in_status_and_log() -> None:
     proof, *rest = stage.conductor.status.evidence
     assert (proof.source, proof.rule) == (EvidenceSource.SCREEN, "turn.no_progress")
     assert proof.at == BEGAN + timedelta(seconds=5)
-    assert proof.where == "last progress at 00:00:05 UTC: screen.new_text"
+    assert proof.where == "last progress at 00:00:05 UTC: new text on its screen"
     assert rest == [SPINNER]
     logged = stage.logged(SurfaceEvent)[-1]
     assert (logged.activity, logged.evidence) == (Activity.STALLED, (proof,))

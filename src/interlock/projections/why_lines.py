@@ -9,6 +9,7 @@ from interlock.lifecycle.turn import Basis
 from interlock.projections.why import Explanation, PathStep, SurfaceStep
 from interlock.vocabulary.advice import advice_lines
 from interlock.vocabulary.ending_words import ending_detail
+from interlock.vocabulary.evidence import TELLS_WHERE
 from interlock.vocabulary.states import Attention
 
 
@@ -61,7 +62,8 @@ def _path_line(step: PathStep) -> str:
 
 def _surface_lines(step: SurfaceStep) -> Iterator[str]:
     attention = "" if step.attention is Attention.NONE else f", attention {step.attention.value}"
-    rules = f" by {', '.join(step.rules)}" if step.rules else ""
+    told = [one.rule + (f" ({one.where})" if one.rule in TELLS_WHERE else "") for one in step.evidence]
+    rules = f" by {', '.join(told)}" if told else ""
     yield _line(step.seq, step.at, f"{step.activity.value}{attention}{rules}")
     yield from (f"          | {row}" for row in step.rows.splitlines())
 

@@ -15,6 +15,11 @@ Moment = Annotated[datetime, Meta(tz=True)]
 NO_PROFILE_FITS: Final = "no_profile_fits"
 """The rule of an agent that is unknown because nothing that we have reads its screen."""
 
+NO_PROGRESS: Final = "turn.no_progress"
+"""The rule of a turn that is stalled though its agent seems to work. `where` says what was last seen, and when."""
+TELLS_WHERE: Final = frozenset({NO_PROFILE_FITS, NO_PROGRESS})
+"""The rules that say little without their `where`."""
+
 
 class EvidenceSource(StrEnum):
     """The rungs of the evidence ladder, best first, then the log itself."""

@@ -11,11 +11,17 @@ from interlock.agents.pool.idle import IdleFacts, idle_deadline_seconds
 from interlock.runtime.session.agent_life import AgentStage
 from interlock.runtime.session.state import OpenTurn, Session
 from interlock.runtime.session.turn_way import Progress
-from interlock.vocabulary.evidence import Evidence, EvidenceSource
+from interlock.vocabulary.evidence import NO_PROGRESS, Evidence, EvidenceSource
 from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.states import Activity, AgentState, Attention, Lifecycle
 
-NO_PROGRESS: Final = "turn.no_progress"
+_PROGRESS: Final[Mapping[str, str]] = {
+    "turn.submitted": "the prompt",
+    "turn.inferred": "the beginning of its work",
+    "screen.new_text": "new text on its screen",
+    "screen.new_tokens": "more tokens on its screen",
+    "transcript.grew": "a new line of its transcript",
+}
 _AT_REST: Final[Mapping[AgentStage, tuple[Activity, str]]] = {
     AgentStage.READY: (Activity.QUIET, "stream.ready"),
     AgentStage.STOPPING: (Activity.QUIET, "stream.stopping"),
@@ -66,7 +72,7 @@ def stall_evidence(session: Session, turn: OpenTurn) -> Evidence:
     """What was last seen of a turn that does not get on, and when."""
     seen, at = turn.progress, session.moment(session.last_sign(turn))
     source = EvidenceSource.LOG if seen is None else seen.source
-    what = "the turn" if seen is None else seen.rule
+    what = "the turn" if seen is None else _PROGRESS.get(seen.rule, seen.rule)
     return Evidence(source=source, rule=NO_PROGRESS, at=at, where=f"last progress at {at:%H:%M:%S %Z}: {what}")
 
 

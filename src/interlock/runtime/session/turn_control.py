@@ -374,7 +374,7 @@ def _on_stalled(session: Session, turn: OpenTurn, silent_seconds: float) -> None
     turn.stalled_seconds = session.now.seconds
     shown, proof = session.life.standing, stall_evidence(session, turn)
     details: Json = {"elapsed_seconds": round(silent_seconds, 3), "last_progress": proof.where}
-    session.note("stalled_entered", f"no sign of the agent for {silent_seconds:.0f} seconds", details)
+    session.note("stalled_entered", f"no progress for {silent_seconds:.0f} seconds", details)
     if shown is not None:
         session.append(SurfaceEvent(activity=Activity.STALLED, attention=shown.attention, evidence=(proof,)))
 
