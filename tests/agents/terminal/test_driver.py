@@ -22,6 +22,7 @@ from interlock.agents.observations import (
     Progressed,
     PromptReached,
     StandingSeen,
+    ToolsSeen,
     TurnEnded,
     TurnEnding,
     Warned,
@@ -82,6 +83,17 @@ def test_new_text_of_a_turn_is_told_as_progress() -> None:
             told = await seen.until(Progressed, lambda one: one.rule == "screen.new_text")
             assert told.source is EvidenceSource.SCREEN
             await seen.until(TurnEnded)
+
+    run(main())
+
+
+def test_a_process_that_an_agent_starts_in_its_turn_is_told_as_a_tool() -> None:
+    async def main() -> None:
+        async with driving() as driver, agent(driver) as seen:
+            await seen.until(BecameReady)
+            await seen.handle.submit(prompt("spawn child 600; hang"))
+            told = await seen.until(ToolsSeen, lambda one: bool(one.open))
+            assert [name for _, name in told.open] == ["sleep"]
 
     run(main())
 

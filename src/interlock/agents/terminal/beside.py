@@ -30,14 +30,15 @@ from interlock.agents.observations import (
     Warned,
 )
 from interlock.agents.port import ProcessIdentity
+from interlock.agents.terminal.tool_processes import ToolProcesses, family
 from interlock.monitor.arbitration_claims import SourceReading
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import SpawnId
 
 _LOOK_EVERY_SECONDS: Final = 0.5
+_LOOK_AT_PROCESSES_SECONDS: Final = 2.0
 _WRITTEN_WITHIN_SECONDS: Final = 2.0
 _LOOK_FOR_ANSWER_SECONDS: Final = 0.1
-_MAX_PROCESSES: Final = 64
 _HOMES: Final[Mapping[str, tuple[str, str]]] = {
     "claude": ("CLAUDE_CONFIG_DIR", ".claude"),
     "codex": ("CODEX_HOME", ".codex"),
@@ -74,6 +75,7 @@ class Beside:
         self._polling = asyncio.Lock()
         self._prompt = ""
         self._fence = Fence()
+        self._processes = ToolProcesses(process.pid)
         self._steps = 0
         self._open_calls: tuple[tuple[str, str], ...] = ()
 
@@ -85,7 +87,10 @@ class Beside:
         return self._session_id
 
     async def follow(self, tell: Callable[[Told], None], emit: Callable[[Observation], None]) -> None:
-        """Look at the files until cancelled. Where there are none for this CLI, it ends at once."""
+        """Look at the files until cancelled; where there are none for this CLI, at the processes that it starts."""
+        while not self._is_known:
+            self._tell_tools(await asyncio.to_thread(self._processes.look) if self._prompt else (), emit)
+            await asyncio.sleep(_LOOK_AT_PROCESSES_SECONDS)
         while self._is_known:
             if self._status is not None:
                 self._hear(self._status.look(asyncio.get_running_loop().time()), tell, emit)
@@ -96,6 +101,8 @@ class Beside:
 
     async def fence(self) -> Fence:
         """Which turns stand in the transcript now. Ask before a prompt is sent."""
+        if not self._is_known:
+            await asyncio.to_thread(self._processes.fence)
         reader = await self._caught_up()
         return Fence() if reader is None else Fence(reader.path, reader.last_number)
 
@@ -171,7 +178,9 @@ class Beside:
             self._steps = reader.steps
             emit(Progressed(source=EvidenceSource.NATIVE_FILE, rule="transcript.grew"))
         turn = reader.turns[-1] if reader.turns else None
-        calls = turn.open_calls if turn is not None and turn.ending is None else ()
+        self._tell_tools(turn.open_calls if turn is not None and turn.ending is None else (), emit)
+
+    def _tell_tools(self, calls: tuple[tuple[str, str], ...], emit: Callable[[Observation], None]) -> None:
         if calls != self._open_calls:
             self._open_calls = calls
             emit(ToolsSeen(open=calls))
@@ -185,7 +194,7 @@ class Beside:
 
 def open_rollout(pid: int) -> Path | None:
     """The transcript of Codex that this process, or one that it started, holds open."""
-    paths = (path for one in _family(pid) for path in _open_files(one))
+    paths = (path for one in family(pid) for path in _open_files(one))
     return next((path for path in paths if path.suffix == ".jsonl" and path.name.startswith("rollout-")), None)
 
 
@@ -194,17 +203,3 @@ def _open_files(pid: int) -> Iterator[Path]:
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(OSError):  # closed meanwhile
                 yield entry.readlink()
-
-
-def _family(pid: int) -> Iterator[int]:
-    waiting = [pid]
-    for _ in range(_MAX_PROCESSES):
-        if not waiting:
-            return
-        one = waiting.pop(0)
-        yield one
-        try:
-            for task in Path(f"/proc/{one}/task").iterdir():
-                waiting += map(int, (task / "children").read_text("ascii").split())
-        except (OSError, ValueError):
-            continue
