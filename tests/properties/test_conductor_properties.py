@@ -37,6 +37,7 @@ from interlock.runtime.session.inputs import (
 from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage
 from interlock.vocabulary.conversation import ToolError, UserMessage
 from interlock.vocabulary.events import Event, new_event
+from interlock.vocabulary.evidence import NO_PROGRESS, EvidenceSource
 from interlock.vocabulary.ids import EventId, PromptId, RunId, SessionId, SpawnId, TurnId
 from interlock.vocabulary.states import Activity, Attention, DriverKind, ExitReason, TurnState
 from tests.runtime.conducting import Stage
@@ -76,6 +77,9 @@ SPOKEN: tuple[Observation, ...] = (
     seen.UsageReported(scope=UsageScope.TURN, input_tokens=200, output_tokens=100),
     seen.RetryBegun(message="again", attempt=1),
     seen.ChannelLost(message="gone"),
+    seen.Progressed(source=EvidenceSource.SCREEN, rule="screen.new_text"),
+    seen.ToolsSeen(open=(("t1", "Bash"),)),
+    seen.ToolsSeen(open=()),
     seen.Warned(kind="odd"),
     seen.Traced(raw="?"),
     *(seen.TurnEnded(ending=ending) for ending in TurnEnding),
@@ -230,6 +234,10 @@ class Play:
             elif record.state.is_terminal:
                 self.ended[record.turn_id] = record
                 note(record.state.value)
+        status = self.stage.conductor.status
+        if status.evidence and status.evidence[0].rule == NO_PROGRESS:
+            assert status.activity is Activity.STALLED
+            assert self.stage.conductor.open_turn is not None, "a stall without a turn"
         self._compare_books()
 
     def _look_at_acts(self) -> None:
