@@ -39,6 +39,8 @@ TURNS: Final[Mapping[TurnState, str]] = {
     TurnState.RUNNING: "it is open",
     TurnState.WAITING: "it is open, and waits for a person",
     TurnState.ABANDONED: "it is open, and it is proven that nobody runs it any more; recovery will write its end",
+    TurnState.UNKNOWN: "the log is damaged: events are lost that may have been its own, so nothing else is claimed;"
+    " recovery writes no end over it",
     TurnState.COMPLETED: "a clean end, every tool call paired, and a clean answer after the last tool result;"
     " of an agent in a terminal only the end",
     TurnState.PARTIAL_FAILED: "it broke off or failed, and useful text was kept",

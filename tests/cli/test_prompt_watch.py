@@ -46,6 +46,12 @@ def test_a_turn_ends_as_its_record_says(state: str, code: ExitCode) -> None:
     assert (outcome.ending, outcome.code, outcome.state) == (Ending.ENDED, code, state)
 
 
+def test_a_turn_of_which_events_are_lost_is_not_waited_for() -> None:
+    _, outcome = step(WATCH, look("unknown", status=None, turn_state="unknown"), 0)
+    assert outcome is not None
+    assert (outcome.ending, outcome.code, outcome.state) == (Ending.UNKNOWN, ExitCode.UNKNOWN, "unknown")
+
+
 @pytest.mark.parametrize("status", ["COMPLETED", "RUNNING", "CANCELLING", "FAILED"])
 def test_a_status_ends_no_turn_whose_record_is_open(status: str) -> None:
     assert step(WATCH, look("running", status=status), 0)[1] is None

@@ -122,6 +122,16 @@ def test_what_cannot_come_by_itself_is_not_waited_for(word: str, now: Look, code
     assert (verdict.is_met, verdict.code) == (False, code)
 
 
+@pytest.mark.parametrize("turn", ["unknown", None])
+@pytest.mark.parametrize("word", ["done", "idle", "ready"])
+def test_an_end_that_is_lost_is_not_waited_for_unless_a_prompt_follows(word: str, turn: str | None) -> None:
+    """Also where not even the newest turn is known: that the last one that could be read is over says nothing."""
+    verdict = judge(parse_until(word), look(turn, turn_state="unknown"))
+    assert verdict is not None
+    assert (verdict.is_met, verdict.code, verdict.why) == (False, ExitCode.UNKNOWN, "unknown · log damaged")
+    assert judge(parse_until(word), look(turn, turn_state="unknown", waiting=1)) is None
+
+
 def test_what_was_answered_blocks_nobody_though_the_screen_still_shows_it() -> None:
     now = dialog(answered_seconds_ago=0)
     assert met(now) == set()

@@ -555,6 +555,19 @@ def test_nobody_waits_for_a_turn_that_nobody_will_end(monkeypatch: pytest.Monkey
     run(story())
 
 
+def test_nobody_waits_for_a_turn_of_which_events_are_lost() -> None:
+    async def story() -> None:
+        async with world() as here:
+            task = await here.joined()
+            prompt_id = await task.send("hello")
+            here.room.begin_turn("trn_1", prompt_id)
+            here.room.record("trn_1", TurnState.UNKNOWN)
+            here.room.set_status(None, "trn_1")
+            assert (await task.wait_turn(prompt_id, 20)).state is TurnState.UNKNOWN
+
+    run(story())
+
+
 def test_a_task_that_is_taken_up_again_in_time_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn_wait, "UNOWNED_SECONDS", 1.0)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import pytest
 from msgspec import structs
 
 from interlock.lifecycle.turn import (
     ANSWERED,
+    EVENTS_LOST,
     FAILURE_RECORDED,
     MACHINE,
     OWNER_LOST,
@@ -17,7 +19,9 @@ from interlock.lifecycle.turn import (
     RUN_RUNNING,
     RUN_WAITING,
     Basis,
+    LostEvents,
     TurnFacts,
+    lose_events,
     lose_owner,
     step,
 )
@@ -71,19 +75,30 @@ def same_moment(payload: Payload) -> Event:
     return event
 
 
-INPUTS: list[Event | None] = [None, *map(same_moment, ALPHABET)]  # None: the owner is lost
+Given: TypeAlias = Event | LostEvents | None
+INPUTS: list[Given] = [None, LostEvents(2, 2), *map(same_moment, ALPHABET)]  # None: the owner is lost
 
 
-def inputs_in(turn: TurnFacts) -> list[Event | None]:
+def inputs_in(turn: TurnFacts) -> list[Given]:
     """One call at a time: how several of one name are counted is tested apart, and has no end here."""
-    return [given for given in INPUTS if given is None or not (turn.open_calls and isinstance(given.data, ToolCall))]
+    return [given for given in INPUTS if not _is_endless(turn, given)]
 
 
-def take(turn: TurnFacts, given: Event | None) -> TurnFacts:
+def _is_endless(turn: TurnFacts, given: Given) -> bool:
+    if isinstance(given, LostEvents):
+        return bool(turn.lost)
+    return given is not None and bool(turn.open_calls) and isinstance(given.data, ToolCall)
+
+
+def take(turn: TurnFacts, given: Given) -> TurnFacts:
+    if isinstance(given, LostEvents):
+        return lose_events(turn, given)
     return lose_owner(turn) if given is None else step(turn, given)[0]
 
 
-def name_of(given: Event | None) -> str:
+def name_of(given: Given) -> str:
+    if isinstance(given, LostEvents):
+        return EVENTS_LOST
     match given and given.data:
         case None:
             return OWNER_LOST
@@ -112,11 +127,12 @@ def completed_is_proven(turn: TurnFacts) -> bool:
     )
 
 
-def is_word_of_an_open_run(given: Event | None) -> bool:
-    return given is not None and isinstance(given.data, RunState) and given.data.status is not RunStatus.DONE
+def is_word_of_an_open_run(given: Given) -> bool:
+    is_run = isinstance(given, Event) and isinstance(given.data, RunState)
+    return is_run and name_of(given) != RUN_DONE
 
 
-def walk(step_of_turn: Callable[[TurnFacts, Event | None], TurnFacts]) -> Exploration[TurnFacts, Event | None]:
+def walk(step_of_turn: Callable[[TurnFacts, Given], TurnFacts]) -> Exploration[TurnFacts, Given]:
     return explore(
         start=[TurnFacts(session_id=SessionId("s"), turn_id=TurnId("t"))],
         inputs=inputs_in,
@@ -131,10 +147,17 @@ def walk(step_of_turn: Callable[[TurnFacts, Event | None], TurnFacts]) -> Explor
             "a logged run ends by run_state alone": lambda turn: (
                 not turn.is_terminal or turn.basis is Basis.MESSAGES_ONLY or turn.reason is not None
             ),
-            "an open turn has no reason": lambda turn: turn.is_terminal or turn.reason is None,
+            "an open turn has no reason": lambda turn: turn.is_over or turn.reason is None,
+            "unknown is what has lost events": lambda turn: (turn.state is TurnState.UNKNOWN) == bool(turn.lost),
         },
         step_laws={
             "terminal is final": lambda before, _, after: not before.is_terminal or before == after,
+            "unknown is final": lambda before, _, after: (
+                before.state is not TurnState.UNKNOWN or after.state is TurnState.UNKNOWN
+            ),
+            "lost events leave no open turn known": lambda _, given, after: (
+                not isinstance(given, LostEvents) or after.is_terminal or after.state is TurnState.UNKNOWN
+            ),
             "a cancel is taken back only by the word of an open run": lambda before, given, after: (
                 before.cancel_requested <= after.cancel_requested or is_word_of_an_open_run(given)
             ),
@@ -146,19 +169,20 @@ def test_every_state_of_a_turn(record_property: Callable[[str, object], None]) -
     found = walk(take)
     record_property("explored", found.summary("turn"))
     check_table(found, MACHINE, silent={"absorbed"})
-    assert found.stuck(lambda turn: turn.is_terminal) == []
+    assert found.stuck(lambda turn: turn.is_terminal or turn.state is TurnState.UNKNOWN) == []
 
 
 def test_the_walk_sees_a_fence_that_is_down() -> None:
-    def without_fence(turn: TurnFacts, given: Event | None) -> TurnFacts:
-        return take(structs.replace(turn, state=TurnState.RUNNING, reason=None), given)
+    def without_fence(turn: TurnFacts, given: Given) -> TurnFacts:
+        is_known = turn.state is not TurnState.UNKNOWN
+        return take(structs.replace(turn, state=TurnState.RUNNING, reason=None) if is_known else turn, given)
 
     with pytest.raises(LawBroken, match="terminal is final"):
         walk(without_fence)
 
 
 def test_the_walk_sees_a_completion_without_proof() -> None:
-    def overlooks_open_calls(turn: TurnFacts, given: Event | None) -> TurnFacts:
+    def overlooks_open_calls(turn: TurnFacts, given: Given) -> TurnFacts:
         if name_of(given) != RUN_DONE:
             return take(turn, given)
         ended = take(structs.replace(turn, open_calls=frozenset()), given)

@@ -149,7 +149,7 @@ def expected_status(facts: SessionFacts) -> str | None:
     is_open = facts.turn in (TurnState.RUNNING, TurnState.WAITING)
     clauses = [
         (facts.is_deleted, "DELETE"),
-        (facts.turn is TurnState.ABANDONED, None),
+        (facts.turn in (TurnState.ABANDONED, TurnState.UNKNOWN), None),
         (is_open and facts.cancel_requested, "CANCELLING"),
         (facts.turn is TurnState.WAITING or (is_open and facts.is_blocked), "PENDING_CONFIRMATION"),
         (facts.turn is TurnState.RUNNING, "RUNNING"),

@@ -126,7 +126,7 @@ EDITS: Final[dict[str, tuple[tuple[str, ...], Found]]] = {
     ),
     "a changed head": (
         ("UPDATE sessions SET head = zeroblob(32) WHERE session_id = 'ses_a'",),
-        {("head_mismatch", None, None)},
+        {("head_mismatch", EVENTS, EVENTS)},
     ),
     "no summary": (("DELETE FROM sessions WHERE session_id = 'ses_a'",), {("head_mismatch", None, None)}),
     "a tombstone with events": (

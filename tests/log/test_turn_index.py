@@ -21,9 +21,12 @@ from interlock.log.turn_index import process_of, whole_slice
 from interlock.log.verify import verify
 from interlock.projections.dossier import Dossier, dossiers_in, dossiers_of
 from interlock.projections.why import why, why_last
+from interlock.testing.scribe import Scribe
+from interlock.vocabulary.audit import ProviderUsage
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import SessionId
 from tests.contract.harness import A, batch, run
+from tests.lifecycle.test_lost_events import turn
 from tests.log.edits import copy_home, edit, sql
 from tests.log.schema_one import make_version_one
 from tests.log.turn_logs import random_session
@@ -71,8 +74,8 @@ def answers_of(part: TurnSlice, last: int) -> Answers:
 
 def answers_by_all(found: Slice, last: int) -> Answers:
     """The same, without an index and without the functions that read a part."""
-    dossiers: list[Dossier] = dossiers_of(found.events, owner_alive=False)[-last:]
-    explained = why(found.events), why(found.events, owner_alive=False)
+    dossiers: list[Dossier] = dossiers_of(found.events, found.damage, owner_alive=False)[-last:]
+    explained = why(found.events, found.damage), why(found.events, found.damage, owner_alive=False)
     return (dossiers, *explained, process_of(found.events), found.damage)
 
 
@@ -368,5 +371,28 @@ def test_a_session_without_a_turn_is_read_whole(tmp_path: Path) -> None:
     async def main() -> None:
         async with await SqliteLog.open(tmp_path / "home") as log:
             assert await log.read_turns(A) == TurnSlice(found=Slice(events=(), version=0))
+
+    run(main())
+
+
+@pytest.mark.parametrize("has_prompt", [True, False])
+def test_a_loss_just_before_the_last_turn_is_met_where_its_beginning_may_be_lost(
+    tmp_path: Path, has_prompt: bool
+) -> None:
+    """A turn that nobody prompted may have begun among the lost events. The index knows better, and decides nothing."""
+    scribe = Scribe("ses_0")
+    turn(scribe, "t1")
+    scribe.write(ProviderUsage(model="m"))
+    turn(scribe, "t2", has_prompt=has_prompt)
+
+    async def main() -> None:
+        async with await SqliteLog.open(tmp_path / "home") as log:
+            await log.append(scribe.session, unstamped(scribe.events))
+        sql(tmp_path / "home", "DELETE FROM events WHERE session_id = 'ses_0' AND seq = 9")
+        async with await SqliteLog.open(tmp_path / "home", readonly=True) as log:
+            part, found = await log.read_turns(scribe.session), await log.read(scribe.session)
+        assert answers_of(part, 1)[0] == answers_by_all(found, 1)[0]
+        assert (part.turns is None) is not has_prompt
+        assert dossiers_in(part)[-1].state.value == ("completed" if has_prompt else "unknown")
 
     run(main())

@@ -27,7 +27,7 @@ from interlock.vocabulary.audit import WorkflowEvent, WorkflowEventKind
 from interlock.vocabulary.conversation import AssistantMessage, SubagentEvent
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import StepId, SubagentId, WorkflowId
-from interlock.vocabulary.states import TurnState
+from interlock.vocabulary.states import Outcome, TurnState
 from tests.parity.faces import Said, as_heading, headings, of_body, of_items, of_messages
 from tests.projections.histories import CASES
 from tests.projections.logs import LOGS
@@ -146,7 +146,11 @@ def check_laws(played: Played) -> None:
     said = of_messages(played.view.snapshot(limit=EVERYTHING).messages)
     turns = {one.message_id: one.turn_id for one in played.view.snapshot(limit=EVERYTHING).messages}
     for one in said:
-        source, turn_id = payloads[one.message_id], turns[one.message_id]
+        source, turn_id = payloads.get(one.message_id), turns[one.message_id]
+        if source is None:  # it stands in the place of a lost event, and says so
+            assert turn_id is not None
+            assert (one.role, one.status, one.error_kind) == ("end", "unknown", "log_damaged")
+            assert states[turn_id] is TurnState.UNKNOWN
         if one.is_answer:
             assert isinstance(source, AssistantMessage)
             assert not source.metadata.partial
@@ -183,6 +187,44 @@ def test_every_face_says_the_same_of_any_log(steps: list[Step]) -> None:
     check(played)
     check_laws(played)
     check_texts(played, lambda one: one.role in ("answer", "commentary", "user"))
+
+
+def _is_logged(step: Step) -> bool:
+    return isinstance(step, Event) and step.seq is not None
+
+
+@given(ANY, st.data())
+def test_every_face_says_the_same_of_any_damaged_log(steps: list[Step], data: st.DataObject) -> None:
+    """Whatever is lost: what is said of a turn is what the classifier says of what is left."""
+    logged = [at for at, step in enumerate(steps) if _is_logged(step)]
+    lost = data.draw(st.sets(st.sampled_from(logged), max_size=4)) if logged else set()
+    played = Played([step for at, step in enumerate(steps) if at not in lost])
+    check(played)
+    check_laws(played)
+    check_texts(played, lambda one: one.role in ("answer", "commentary", "user"))
+
+
+def test_every_face_says_unknown_wherever_an_event_of_a_history_of_the_contract_is_lost(
+    record_property: Callable[[str, object], None],
+) -> None:
+    tried = unknown = 0
+    for case in CASES.values():
+        steps = _of_session(case.tell().events)
+        for at in range(len(steps)):
+            played = Played(steps[:at] + steps[at + 1 :])
+            check(played)
+            check_laws(played)
+            said = of_messages(played.view.snapshot(limit=EVERYTHING).messages)
+            states = [record.state for record in turn_states(played.log)]
+            is_last_unknown = bool(states) and states[-1] is TurnState.UNKNOWN
+            badge = played.view.summary().badge
+            assert badge is not None
+            assert not is_last_unknown or badge.outcome is Outcome.UNKNOWN
+            ends = [one for one in said if one.error_kind == "log_damaged"]
+            assert len(ends) == states.count(TurnState.UNKNOWN)
+            tried, unknown = tried + 1, unknown + len(ends)
+    assert unknown > len(CASES)
+    record_property("explored", f"parity: {tried} damaged histories, {unknown} unknown turns")
 
 
 def test_every_face_says_the_same_at_each_moment_of_each_history_of_the_contract(

@@ -8,12 +8,13 @@ from msgspec import structs
 
 from interlock.lifecycle.turns import TURN_PAYLOADS, TurnFold, TurnRecord, fold_turns, turn_states
 from interlock.testing.strategies import events, payloads, structs_of
-from interlock.vocabulary.audit import RunState
+from interlock.vocabulary.audit import ProviderUsage, RunState
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import RunId, SessionId, TurnId
 from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.states import TurnState
 
+USAGE = ProviderUsage(model="m")
 TURNS = st.sampled_from([None, "t1", "t2"])
 SPAWNS = st.sampled_from([None, None, None, "s1", "s2"])
 
@@ -66,8 +67,8 @@ def test_folding_one_by_one_equals_folding_at_once_on_every_prefix(log: list[Eve
 
 @given(LOGS)
 def test_events_that_decide_nothing_change_nothing(log: list[Event]) -> None:
-    deciding = [event for event in log if type(event.data) in TURN_PAYLOADS]
-    assert fold_turns(log).records() == fold_turns(deciding).records()
+    others = [event if type(event.data) in TURN_PAYLOADS else structs.replace(event, data=USAGE) for event in log]
+    assert fold_turns(log).records() == fold_turns(others).records()
 
 
 @given(LOGS)

@@ -98,7 +98,7 @@ def see_transcript(cli: HookedCli, told: Told, *found: Path | None) -> None:
     reader.poll()
     turn = reader.turn_of("SCN:tool")
     assert turn is not None
-    assert (turn.answer, turn.open_calls) == ("The tool ran.", frozenset())
+    assert (turn.answer, turn.open_calls) == ("The tool ran.", ())
     assert turn.ending in (TurnEnding.NATURAL, None)  # the last line may come a moment later
 
 

@@ -94,7 +94,8 @@ def await_end(home: Path, task_id: str, turn_id: str, timeout: float | None, pat
                 record = ServerApi.of_home(home).get(f"{task_path(task_id)}/turns/{turn_id}")
             except Unreachable:
                 continue
-            if TurnState(record["state"]).is_terminal:
+            state = TurnState(record["state"])
+            if state.is_terminal or state is TurnState.UNKNOWN:
                 return record
     except TimeUp:
         return None

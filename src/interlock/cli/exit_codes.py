@@ -74,6 +74,7 @@ _BY_TURN: Final[Mapping[TurnState | None, ExitCode]] = MappingProxyType(
         TurnState.WAITING: ExitCode.BLOCKED,
         TurnState.RUNNING: ExitCode.UNKNOWN,
         TurnState.ABANDONED: ExitCode.UNKNOWN,
+        TurnState.UNKNOWN: ExitCode.UNKNOWN,
         None: ExitCode.UNKNOWN,
     }
 )

@@ -107,6 +107,8 @@ def step(watch: Watch, look: Look, now: float) -> tuple[Watch, Outcome | None]:
 
 def _of_turn(watch: Watch, look: Look, turn: Body, now: float) -> tuple[Watch, Outcome | None]:
     state = TurnState(turn["state"])
+    if state is TurnState.UNKNOWN:  # events of it are lost: nothing that follows makes it known
+        return watch, Outcome(ending=Ending.UNKNOWN, code=ExitCode.UNKNOWN, look=look)
     if state is TurnState.ABANDONED:
         return _lost(watch, look, now)
     watch = replace(watch, lost_at=None, denials=0)

@@ -31,6 +31,7 @@ _RULES: Final[Mapping[str, str]] = {
     "stream.spent": "takes no prompt",
     "stream.fell_silent": "gone silent",
     "answer_on_its_way": "answer on its way",
+    "turn.unknown": "the log is damaged",
 }
 _SOURCES: Final[Mapping[str, str]] = {
     "exit": "its process ended",

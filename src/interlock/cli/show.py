@@ -129,6 +129,10 @@ def _head(task: Body, now: datetime) -> Iterator[Line]:
 
 def _turn(known: Body) -> Iterator[Line]:
     turn, task = known["turn"], known["summary"]
+    if turn is None and task.get("turn_state") == "unknown":
+        yield _field("turn", ("not known: the log is damaged, and a newer turn may be lost", Tone.DOUBTFUL))
+        yield _field("next", (f"interlock log verify {task['task_id']}", ""))
+        return
     if turn is None:
         yield _field("turn", ("none yet", ""))
         return

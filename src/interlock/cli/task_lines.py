@@ -89,6 +89,8 @@ def _parts(task: Body, badge: Body, now: datetime | None) -> tuple[str, ...]:
     status, outcome = task.get("task_status"), str(badge.get("outcome") or "")
     if status == "DELETE":
         return ("archived",)
+    if outcome == "unknown" and attention in ("error", "none"):
+        return "unknown", "log damaged"
     if attention != "none":
         said = attention if badge.get("needs_person") else f"{attention} answered"
         return (said,) if activity in ("working", "quiet") else (said, activity)

@@ -46,7 +46,8 @@ def turns(
     """Print every turn with its state, in the order in which the turns began. Exit code 0, or 9 for a damaged log.
 
     A turn that is open is `abandoned` if it is proven that no process holds the log, and no agent lives that a server
-    would find again; `running` or `waiting` else.
+    would find again; `running` or `waiting` else. A turn is `unknown` if the log is damaged and the lost events leave
+    open how it stands.
 
     Parameters
     ----------

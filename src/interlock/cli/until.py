@@ -4,7 +4,9 @@ Laws:
 1. What is so already is true at once.
 2. `done` is told by the record of the newest turn, and only where nothing waits behind it.
 3. What cannot become true any more is not waited for, and neither is what only a person can bring about.
-4. An error that an agent shows while it starts, works or settles may pass: it is waited out. At rest it counts once it
+4. Where events of the newest turn are lost, or that turn itself is, how it ended is not known and never will be: unless
+   a prompt waits for the next turn, there is nothing to wait for.
+5. An error that an agent shows while it starts, works or settles may pass: it is waited out. At rest it counts once it
    has stood for a while, and so does that nobody runs a session (`may_pass`).
 5. A session waits for as long as the server cannot write its log, and so does who waits for it.
 """
@@ -63,6 +65,9 @@ def parse_until(text: str) -> Until:
 def judge(until: Until, look: Look, *, past_questions: bool = False) -> Verdict | None:
     """Whether the waiting is over; None: not yet."""
     summary, shown = look.summary, shown_of(look.summary)
+    if until.word in ("ready", "done", "idle") and is_lost(look):
+        is_followed = summary.get("is_supervised", True) and look.detail["queue"].get("waiting")
+        return None if is_followed else Verdict(False, ExitCode.UNKNOWN, shown.words)
     if _is_met(until, look):
         return _done(look) if until.word == "done" else _met(shown.words)
     if summary.get("task_status") == TaskStatus.DELETE:
@@ -96,6 +101,11 @@ def _is_met(until: Until, look: Look) -> bool:
             return shown.activity == "gone"
         case _:
             return until.status in (look.summary.get("task_status"), shown.activity)
+
+
+def is_lost(look: Look) -> bool:
+    """Whether it is not known how the newest turn stands, because the log is damaged."""
+    return TurnState.UNKNOWN in (look.summary.get("turn_state"), None if look.turn is None else look.turn["state"])
 
 
 def is_idle(look: Look) -> bool:

@@ -73,7 +73,13 @@ def _explain(
 ) -> Explanation:
     if is_last:
         return why_last(part, owner_alive=owner_alive)
-    return why_at(part.found.events, turn_id=_turn_id(part.found, turn), at=moment, owner_alive=owner_alive)
+    return why_at(
+        part.found.events,
+        part.found.damage,
+        turn_id=_turn_id(part.found, turn),
+        at=moment,
+        owner_alive=owner_alive,
+    )
 
 
 def parse_moment(text: str) -> datetime | int:

@@ -3,7 +3,8 @@
 Laws:
 1. That a prompt will have no turn is said only where the queue and then the whole transcript, read in this order, deny
    it twice. A prompt leaves the queue and becomes a message in one step of the log, which may be read half.
-2. Nobody waits for what nobody runs. Whoever takes a task up again does so at once: where the server says for longer
+2. Nobody waits for a turn of which events are lost: it is `unknown`, and stays so.
+3. Nobody waits for what nobody runs. Whoever takes a task up again does so at once: where the server says for longer
    that nobody runs it, the wait ends.
 """
 
@@ -51,7 +52,8 @@ class TurnWait:
                 self._judge(is_owned, now, f"prompt {self.prompt_id} waits")
         elif is_due or is_worth_asking(state, self.turn_id):
             record = await self.api.turn(self.task_id, self.turn_id)
-            if record.state.is_terminal or (self.until_blocked and await self._needs_person(state, record)):
+            is_final = record.state.is_terminal or record.state is TurnState.UNKNOWN
+            if is_final or (self.until_blocked and await self._needs_person(state, record)):
                 return record
             self._judge(record.state is not TurnState.ABANDONED, now, f"turn {self.turn_id} has no end")
         return None

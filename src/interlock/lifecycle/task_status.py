@@ -4,7 +4,8 @@ Laws:
 1. Every status has one class. A missing or foreign word is `unknown`, which is an answer and never idle or done.
 2. Flags are computed here and nowhere else, by server and clients alike.
 3. `server_confirmed_no_stream` may turn `is_streaming` off, and no other flag.
-4. The projection is total, and claims no end before the log holds one: an abandoned turn has no status.
+4. The projection is total, and claims no end before the log holds one: an abandoned turn has no status, and neither
+   has one that is unknown because events of it are lost.
 5. Flags advise people. The dispatcher asks the turn, the approvals and the driver.
 """
 
@@ -118,9 +119,10 @@ def task_flags(facts: TaskFacts) -> TaskFlags:
 class SessionFacts:
     """What the log says of a session, as far as its status goes.
 
-    `turn`: the state of the turn that began last. `prompt_accepted`: a prompt waits for a turn that has not begun.
-    `is_blocked`: a dialog or an approval is open. `cancel_requested`: of the open turn or, with none open, of the
-    accepted prompt, and its delivery has not failed; one that was recorded with a closed turn does not count.
+    `turn`: the state of the turn that began last; `unknown` also where it is not known which that is.
+    `prompt_accepted`: a prompt waits for a turn that has not begun. `is_blocked`: a dialog or an approval is open.
+    `cancel_requested`: of the open turn or, with none open, of the accepted prompt, and its delivery has not failed;
+    one that was recorded with a closed turn does not count.
     """
 
     turn: TurnState | None = None
@@ -135,6 +137,7 @@ STATUS_OF_TURN: Final[Mapping[TurnState, TaskStatus | None]] = {
     TurnState.RUNNING: TaskStatus.RUNNING,
     TurnState.WAITING: TaskStatus.PENDING_CONFIRMATION,
     TurnState.ABANDONED: None,
+    TurnState.UNKNOWN: None,
     TurnState.COMPLETED: TaskStatus.COMPLETED,
     TurnState.PARTIAL_FAILED: TaskStatus.FAILED,
     TurnState.FAILED: TaskStatus.FAILED,
@@ -147,7 +150,7 @@ def task_status(facts: SessionFacts) -> TaskStatus | None:
     """The status of a session. None: no prompt yet, or nothing can be proven until recovery has closed the turn."""
     if facts.is_deleted:
         return TaskStatus.DELETE
-    if facts.turn is TurnState.ABANDONED:
+    if facts.turn in (TurnState.ABANDONED, TurnState.UNKNOWN):
         return None
     is_open = facts.turn is not None and not facts.turn.is_terminal
     if facts.cancel_requested and (is_open or facts.prompt_accepted):

@@ -9,6 +9,8 @@ Laws:
 5. Where the run, the failure record and the messages disagree, the weaker state holds and a finding says so.
 6. Events are fenced: those of another spawn or another run than the turn's own change nothing.
 7. A turn without any run event is classified by its messages alone, and its record says so (`basis`).
+8. Where events are lost while a turn is open, any of them may have been its own: it is `unknown`, and stays so whatever
+   follows. What is still read of it is kept as evidence. What is lost after its end changes nothing (law 3).
 
 A closed turn's state is read off `CLOSING`, top to bottom:
 
@@ -56,6 +58,7 @@ class FindingKind(StrEnum):
     LATE_EVENT = "late_event"
     STALE_SPAWN = "stale_spawn"
     FOREIGN_RUN = "foreign_run"
+    EVENTS_LOST = "events_lost"
 
 
 class Finding(Struct, frozen=True):
@@ -65,6 +68,22 @@ class Finding(Struct, frozen=True):
     turn_id: TurnId
     message: str
     seq: int | None = None
+
+
+class LostEvents(Struct, frozen=True):
+    """Sequence numbers whose events cannot be read, both included. None: it is not known where the loss ends."""
+
+    first_seq: int
+    last_seq: int | None
+
+    @property
+    def words(self) -> str:
+        """As "event 4", "events 4..6" or "events from 4 on"."""
+        if self.last_seq is None:
+            return f"events from {self.first_seq} on"
+        if self.last_seq == self.first_seq:
+            return f"event {self.first_seq}"
+        return f"events {self.first_seq}..{self.last_seq}"
 
 
 class Answer(Struct, frozen=True):
@@ -77,6 +96,9 @@ class Answer(Struct, frozen=True):
 
 # More calls than this at once are not kept apart any more: such a turn cannot prove that all of them came back.
 MAX_OPEN_CALLS: Final = 512
+
+# More losses than this in one turn are told as one: the last that is kept reaches to the newest.
+MAX_LOSSES: Final = 8
 
 OpenCall: TypeAlias = tuple[CallId, int, int]
 """A call id, its occurrence, and how many calls of that very name were open before it."""
@@ -106,10 +128,17 @@ class TurnFacts(Struct, frozen=True, kw_only=True):
     failure: TurnFailed | None = None
     failure_proof: Evidence | None = None
     findings: tuple[Finding, ...] = ()
+    lost: tuple[LostEvents, ...] = ()
+    has_run_ended: bool = False
 
     @property
     def is_terminal(self) -> bool:
         return self.state in TURN_TERMINAL
+
+    @property
+    def is_over(self) -> bool:
+        """Whether an end of it was read. Of an `unknown` turn that says nothing about how it ended."""
+        return self.is_terminal or self.has_run_ended
 
 
 def was_cancelled(turn: TurnFacts) -> bool:
@@ -210,6 +239,7 @@ WITHOUT_RUN: Final = (TurnState.RUNNING, TurnState.ABANDONED)  # only a run even
 RUN_RUNNING, RUN_WAITING, RUN_DONE = "run_running", "run_waiting", "run_done"
 ANSWERED, FAILURE_RECORDED = "answered", "failure_recorded"
 OWNER_TAKEN, OWNER_LOST = "owner_taken", "owner_lost"
+EVENTS_LOST = "events_lost"
 
 TRANSITIONS: Final[tuple[Edge[TurnState, TurnFacts], ...]] = (
     *from_each(OPEN, RUN_RUNNING, TurnState.RUNNING),
@@ -223,6 +253,7 @@ TRANSITIONS: Final[tuple[Edge[TurnState, TurnFacts], ...]] = (
     ),
     *from_each(OPEN, OWNER_LOST, TurnState.ABANDONED),
     Edge(TurnState.ABANDONED, OWNER_TAKEN, TurnState.RUNNING),
+    *from_each(OPEN, EVENTS_LOST, TurnState.UNKNOWN),
 )
 
 MACHINE: Final = Machine(
@@ -232,7 +263,9 @@ MACHINE: Final = Machine(
     initial=TurnState.RUNNING,
     edges=TRANSITIONS,
     laws=__doc__,
-    observations=frozenset({RUN_RUNNING, RUN_WAITING, RUN_DONE, ANSWERED, FAILURE_RECORDED, OWNER_TAKEN, OWNER_LOST}),
+    observations=frozenset(
+        {RUN_RUNNING, RUN_WAITING, RUN_DONE, ANSWERED, FAILURE_RECORDED, OWNER_TAKEN, OWNER_LOST, EVENTS_LOST}
+    ),
     terminal=TURN_TERMINAL,
 )
 
@@ -260,6 +293,15 @@ def lose_owner(turn: TurnFacts) -> TurnFacts:
     return _moved(turn, OWNER_LOST)
 
 
+def lose_events(turn: TurnFacts, lost: LostEvents) -> TurnFacts:
+    """Read an open turn as unknown: any of the lost events may have been its own. A turn that is over is as it was."""
+    if turn.is_over:
+        return turn
+    kept, rest = turn.lost[: MAX_LOSSES - 1], turn.lost[MAX_LOSSES - 1 :]
+    merged = LostEvents(rest[0].first_seq, lost.last_seq) if rest else lost
+    return _moved(structs.replace(turn, lost=(*kept, merged)), EVENTS_LOST)
+
+
 def refusal_kind(
     event: Event, *, is_terminal: bool, spawn_id: SpawnId | None, run_id: RunId | None
 ) -> FindingKind | None:
@@ -275,7 +317,7 @@ def refusal_kind(
 
 
 def _fence(turn: TurnFacts, event: Event) -> Finding | None:
-    kind = refusal_kind(event, is_terminal=turn.is_terminal, spawn_id=turn.spawn_id, run_id=turn.run_id)
+    kind = refusal_kind(event, is_terminal=turn.is_over, spawn_id=turn.spawn_id, run_id=turn.run_id)
     if kind is None:
         return None
     return Finding(kind, turn.turn_id, f"{event.type}: {_refusal(kind, turn, event)}", event.seq)
@@ -283,7 +325,7 @@ def _fence(turn: TurnFacts, event: Event) -> Finding | None:
 
 def _refusal(kind: FindingKind, turn: TurnFacts, event: Event) -> str:
     if kind is FindingKind.LATE_EVENT:
-        return f"the turn is already {turn.state.value}"
+        return f"the turn is already {turn.state.value if turn.is_terminal else 'over'}"
     if kind is FindingKind.STALE_SPAWN:
         return f"spawn {event.spawn_id} does not own this turn, {turn.spawn_id} does"
     run = event.data.run_id if isinstance(event.data, RunState) else None
@@ -385,6 +427,9 @@ def _moved(turn: TurnFacts, on: str) -> TurnFacts:
 
 def _close(turn: TurnFacts, on: str) -> TurnFacts:
     closed = _moved(turn, on)
+    if closed.state is TurnState.UNKNOWN:
+        # Without run events it is not even known that messages alone decide: only the end of a run ends it.
+        return structs.replace(closed, has_run_ended=on == RUN_DONE)
     return structs.replace(closed, findings=(*closed.findings, *_contradictions(closed)))
 
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 from msgspec import structs
 
 from interlock.log.port import DamageKind, Followed, LogDamage, VersionConflict
-from interlock.vocabulary.actions import NextAction, NextActionKind
+from interlock.vocabulary.actions import verify_log
 from interlock.vocabulary.codec import encode_event
 from interlock.vocabulary.errors import ContractError, MalformedEvent
 from interlock.vocabulary.events import TYPE_OF, Event, UnknownEvent
@@ -154,15 +154,16 @@ class Inspector:
     def end(self, head: Head) -> Iterator[LogDamage]:
         """What is missing at the end, by the head that is kept apart. Says only once that the two do not match."""
         yield from self.skip_to(head.version)
+        seq: int | None = None
         if head.version < self.seen_seq:
             message = f"its head says version {head.version}, and there are events up to {self.seen_seq}"
         elif head.version == self.seen_seq and self._previous and head.digest not in self._previous:
-            message = "its head does not match its last event: one of them was changed"
+            seq, message = self.seen_seq, "its head does not match its last event: one of them was changed"
         else:
             return
         if not self._is_head_told:
             self._is_head_told = True
-            yield damage(DamageKind.HEAD_MISMATCH, self.session_id, message)
+            yield damage(DamageKind.HEAD_MISMATCH, self.session_id, message, seq)
 
     def _read(self, row: Row) -> Followed:
         if not row.line:
@@ -181,12 +182,11 @@ def damage(
     kind: DamageKind, session_id: SessionId, message: str, first_seq: int | None = None, last_seq: int | None = None
 ) -> LogDamage:
     """A finding with its next action. One sequence number alone is a range of one."""
-    verify = NextAction(NextActionKind.INSPECT_LOG, f"interlock log verify {session_id}")
     return LogDamage(
         kind=kind,
         session_id=session_id,
         message=message,
         first_seq=first_seq,
         last_seq=first_seq if last_seq is None else last_seq,
-        next_actions=(verify,),
+        next_actions=(verify_log(session_id),),
     )

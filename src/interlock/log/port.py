@@ -7,7 +7,7 @@ Laws:
    `position` counts commits over all sessions. Commit order, sequence order and position order agree.
 4. `expected_version` makes an append a compare-and-set: somebody else's append in between is a `VersionConflict`.
 5. A follower misses nothing and repeats nothing, also where history hands over to live.
-6. Damage costs only what is damaged: a reader gets what is sound, and a `LogDamage` for the rest.
+6. Damage costs only what is damaged: a reader gets what is sound, and a `LogDamage` for the rest. No event is both.
 """
 
 from __future__ import annotations
@@ -76,6 +76,12 @@ class Slice(Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...]
     version: int
     damage: tuple[LogDamage, ...] = ()
+
+
+def without_damaged(events: Sequence[Event], damage: Sequence[LogDamage]) -> tuple[Event, ...]:
+    """The events that no finding names. What was read of the last one may be contradicted by the head after it."""
+    ends = {one.last_seq for one in damage if one.kind is DamageKind.HEAD_MISMATCH}
+    return tuple(events[:-1] if events and events[-1].seq in ends else events)
 
 
 class TurnSlice(Struct, frozen=True, kw_only=True):

@@ -15,8 +15,18 @@ import apsw
 from interlock.log import turn_index
 from interlock.log.chain import Decoder, Head, Inspector, damage, start
 from interlock.log.faults import UNREADABLE, rows_after, rows_of, scan, top_position, unavailable
-from interlock.log.port import Committed, DamageKind, Followed, LogDamage, SessionSummary, Slice, TurnSlice
+from interlock.log.port import (
+    Committed,
+    DamageKind,
+    Followed,
+    LogDamage,
+    SessionSummary,
+    Slice,
+    TurnSlice,
+    without_damaged,
+)
 from interlock.log.schema import Work, disconnect, is_cut
+from interlock.vocabulary.conversation import UserMessage
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import SessionId, is_valid_id
 
@@ -197,7 +207,7 @@ def read_slice(
         found, is_last = walk.page(connection, READ_PAGE if limit is None else min(READ_PAGE, limit - len(events)))
         for item in found:
             (damages if isinstance(item, LogDamage) else events).append(item)  # type: ignore[arg-type]
-    return Slice(events=tuple(events[:limit]), version=walk.version, damage=tuple(damages))
+    return Slice(events=without_damaged(events[:limit], damages), version=walk.version, damage=tuple(damages))
 
 
 def read_turns(connection: apsw.Connection, session_id: SessionId, decode: Decoder, last: int) -> TurnSlice:
@@ -212,13 +222,20 @@ def read_turns(connection: apsw.Connection, session_id: SessionId, decode: Decod
 def _read_by_index(connection: apsw.Connection, session_id: SessionId, decode: Decoder, last: int) -> TurnSlice | None:
     end, is_purged = head_of(connection, session_id)
     head = None if end is None or is_purged else turn_index.load_head(connection, session_id, end)
-    rows = None if head is None else turn_index.last_rows(connection, session_id, head, last)
-    if head is None or not rows:
+    known = None if head is None else turn_index.last_rows(connection, session_id, head, last + 1)
+    if head is None or not known:
         return None
+    rows = known[-last:]
     found = read_slice(connection, session_id, decode, rows[0].first_seq - 1, None)
     process = [read_slice(connection, session_id, decode, seq - 1, 1) for seq in (head.started, head.exited) if seq]
     if any(part.damage or not part.events for part in (found, *process)):
         return None
+    if not isinstance(found.events[0].data, UserMessage):
+        # Without its prompt a turn is unknown where events are lost between the turn before it and its own.
+        before = known[0].first_seq - 1 if len(known) > last else 0
+        count = rows[0].first_seq - 1 - before
+        if count and read_slice(connection, session_id, decode, before, count).damage:
+            return None
     return turn_index.turn_slice(rows, found, tuple(part.events[0] for part in process))
 
 

@@ -8,7 +8,9 @@ Laws:
 3. What was answered, and not asked again, needs nobody, also while the agent's screen still shows it. For how long is
    bounded (`ANSWER_SECONDS`): what still shows it then may be something else.
 4. The outcome is that of the newest turn, and None while that is open, or a prompt waits for the next one.
-5. What is not known is `unknown`: an open turn that nobody runs, or one of whose agent nothing was heard.
+5. What is not known is `unknown`: an open turn that nobody runs, or one of whose agent nothing was heard. Where events
+   of the newest turn are lost, its outcome is `unknown`, which is an error: a person should look at the log, also of a
+   session that nobody runs. Another turn, or its archiving, ends that.
 6. What needs a person ranks first, then what is stalled or unknown, then what works, settles, is done, is idle, and is
    over.
 7. The badge says when it changes by itself (`until`); until then it is the same at any time.
@@ -35,6 +37,7 @@ OUTCOMES: Final[Mapping[TurnState, Outcome]] = {
     TurnState.FAILED: Outcome.FAILED,
     TurnState.INTERRUPTED: Outcome.INTERRUPTED,
     TurnState.TIMED_OUT: Outcome.TIMED_OUT,
+    TurnState.UNKNOWN: Outcome.UNKNOWN,
 }
 _ENDS: Final[Mapping[TaskStatus | None, Outcome]] = {
     TaskStatus.COMPLETED: Outcome.DONE,
@@ -88,6 +91,8 @@ def _activity(summary: TaskSummary) -> Activity:
         return Activity.GONE
     if summary.live is not None:
         return summary.live.activity
+    if summary.turn_state is TurnState.UNKNOWN:
+        return Activity.UNKNOWN
     if not summary.is_supervised:
         # An open turn that nobody runs has no status: nobody knows what becomes of it.
         is_lost = summary.task_status is None and summary.turn_id is not None
@@ -97,9 +102,15 @@ def _activity(summary: TaskSummary) -> Activity:
 
 
 def _attention(summary: TaskSummary) -> Attention:
-    """Law 2."""
-    if not summary.is_supervised or summary.task_status is TaskStatus.DELETE:
+    """Laws 2 and 5."""
+    if summary.task_status is TaskStatus.DELETE:
         return Attention.NONE
+    asked = _asked(summary) if summary.is_supervised else Attention.NONE
+    is_lost = summary.turn_state is TurnState.UNKNOWN
+    return Attention.ERROR if is_lost and asked in (Attention.NONE, Attention.HELD) else asked
+
+
+def _asked(summary: TaskSummary) -> Attention:
     seen = Attention.NONE if summary.live is None else summary.live.attention
     if seen is not Attention.NONE:
         return seen
@@ -138,8 +149,12 @@ def _since(summary: TaskSummary, activity: Activity, attention: Attention, outco
 
 def _evidence(summary: TaskSummary, outcome: Outcome | None) -> tuple[Evidence, ...]:
     """What was seen; where nothing is, what the log says of the last turn."""
-    if summary.live is not None and summary.live.evidence:
-        return summary.live.evidence
+    seen = () if summary.live is None else summary.live.evidence
+    if outcome is Outcome.UNKNOWN:
+        where = "the log is damaged" + ("" if summary.turn_id is None else f", turn {summary.turn_id} is not known")
+        return (Evidence(source=EvidenceSource.LOG, rule="turn.unknown", where=where), *seen)
+    if seen:
+        return seen
     if outcome in (None, Outcome.NEW) or summary.turn_state is None:
         return ()
     rule = f"turn.{summary.turn_state.value}"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from interlock.lifecycle.turn import TurnFacts
 from interlock.lifecycle.turns import TurnFold
 from interlock.projections.conversation import Conversation
 from interlock.projections.replay_fence import ReplayFence
@@ -21,6 +22,11 @@ from interlock.vocabulary.states import TurnState
 
 TurnKey: TypeAlias = tuple[SessionId, TurnId]
 _OPEN: Final = frozenset({TurnState.RUNNING, TurnState.WAITING})
+
+
+def _is_open(turn: TurnFacts) -> bool:
+    """Whether more of a turn may come. That events of it are lost ends no turn."""
+    return turn.state in _OPEN or (turn.state is TurnState.UNKNOWN and not turn.is_over)
 
 
 @dataclass(slots=True)
@@ -59,5 +65,5 @@ def find_cuts(events: Sequence[Event]) -> Cuts:
 def _note(open_turns: dict[TurnKey, None], turns: TurnFold, touched: TurnKey) -> None:
     """Keep track of open turns. A new turn may leave an older one behind, so all of them (hardly ever two) are seen."""
     open_turns[touched] = None
-    for key in [key for key in open_turns if turns.turns[key].state not in _OPEN]:
+    for key in [key for key in open_turns if not _is_open(turns.turns[key])]:
         del open_turns[key]

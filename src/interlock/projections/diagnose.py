@@ -96,7 +96,7 @@ def diagnose(
         now=now,
         child_activity=child_activity,
         live_children=live_children,
-        by_key={turn.key: turn for turn in dossiers_of(known, owner_alive=owner_alive)},
+        by_key={turn.key: turn for turn in dossiers_of(known, broken, owner_alive=owner_alive)},
     )
     return _report(case, tuple(check(case) for check in CHECKS))
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from interlock.lifecycle.turn import Finding, FindingKind, TurnFacts, lose_owner
 from interlock.lifecycle.turns import TurnFold, TurnRecord, record_of
-from interlock.log.port import TurnSlice
+from interlock.log.port import LogDamage, TurnSlice
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import SessionId, TurnId
 from interlock.vocabulary.states import TurnState
@@ -80,18 +80,20 @@ class _Pages:
             self.path.append(Move(event, before, facts.state))
 
 
-def dossiers_of(events: Iterable[Event], *, owner_alive: bool = True) -> list[Dossier]:
+def dossiers_of(
+    events: Iterable[Event], damage: Iterable[LogDamage] = (), *, owner_alive: bool = True
+) -> list[Dossier]:
     """One dossier a turn, in the order in which the turns began. Works on any list of events."""
-    return _fold(TurnFold(), events, owner_alive=owner_alive)
+    return _fold(TurnFold(), events, damage, owner_alive=owner_alive)
 
 
 def dossiers_in(part: TurnSlice, *, owner_alive: bool = True) -> list[Dossier]:
     """One dossier for each turn that begins in a part of a log: what `dossiers_of` says of it for the whole log."""
-    fold = TurnFold(only=part.turns, prompts_before=part.prompts_before)
-    return _fold(fold, part.found.events, owner_alive=owner_alive)
+    fold = TurnFold(only=part.turns, prompts_before=part.prompts_before, after=part.after)
+    return _fold(fold, part.found.events, part.found.damage, owner_alive=owner_alive)
 
 
-def _fold(fold: TurnFold, events: Iterable[Event], *, owner_alive: bool) -> list[Dossier]:
+def _fold(fold: TurnFold, events: Iterable[Event], damage: Iterable[LogDamage], *, owner_alive: bool) -> list[Dossier]:
     pages: dict[TurnKey, _Pages] = {}
     for event in events:
         known = len(fold.findings)
@@ -99,7 +101,14 @@ def _fold(fold: TurnFold, events: Iterable[Event], *, owner_alive: bool) -> list
         if facts is not None:
             key = facts.session_id, facts.turn_id
             pages.setdefault(key, _Pages()).note(event, facts, fold.findings[known:])
+    lose_damaged(fold, damage)
     return [_dossier(turn if owner_alive else lose_owner(turn), pages[key]) for key, turn in fold.turns.items()]
+
+
+def lose_damaged(fold: TurnFold, damage: Iterable[LogDamage]) -> None:
+    """Tell a fold what a reader could not give it, after all that it could."""
+    for one in damage:
+        fold.lose(one.session_id, one.first_seq, one.last_seq)
 
 
 def _dossier(facts: TurnFacts, pages: _Pages) -> Dossier:

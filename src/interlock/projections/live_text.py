@@ -177,7 +177,7 @@ class StreamFold:
     ) -> Iterator[Item]:
         """What a logged event of the open turn does to its stream. `owner` is the spawn that had the turn before the
         event, `shown` is what the event drew, `is_live` whether somebody runs the session."""
-        if not turn.is_terminal:
+        if not turn.is_over:
             yield from self._let_go(shown)
         match event.data:
             case AssistantMessage() as message:
@@ -188,7 +188,7 @@ class StreamFold:
                 yield from self.break_off(RESPAWNED, "another process took the turn")
             case _:
                 pass
-        if turn.is_terminal:
+        if turn.is_over:
             yield from self._end_turn(turn)
 
     def settle_thought(self) -> None:

@@ -14,7 +14,9 @@ Laws:
 7. A turn that a newer one overtook without an end holds nothing back: its text is labelled as unconfirmed.
 8. A prompt that provably did not reach the agent has failed; where that is unknown, it says so.
 9. An event that nobody knows how to draw is a diagnostic. Nothing here raises.
-10. The next event costs the same, however long the history.
+10. A turn of which events are lost is `unknown`: nothing of it is an answer, its text is labelled, and its end says
+   which events cannot be read. That end stands in the place of the first lost event.
+11. The next event costs the same, however long the history.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from typing import Final, assert_never
 from msgspec import structs
 
 from interlock.lifecycle.queue import is_progress
-from interlock.lifecycle.turn import TurnFacts, lose_owner
+from interlock.lifecycle.turn import Finding, FindingKind, TurnFacts, lose_owner
 from interlock.lifecycle.turns import TurnFold, record_of
 from interlock.projections.display import Channel, Item, Receipt, Show, ShowTool, ToolKind, ToolStatus
 from interlock.projections.dossier import REFUSALS
@@ -57,6 +59,7 @@ from interlock.vocabulary.states import TurnState
 
 CUT_SHORT: Final = "partial: the turn did not complete"
 UNCONFIRMED: Final = "partial: the turn has not ended"
+EVENTS_LOST: Final = "partial: events of the turn are lost"
 UNVERIFIED: Final = "unverified: read off a screen"
 WORDLESS: Final = "the agent finished; no text of its answer could be had"
 NO_RESULT: Final = "the turn ended, and no result of this call was recorded"
@@ -92,9 +95,11 @@ class _Turn:
     `owner` is the spawn that has the turn."""
 
     turn_id: TurnId | None
+    is_begun: bool = False
     owner: SpawnId | None = None
     held: Show | None = None
     is_held_told: bool = False
+    is_lost: bool = False
     partials: list[Show] = field(default_factory=list)
     told: int = 0
     calls: dict[_CallRef, _Call] = field(default_factory=dict)
@@ -120,10 +125,12 @@ class Presenter:
         """The items that an event gives rise to."""
         known = len(self._fold.findings)
         facts = self._fold.add(event)
-        refusal = next((one for one in self._fold.findings[known:] if one.kind in REFUSALS), None)
+        findings = self._fold.findings[known:]
+        lost = self.doubt(event.session_id, findings, event.ts) if findings else []
+        refusal = next((one for one in findings if one.kind in REFUSALS), None)
         if refusal is not None:
-            return [diagnostic(event, f"not counted, {refusal.kind.value.replace('_', ' ')}: {refusal.message}")]
-        return self.draw(event, facts)
+            return [*lost, diagnostic(event, f"not counted, {refusal.kind.value.replace('_', ' ')}: {refusal.message}")]
+        return lost + self.draw(event, facts)
 
     def draw(self, event: Event, facts: TurnFacts | None) -> list[Item]:
         """The items of an event that the classifier counted, with its turn as it stands now; None if it has none."""
@@ -149,12 +156,27 @@ class Presenter:
         """The live text that is open."""
         return self._stream(session_id).current
 
+    def doubt(self, session_id: SessionId, findings: Iterable[Finding], at: Moment | None) -> list[Item]:
+        """The items of what the classifier found, where it found that events of turns are lost."""
+        items: list[Item] = []
+        for one in findings:
+            facts = self._fold.turns.get((session_id, one.turn_id)) if one.kind is FindingKind.EVENTS_LOST else None
+            if facts is not None:
+                items += self._lost(facts, self._turn((session_id, one.turn_id)), at)
+        return items
+
+    def _lost(self, facts: TurnFacts, turn: _Turn, at: Moment | None) -> Iterator[Item]:
+        turn.is_lost = True
+        yield from _hold_nothing(turn)
+        end = _end(facts, facts.state, "events of it are lost", at)
+        yield structs.replace(end, seq=facts.lost[0].first_seq)
+
     def pending(self, *, owner_alive: bool = True) -> list[Item]:
         """What is known of open turns and not drawn yet, labelled as what it is. It is not taken as drawn by this."""
         items: list[Item] = []
         for key, facts in self._fold.turns.items():
-            if facts.is_terminal:
-                continue
+            if facts.is_terminal or facts.state is TurnState.UNKNOWN:
+                continue  # drawn
             turn = self._turns.get(key)
             if turn is not None:
                 items += turn.partials[turn.told :]
@@ -175,19 +197,27 @@ class Presenter:
         """Whether anything of a session can be live at all."""
         return self._is_supervised and session_id not in self._deleted
 
+    def _turn(self, key: _Key) -> _Turn:
+        turn = self._turns.get(key)
+        if turn is None:
+            turn = self._turns[key] = _Turn(key[1])
+        return turn
+
     # Events of a turn
 
     def _of_turn(self, event: Event, facts: TurnFacts) -> Iterator[Item]:
         key = (facts.session_id, facts.turn_id)
-        turn = self._turns.get(key)
-        if turn is None:
-            turn = self._turns[key] = _Turn(facts.turn_id)
+        turn = self._turn(key)
+        if not turn.is_begun:
+            turn.is_begun = True
             yield from self._overtake(key)
         is_newest = self._newest[facts.session_id] == key
         shown = [*self._draw(event, facts, turn)]
         if facts.is_terminal:
             shown += _close(event, facts, self._turns.pop(key))
-        elif not is_newest:
+        elif facts.is_over:
+            shown += _close_unknown(event, self._turns.pop(key))
+        elif turn.is_lost or not is_newest:
             shown += _hold_nothing(turn)
         yield from shown
         if is_newest:
@@ -335,8 +365,8 @@ class Presenter:
 
     def _refuses(self, event: Event, key: _Key, facts: TurnFacts) -> str:
         """Why live text is not to be drawn; empty if it is."""
-        if facts.is_terminal:
-            return f"the turn is already {facts.state.value}"
+        if facts.is_over:
+            return f"the turn is already {facts.state.value if facts.is_terminal else 'over'}"
         if _is_foreign(event, facts):
             return f"spawn {event.spawn_id} does not own this turn"
         if self._newest.get(key[0]) != key:
@@ -384,11 +414,11 @@ def _hold_nothing(turn: _Turn) -> Iterator[Item]:
     yield from _tell_partials(turn)
     if turn.held is not None and not turn.is_held_told:
         turn.is_held_told = True
-        yield _unconfirmed(turn.held)
+        yield _unconfirmed(turn.held, EVENTS_LOST if turn.is_lost else UNCONFIRMED)
 
 
-def _unconfirmed(held: Show) -> Show:
-    return _said(held, Channel.PARTIAL, Role.ANSWER, MessageStatus.UNKNOWN, UNCONFIRMED)
+def _unconfirmed(held: Show, label: str = UNCONFIRMED) -> Show:
+    return _said(held, Channel.PARTIAL, Role.ANSWER, MessageStatus.UNKNOWN, label)
 
 
 def _said(shown: Show, channel: Channel, role: Role, status: MessageStatus, label: str = "") -> Show:
@@ -411,10 +441,20 @@ def _text(event: Event, message: AssistantMessage, turn: _Turn) -> Show:
     )
 
 
-def _close(event: Event, facts: TurnFacts, turn: _Turn) -> Iterator[Item]:
+def _close_unknown(event: Event, turn: _Turn) -> Iterator[Item]:
+    """The end of a run of which events are lost: it ends what is live, and proves nothing else."""
+    yield from _end_calls(event, turn)
+    yield from _hold_nothing(turn)
+
+
+def _end_calls(event: Event, turn: _Turn) -> Iterator[Item]:
     for call in turn.calls.values():
         if call.open:
             yield _tool(event, call.shown, ToolStatus.UNKNOWN, NO_RESULT)
+
+
+def _close(event: Event, facts: TurnFacts, turn: _Turn) -> Iterator[Item]:
+    yield from _end_calls(event, turn)
     status, is_completed = END_STATUS[facts.state], facts.state is TurnState.COMPLETED
     for at, partial in enumerate(turn.partials):
         if at >= turn.told or not is_completed:

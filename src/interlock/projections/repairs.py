@@ -50,7 +50,7 @@ def repairs_at_start(events: Iterable[Event]) -> tuple[Repair, ...]:
         for key, state in calls.items()
         # Position alone ties a result to an imported turn, and only the last one can still be given any.
         if key == last or not _is_imported(key[1])
-        for result in _settled(state, is_over=key in turns.turns and turns.turns[key].is_terminal)
+        for result in _settled(state, is_over=key in turns.turns and turns.turns[key].is_over)
     )
 
 

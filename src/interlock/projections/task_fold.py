@@ -13,8 +13,8 @@ from msgspec import structs
 
 from interlock.lifecycle.queue import SendQueue
 from interlock.lifecycle.task_status import SessionFacts, task_status
-from interlock.lifecycle.turn import TurnFacts, lose_owner
-from interlock.lifecycle.turns import TurnFold
+from interlock.lifecycle.turn import Finding, TurnFacts, lose_owner
+from interlock.lifecycle.turns import LOG_DAMAGED, TurnFold
 from interlock.projections.approvals import ApprovalFold
 from interlock.projections.display import Item
 from interlock.projections.dossier import REFUSALS
@@ -26,6 +26,7 @@ from interlock.projections.task_answers import SeenAgent
 from interlock.projections.task_questions import Questions
 from interlock.projections.task_summary import with_facts
 from interlock.vocabulary.audit import (
+    Anomaly,
     DeliveryReceipt,
     DeliveryStage,
     DialogOpened,
@@ -59,7 +60,7 @@ from interlock.vocabulary.frames import (
 )
 from interlock.vocabulary.ids import IMPORTED_TURN_PREFIX, PromptId, SessionId, TurnId
 from interlock.vocabulary.presenter import ReasoningDelta, Status, TextDelta
-from interlock.vocabulary.states import Activity, Attention, TaskStatus
+from interlock.vocabulary.states import Activity, Attention, TaskStatus, TurnState
 
 _TEXT: Final = (ChatStart, ChatChunk, ChatThought)
 _CRASHES_KEPT: Final = 32
@@ -110,6 +111,13 @@ class TaskFold:
             return ()
         self.version, self._last_at, self._heard_at = event.seq, event.ts, event.ts
         return self._tell(self._fold(event), event.ts)
+
+    def lose(self, first_seq: int | None, last_seq: int | None) -> tuple[TaskFrame, ...]:
+        """Take note of events that cannot be read, after every event that can. None: nobody knows where it ends."""
+        if first_seq is not None and (last_seq or first_seq) <= self.version:
+            return ()
+        self.version = max(self.version, last_seq or first_seq or 0)
+        return self._tell(self._lose(first_seq, last_seq), self._last_at)
 
     def set_supervised(self, is_supervised: bool) -> tuple[TaskFrame, ...]:
         """Say whether somebody runs the session. Without an owner an open turn is read as abandoned."""
@@ -182,7 +190,8 @@ class TaskFold:
         return with_facts(
             bare,
             opened=self.opened,
-            turn=None if self.turn_id is None else self.turns.turns.get((self.task_id, self.turn_id)),
+            turn=self._current_turn,
+            turn_state=self._turn_state,
             asked=self._questions.open,
             queue=self._queue_view,
             now=now or self._heard_at,
@@ -222,7 +231,11 @@ class TaskFold:
     def _fold(self, event: Event) -> Iterator[TaskFrame]:
         before, known = self._newest, len(self.turns.findings)
         turn = self.turns.add(event)
-        if any(finding.kind in REFUSALS for finding in self.turns.findings[known:]):
+        findings = self.turns.findings[known:]
+        if findings:
+            yield from self._doubt(findings, event.ts)
+        if any(finding.kind in REFUSALS for finding in findings):
+            yield from self._settle_status(event.ts)
             return
         yield from self._draw(self._presenter.draw(event, turn))
         if turn is None:
@@ -234,6 +247,16 @@ class TaskFold:
         if turn is None or turn is self._newest:
             yield from self._fold_document(event)
         yield from self._settle_status(event.ts)
+
+    def _lose(self, first_seq: int | None, last_seq: int | None) -> Iterator[TaskFrame]:
+        known = len(self.turns.findings)
+        self.turns.lose(self.task_id, first_seq, last_seq)
+        yield from self._doubt(self.turns.findings[known:], self._last_at)
+        yield from self._settle_status(self._last_at)
+
+    def _doubt(self, findings: list[Finding], at: Moment | None) -> Iterator[TaskFrame]:
+        """Tell which turns are not known any more, because events are lost."""
+        yield from self._draw(self._presenter.doubt(self.task_id, findings, at))
 
     def _draw(self, items: Iterable[Item]) -> Iterator[TaskFrame]:
         """What the presenter drew, as frames, in the order in which it drew it."""
@@ -261,7 +284,7 @@ class TaskFold:
             self._seen.hear(frame, event.ts)
             yield frame
         self._seen.doubt(event)
-        if turn is not None and turn.is_terminal:
+        if turn is not None and turn.is_over:
             self._seen.end_turn()
         yield from self._show_agent(event.turn_id)
 
@@ -270,8 +293,10 @@ class TaskFold:
         is_question = isinstance(event.data, ToolCallSuspended | DialogOpened)
         if not is_question or of is None or not _is_fenced(of, event):
             yield from self._questions.add(event)
-        if turn is not None and turn.is_terminal:
+        if turn is not None and turn.is_over:
             yield from self._questions.end_turn(event, turn.turn_id)
+        if isinstance(event.data, Anomaly) and event.data.kind == LOG_DAMAGED and event.turn_id is not None:
+            yield from self._questions.end_turn(event, event.turn_id)  # recovery found that nobody runs it
         if self._is_deleted:
             yield from self._questions.end_session(event)
 
@@ -334,6 +359,24 @@ class TaskFold:
         """The turn that began last."""
         return next(reversed(self.turns.turns.values()), None)
 
+    @property
+    def _is_newest_known(self) -> bool:
+        """Whether no newer turn may be among events that are lost."""
+        return self.turns.lost_since(self.task_id) is None
+
+    @property
+    def _current_turn(self) -> TurnFacts | None:
+        """The newest turn, if the task speaks of one."""
+        return None if self.turn_id is None else self.turns.turns.get((self.task_id, self.turn_id))
+
+    @property
+    def _turn_state(self) -> TurnState | None:
+        """How that turn stands."""
+        turn = self._current_turn
+        if turn is None and not self._is_newest_known:
+            return TurnState.UNKNOWN
+        return None if turn is None else turn.state
+
     def _turn_of(self, event: Event) -> TurnFacts | None:
         """The turn of an event, also of one that decides about none. In an imported log it is the newest."""
         newest = self._newest
@@ -372,6 +415,10 @@ class TaskFold:
 
     def _read(self, *, is_owned: bool) -> _Reading:
         turn = self._newest
+        if not self._is_newest_known and (turn is None or turn.is_terminal):
+            # A newer turn may be lost: which one is the newest is not known, and so is no state of it.
+            facts = SessionFacts(turn=TurnState.UNKNOWN, is_deleted=self._is_deleted)
+            return task_status(facts), None
         if turn is not None and not is_owned:
             turn = lose_owner(turn)
         is_open = turn is not None and not turn.is_terminal
@@ -395,4 +442,4 @@ def _gist(badge: Badge) -> tuple[object, ...]:
 def _is_fenced(turn: TurnFacts, event: Event) -> bool:
     """Whether the turn is over, or another spawn's: as the classifier fences, for what it is not asked about."""
     is_foreign = None not in (event.spawn_id, turn.spawn_id) and event.spawn_id != turn.spawn_id
-    return turn.is_terminal or is_foreign
+    return turn.is_over or is_foreign

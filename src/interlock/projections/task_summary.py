@@ -26,6 +26,7 @@ def with_facts(
     *,
     opened: SessionOpened | None,
     turn: TurnFacts | None,
+    turn_state: TurnState | None,
     asked: Sequence[Approval],
     queue: QueueView,
     now: datetime | None,
@@ -34,7 +35,7 @@ def with_facts(
     is_held = bool(queue.waiting) and not queue.is_open
     line = structs.replace(
         summary,
-        turn_state=None if turn is None else turn.state,
+        turn_state=turn_state,
         agent="" if opened is None else opened.agent,
         driver="" if opened is None else opened.driver,
         title="" if opened is None else opened.title,
@@ -52,8 +53,8 @@ def with_facts(
 
 
 def _ending(turn: TurnFacts) -> str:
-    """Why a turn did not complete, on one line: its message, or its kind where it has none."""
-    if not turn.is_terminal or turn.state is TurnState.COMPLETED:
+    """Why a turn did not complete, or is not known, on one line: its message, or its kind where it has none."""
+    if turn.state is TurnState.COMPLETED or not (turn.is_terminal or turn.state is TurnState.UNKNOWN):
         return ""
     record = record_of(turn)
     said = " ".join((record.error_message or record.error_kind.replace("_", " ")).split())

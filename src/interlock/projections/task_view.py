@@ -9,7 +9,9 @@ Laws:
 5. Ticks count frames without a gap; the version is the `seq` of the last logged event. An event that was folded before
    changes nothing. Whatever comes, nothing here raises.
 6. Where nobody runs the session, nothing is live, an open turn has no status, and no question can be answered.
-7. The next event costs the same, however long the history.
+7. Where events are lost, the turns that they leave open are `unknown`, and the task has no status until a turn that is
+   known follows. See `lifecycle.turns`.
+8. The next event costs the same, however long the history.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 from interlock.lifecycle.turn import Finding, lose_owner
 from interlock.lifecycle.turns import TurnFold, TurnRecord, record_of
 from interlock.log.port import LogDamage, Slice
+from interlock.projections.dossier import lose_damaged
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import SessionId, TurnId
@@ -33,6 +34,7 @@ class TurnsView:
         new = self._unseen(found)
         for event in new:
             self._fold.add(event)
+        lose_damaged(self._fold, found.damage)
         self.version = max((self.version, *(event.seq or 0 for event in new)))
         self.damage = tuple(dict.fromkeys((*self.damage, *found.damage)))
 

@@ -7,7 +7,9 @@ Laws:
    later time. Order comes from the log, so a clock that jumped ahead makes this reading show less than was known, never
    more; `is_time_doubtful` says so when later events bear earlier times. A sequence number is exact.
 4. A turn that the prefix does not hold has no state: that is the answer, and no error.
-5. What explains a turn stands at or after its first event, so a part of the log from there on says the same.
+5. Where events were lost by then that leave the turn open, it is `unknown`: its path ends with that loss. At a time it
+   is not known whether a loss came before it: what directly follows the prefix counts as lost.
+6. What explains a turn stands at or after its first event, so a part of the log from there on says the same.
 """
 
 from __future__ import annotations
@@ -16,11 +18,11 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import takewhile
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from interlock.lifecycle.turn import Basis, Finding, has_answer, is_clean_end
 from interlock.lifecycle.turns import TurnRecord
-from interlock.log.port import TurnSlice
+from interlock.log.port import LogDamage, TurnSlice
 from interlock.projections.dossier import Dossier, dossiers_in, dossiers_of
 from interlock.projections.sentences import sentence
 from interlock.vocabulary.actions import NextAction, diagnose_session, inspect_log
@@ -90,6 +92,7 @@ class Explanation(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def why(
     events: Iterable[Event],
+    damage: Iterable[LogDamage] = (),
     *,
     turn_id: TurnId | None = None,
     at: datetime | int | None = None,
@@ -99,7 +102,7 @@ def why(
     log = [event for event in events if event.seq is not None]
     known = _prefix(log, at)
     is_doubtful = isinstance(at, datetime) and any(event.ts <= at for event in log[len(known) :])
-    turns = dossiers_of(known, owner_alive=owner_alive)
+    turns = dossiers_of(known, _lost_by(damage, known, at), owner_alive=owner_alive)
     return _choose(turns, log, known, turn_id, is_doubtful=is_doubtful)
 
 
@@ -129,6 +132,17 @@ def _prefix(log: list[Event], at: datetime | int | None) -> list[Event]:
     return list(takewhile(lambda event: event.seq is not None and event.seq <= at, log))
 
 
+def _lost_by(damage: Iterable[LogDamage], known: list[Event], at: datetime | int | None) -> Iterator[LogDamage]:
+    """The damage that such a prefix was read across, as far as its numbers reach."""
+    following = (known[-1].seq or 0) + 1 if known else 1
+    for one in damage:
+        is_near = one.first_seq is not None and one.first_seq <= following
+        if at is None or (isinstance(at, datetime) and is_near):
+            yield one
+        elif isinstance(at, int) and one.first_seq is not None and one.first_seq <= at:
+            yield structs.replace(one, last_seq=min(one.last_seq or one.first_seq, at))
+
+
 def _nothing(log: list[Event], turn_id: TurnId | None, as_of: int | None, *, is_doubtful: bool) -> Explanation:
     session_id = log[0].session_id if log else None
     return Explanation(
@@ -152,17 +166,28 @@ def _explain(turn: Dossier, known: list[Event], as_of: int | None, *, is_doubtfu
         record=turn.record,
         evidence=tuple(_piece(event) for event in evidence),
         not_counted=tuple(_piece(event, because) for event, because in ignored),
-        path=tuple(
-            PathStep(seq=event.seq, at=event.ts, before=before, after=after, says=sentence(event))
-            for event, before, after in turn.path
-        ),
+        path=tuple(_path(turn)),
         surface=tuple(_surface(turn, known)),
         missing=tuple(_missing(turn)),
-        is_final=turn.state.is_terminal,
+        is_final=turn.state.is_terminal or turn.state is TurnState.UNKNOWN,
         is_time_doubtful=is_doubtful,
         other_events=sum(id(event) not in told for event in turn.counted),
         next_actions=turn.record.next_actions,
     )
+
+
+def _path(turn: Dossier) -> Iterator[PathStep]:
+    """The steps that events made. That events are lost is seen after them, or with the next one."""
+    last: PathStep | None = None
+    for event, before, after in turn.path:
+        if after is not TurnState.UNKNOWN:
+            last = PathStep(seq=event.seq, at=event.ts, before=before, after=after, says=sentence(event))
+            yield last
+    if turn.facts.lost and turn.counted:
+        seq, before = turn.facts.lost[0].first_seq, None if last is None else last.after
+        says = f"{turn.facts.lost[0].words} cannot be read"
+        at = turn.counted[0].ts if last is None else last.at
+        yield PathStep(seq=seq, at=at, before=before, after=TurnState.UNKNOWN, says=says)
 
 
 def _piece(event: Event, because: str = "") -> Piece:
@@ -196,7 +221,7 @@ def _not_counted(turn: Dossier, known: list[Event], evidence: tuple[Event, ...])
     called: set[tuple[str, int]] = set()
     found: list[tuple[Event, str]] = [(event, _refusal(finding)) for event, finding in turn.refused]
     for event in turn.counted:
-        because = "" if id(event) in deciding else _set_aside(event, called)
+        because = "" if id(event) in deciding else _set_aside(event, called, is_lost=bool(turn.facts.lost))
         if isinstance(event.data, ToolCall):
             called.add((event.data.call_id, event.data.occurrence))
         if because:
@@ -209,7 +234,7 @@ def _refusal(finding: Finding) -> str:
     return f"{finding.kind.value.replace('_', ' ')}: {finding.message.partition(': ')[2]}"
 
 
-def _set_aside(event: Event, called: set[tuple[str, int]]) -> str:
+def _set_aside(event: Event, called: set[tuple[str, int]], *, is_lost: bool) -> str:
     match event.data:
         case AssistantMessage() as message:
             if message.metadata.intermediate:
@@ -218,7 +243,7 @@ def _set_aside(event: Event, called: set[tuple[str, int]]) -> str:
                 return "an answer without words answers nothing"
             return "something came after it, so it is not how the turn ended"
         case ToolResult(call_id=call_id, occurrence=occurrence) if (call_id, occurrence) not in called:
-            return "no call of this turn is waiting for it"
+            return "its call may be among the lost events" if is_lost else "no call of this turn is waiting for it"
         case _:
             return ""
 
@@ -259,6 +284,8 @@ def _missing(turn: Dossier) -> Iterator[str]:
     facts = turn.facts
     if turn.state is TurnState.COMPLETED:
         return
+    for lost in facts.lost:
+        yield f"{lost.words}, which the log does not hold any more"
     if facts.basis is Basis.RUN_EVENTS:
         if facts.reason is None:
             yield "the end of the run (run_state done)"

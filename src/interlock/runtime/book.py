@@ -12,6 +12,8 @@ from interlock.lifecycle.queue import SendQueue
 from interlock.lifecycle.toolcall import ToolCallState
 from interlock.lifecycle.turn import TurnFacts
 from interlock.lifecycle.turns import TurnFold
+from interlock.log.port import LogDamage
+from interlock.projections.dossier import lose_damaged
 from interlock.projections.usage import UsageFold
 from interlock.vocabulary.audit import (
     AgentSession,
@@ -61,13 +63,25 @@ class SessionBook:
         self.turn_began_at: Moment | None = None
         self.usage = UsageFold()
         self.turn_of: dict[PromptId, TurnId] = {}
+        self._given_up: TurnId | None = None
 
     @classmethod
-    def of(cls, session_id: SessionId, events: Iterable[Event]) -> SessionBook:
+    def of(cls, session_id: SessionId, events: Iterable[Event], damage: Iterable[LogDamage] = ()) -> SessionBook:
         book = cls(session_id)
         for event in events:
-            book.add(event)
+            book._fold(event)
+        lose_damaged(book.turns, damage)
+        book._find_open_turn()
         return book
+
+    def is_over(self, turn: TurnFacts) -> bool:
+        """Whether nobody runs a turn any more, as far as the log tells or recovery found out."""
+        return turn.is_over or turn.turn_id == self._given_up
+
+    def give_up_turn(self) -> None:
+        """Nobody runs the open turn, of which events are lost: whether it ended is not known, and no end is written."""
+        self._given_up = self.turn_id
+        self._find_open_turn()
 
     @property
     def suspended(self) -> tuple[ToolCallState, ...]:
@@ -79,7 +93,12 @@ class SessionBook:
         return self._suspended
 
     def add(self, event: Event) -> None:
-        """Fold one event that is in the log."""
+        """Fold one event that was just written. A gap is no loss here: the log may give it another number."""
+        if event.seq is not None:
+            self.turns.pass_over(self.session_id, event.seq - 1)
+        self._fold(event)
+
+    def _fold(self, event: Event) -> None:
         self.version = event.seq or self.version + 1
         data = event.data
         self.turns.add(event)
@@ -108,8 +127,11 @@ class SessionBook:
                 self.is_deleted |= isinstance(data, SessionDeleted)
                 if self.calls is not None and event.turn_id == self.turn_id:
                     self.calls = evolve(self.calls, data)
+        self._find_open_turn()
+
+    def _find_open_turn(self) -> None:
         facts = None if self.turn_id is None else self.turns.turns.get((self.session_id, self.turn_id))
-        self.turn = None if facts is None or facts.is_terminal else facts
+        self.turn = None if facts is None or self.is_over(facts) else facts
 
     def _open(self, turn_id: TurnId, at: Moment) -> None:
         self.turn_id, self.calls, self.turn_began_at = turn_id, ToolCalls(turn_id), at

@@ -95,5 +95,7 @@ def report_of(
             return ChildFailed(attempt, "turn_timed_out", turn.error_message)
         case TurnState.RUNNING | TurnState.WAITING | TurnState.ABANDONED:
             raise ContractError(f"turn {turn.turn_id} is {turn.state.value}, which is no end")
+        case TurnState.UNKNOWN:  # its parent has no answer of it, and waits for none
+            return ChildFailed(attempt, turn.error_kind, turn.error_message)
         case _:
             assert_never(turn.state)

@@ -5,7 +5,9 @@ Laws:
 2. An agent that outlived its runtime is adopted, with its turn still open. Any other is ended, with all it started.
    Where nobody can tell whether one lives, nothing is done about it, and whoever asked is told.
 3. What is provably over gets its end: an open turn its closing batch, with the text of the last checkpoint; an open
-   call its result; an open dialog its close.
+   call its result; an open dialog its close. A turn of which events are lost gets none: its end may be among them, and
+   what was written over it would pass for knowledge. It is `unknown` for ever; one anomaly says that nobody runs it,
+   and the session goes on with the next prompt. If its agent lives it is adopted, and writes what it does.
 4. A prompt that was on its way when the runtime died is not sent again: nobody knows whether it arrived, and the record
    says so.
 5. What was accepted and not dispatched is still in the queue, and goes on; but a prompt that held a secret, which the
@@ -26,13 +28,16 @@ from interlock.agents.port import Adopter, AgentHandle, AgentSpec, Driver, Proce
 from interlock.agents.processes.identity import is_alive
 from interlock.agents.processes.stopping import stop_tree
 from interlock.lifecycle.closing import abandoned_ending, closing_batch
-from interlock.log.port import Log
+from interlock.lifecycle.turn import TurnFacts
+from interlock.lifecycle.turns import LOG_DAMAGED, record_of
+from interlock.log.port import Log, Slice
 from interlock.runtime.book import LivingSpawn, SessionBook
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.session.agent_calls import Services
 from interlock.runtime.session.supervisor import Supervisor
 from interlock.vocabulary.actions import NextAction, NextActionKind
 from interlock.vocabulary.audit import (
+    Anomaly,
     DeliveryReceipt,
     DeliveryStage,
     DialogClosed,
@@ -77,8 +82,7 @@ async def recover(
 ) -> tuple[Recovered | None, Supervisor | None]:
     """Bring one session to a state that is true, and supervise it if it can be run. None: there was nothing to do."""
     found = await log.read(session_id)
-    book = SessionBook.of(session_id, found.events)
-    book.version = found.version
+    book = _book_of(session_id, found)
     if book.opened is None:
         return None, None
     spec = specs(session_id, book.opened)
@@ -99,8 +103,7 @@ async def recover(
         if spawn is not None or turn is not None or book.dialogs.open:
             is_unknown = await _settle(book, log, services, why, report)
         if turn is not None:
-            settled = turn.turn_id
-            settled_as = book.turns.turns[(session_id, turn.turn_id)].state
+            problem, settled, settled_as = _result(book, turn, problem)
     if (held := book.queue.hold_redacted()) is not None and not book.is_deleted:
         await _append(book, log, services, [held])
     supervisor = None
@@ -144,6 +147,24 @@ def _unswept(events: Sequence[Event]) -> SpawnId | None:
             case _:
                 pass
     return None
+
+
+def _result(book: SessionBook, turn: TurnFacts, problem: str) -> tuple[str, TurnId | None, TurnState | None]:
+    """The problem to report, and the turn that was closed with its state. One of which events are lost is left open."""
+    if turn.state is TurnState.UNKNOWN:
+        book.give_up_turn()
+        return "; ".join(one for one in (problem, record_of(turn).error_message) if one), None, None
+    return problem, turn.turn_id, book.turns.turns[(book.session_id, turn.turn_id)].state
+
+
+def _book_of(session_id: SessionId, found: Slice) -> SessionBook:
+    """What the log says. A turn of which events are lost is not open again once a recovery said that nobody runs it."""
+    book = SessionBook.of(session_id, found.events, found.damage)
+    book.version = found.version
+    noted = (one for one in found.events if isinstance(one.data, Anomaly) and one.data.kind == LOG_DAMAGED)
+    if book.turn is not None and any(one.turn_id == book.turn.turn_id for one in noted):
+        book.give_up_turn()
+    return book
 
 
 def _census(report: StopReport) -> ProcessEvent:
@@ -209,13 +230,18 @@ def missing_ends(
 ) -> list[Payload]:
     """The events that say how everything ended that a dead runtime left open."""
     spawn, turn = book.spawn, book.turn
-    ends: list[Payload] = [
-        DialogClosed(dialog_id=dialog_id, outcome=DialogOutcome.TURN_ENDED) for dialog_id in book.dialogs.open
-    ]
-    if turn is not None:
+    is_lost = turn is not None and turn.state is TurnState.UNKNOWN
+    is_unproven = turn is not None and _is_delivery_unknown(book)
+    closed_by = DialogOutcome.WITHDRAWN if is_lost else DialogOutcome.TURN_ENDED
+    ends: list[Payload] = [DialogClosed(dialog_id=dialog_id, outcome=closed_by) for dialog_id in book.dialogs.open]
+    if book.prompt_id is not None and is_unproven:
+        ends.append(DeliveryReceipt(prompt_id=book.prompt_id, stage=DeliveryStage.UNKNOWN))
+    if turn is not None and is_lost:
+        message = f"{why}; {record_of(turn).error_message}"
+        ends.append(Anomaly(kind=LOG_DAMAGED, source="recovery", message=message))
+    elif turn is not None:
         ending = abandoned_ending(turn, turn.run_id or run_id, why)
-        if book.prompt_id is not None and _is_delivery_unknown(book):
-            ends.append(DeliveryReceipt(prompt_id=book.prompt_id, stage=DeliveryStage.UNKNOWN))
+        if is_unproven:
             message = f"{why}; nobody knows whether the prompt reached the agent"
             advice = (NextAction(NextActionKind.ASK_OPERATOR), NextAction(NextActionKind.SEND_AGAIN))
             ending = replace(ending, error_kind="delivery_unknown", error_message=message, next_actions=advice)

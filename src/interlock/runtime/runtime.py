@@ -484,7 +484,7 @@ class Runtime:
 
 
 def ended_turn(book: SessionBook, prompt_id: PromptId) -> TurnRecord | None:
-    """How the turn of a prompt ended; None while it has not."""
+    """How the turn of a prompt ended; None while it has not. One of which events are lost is as over as it gets."""
     turn_id = book.turn_of.get(prompt_id)
     facts = None if turn_id is None else book.turns.turns.get((book.session_id, turn_id))
-    return record_of(facts) if facts is not None and facts.is_terminal else None
+    return record_of(facts) if facts is not None and book.is_over(facts) else None

@@ -385,7 +385,7 @@ class Subagents:
             return
         is_supervised = child.session in self._runtime.sessions
         found = await self._log.read(child.session)
-        book = SessionBook.of(child.session, found.events)
+        book = SessionBook.of(child.session, found.events, found.damage)
         ended = ended_turn(book, child.prompt_id)
         if ended is not None:
             said, at = await self._report(child, ended)

@@ -3,7 +3,8 @@
 Laws:
 1. It listens first and reads then. What comes for a session that is being read is put aside until the reading is done:
    nothing is lost, and nothing is folded twice.
-2. A session whose published events show a gap is read again, from where its fold stands.
+2. A session whose published events show a gap is read again, from where its fold stands. What the reader finds damaged
+   is told to the fold, after the events that are sound.
 3. No failure of a log or of a fold ends it. What failed is tried again, later each time, and `is_ready` is false until
    it is mended; the other sessions go on.
 4. It says that somebody runs a session only while somebody does. Whoever asks is told how that is when they ask.
@@ -25,7 +26,7 @@ from typing import Final
 
 import msgspec
 
-from interlock.log.port import Log
+from interlock.log.port import Log, LogDamage, Slice, without_damaged
 from interlock.projections.task_view import TaskView
 from interlock.runtime.runtime import Runtime, Watcher
 from interlock.server.outbox import Outbox, Traffic
@@ -330,28 +331,30 @@ class Hub:
         if trouble is not None and asyncio.get_running_loop().time() < trouble.not_before:
             return
         try:
-            events, version = await self._read(task_id, after=0 if trouble else self._version(task_id))
+            found = await self._read(task_id, after=0 if trouble else self._version(task_id))
         except Exception as error:
             self._note_failure(task_id, error)
             return
-        if self._try(task_id, partial(self._take_up, task_id, events, is_anew=trouble is not None)):
+        if self._try(task_id, partial(self._take_up, task_id, found, is_anew=trouble is not None)):
             self._trouble.pop(task_id, None)
-            for event in _not_stale(self._aside.pop(task_id, []), version):
+            for event in _not_stale(self._aside.pop(task_id, []), found.version):
                 self._hear(event)
 
-    def _take_up(self, task_id: SessionId, events: list[Event], *, is_anew: bool) -> None:
+    def _take_up(self, task_id: SessionId, found: Slice, *, is_anew: bool) -> None:
         is_supervised = self._is_supervised(task_id)
         if is_anew:
-            self._fold_anew(task_id, events, is_supervised=is_supervised)
+            self._fold_anew(task_id, found, is_supervised=is_supervised)
         else:
-            self.rooms.load(task_id, events, is_supervised=is_supervised)
+            self.rooms.load(task_id, found.events, found.damage, is_supervised=is_supervised)
         if is_supervised:
             self._show_agent(task_id)
 
-    def _fold_anew(self, task_id: SessionId, events: list[Event], *, is_supervised: bool) -> None:
+    def _fold_anew(self, task_id: SessionId, found: Slice, *, is_supervised: bool) -> None:
         view, old = TaskView(task_id), self.rooms.views.get(task_id)
-        for event in events:
+        for event in found.events:
             view.add(event)
+        for one in found.damage:
+            view.lose(one.first_seq, one.last_seq)
         view.set_supervised(is_supervised)
         # Ticks of a room never go back while the server lives.
         view.tick = max(view.tick, 0 if old is None else old.tick) + 1
@@ -364,17 +367,20 @@ class Hub:
             name = EventId(f"hub.{next(self._numbers)}")
             self.rooms.publish(new_event(status, id=name, session_id=task_id, ts=last_at))
 
-    async def _read(self, task_id: SessionId, *, after: int) -> tuple[list[Event], int]:
-        """Everything after a version, and the version up to which that is. What is damaged is left out."""
+    async def _read(self, task_id: SessionId, *, after: int) -> Slice:
+        """Everything after a version: what is sound, what is damaged, and the version up to which that is."""
         events: list[Event] = []
+        damage: list[LogDamage] = []
         while True:
             async with asyncio.timeout(READ_SECONDS):
                 found = await self._log.read(task_id, after=after, limit=_PAGE)
             events += found.events
+            damage += found.damage
             last = found.events[-1].seq if found.events else None
             after = (last or after) if len(found.events) == _PAGE else max(last or 0, after + _PAGE)
             if after >= found.version:
-                return events, found.version
+                sound = without_damaged(events, damage)
+                return Slice(events=sound, version=found.version, damage=tuple(damage))
 
     def _version(self, task_id: SessionId) -> int:
         view = self.rooms.views.get(task_id)

@@ -17,6 +17,7 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct, structs
 
+from interlock.log.port import LogDamage
 from interlock.projections.task_view import TaskView
 from interlock.server.problems import UnknownTask
 from interlock.vocabulary.events import Event
@@ -73,11 +74,16 @@ class Rooms:
 
     # What happens
 
-    def load(self, task_id: SessionId, events: Iterable[Event], *, is_supervised: bool) -> None:
-        """Fold what the log holds. What was folded before is no change; whoever is in the room is told the rest."""
+    def load(
+        self, task_id: SessionId, events: Iterable[Event], damage: Iterable[LogDamage] = (), *, is_supervised: bool
+    ) -> None:
+        """Fold what the log holds, and what of it is damaged. What was folded before is no change; whoever is in the
+        room is told the rest."""
         view = self._view(task_id)
         for event in events:
             self._tell_room(task_id, view.add(event))
+        for one in damage:
+            self._tell_room(task_id, view.lose(one.first_seq, one.last_seq))
         self._tell_room(task_id, view.set_supervised(is_supervised))
         self._note_change(view)
         self._tell_board(task_id)

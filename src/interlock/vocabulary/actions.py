@@ -47,6 +47,15 @@ def inspect_log(session_id: SessionId) -> NextAction:
     return _advise(NextActionKind.INSPECT_LOG, f"interlock log show {session_id}", session_id)
 
 
+def verify_log(session_id: SessionId) -> NextAction:
+    return _advise(NextActionKind.INSPECT_LOG, f"interlock log verify {session_id}", session_id)
+
+
+def repair_log(session_id: SessionId) -> NextAction:
+    """Says what a repair would do, and changes nothing without `--apply`."""
+    return _advise(NextActionKind.INSPECT_LOG, f"interlock log repair {session_id}", session_id)
+
+
 def inspect_child(child_session_id: SessionId) -> NextAction:
     return _advise(NextActionKind.INSPECT_CHILD, f"interlock turns {child_session_id}", child_session_id)
 

@@ -13,8 +13,9 @@ class Badge(Struct, frozen=True, kw_only=True):
     """What a session does, whether it needs a person, and how its last turn ended.
 
     `substate` is said only while it works: what it works at, with the `tool` that it runs and `tool_since`. `outcome`
-    is None while a turn is open or a prompt waits, and where an open turn has no owner. `attention` without
-    `needs_person`: it was answered, and has yet to go on. `since`: when this began; of an ended turn, when it ended.
+    is None while a turn is open or a prompt waits, and where an open turn has no owner; `unknown`: events are lost.
+    `attention` without `needs_person`: it was answered, and has yet to go on. `since`: when this began; of an ended
+    turn, when it ended.
     `rank`: the order of a board, the lowest first. `crashes`: how often its process died and was to be started again
     in the last hour. `is_over`: nobody runs it and nothing is left to do. `until`: when the badge changes by itself.
     """

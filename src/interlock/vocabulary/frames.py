@@ -191,8 +191,8 @@ class TaskSummary(Struct, frozen=True, kw_only=True):
     cut where they are very long, `approval_id` that question's name, `since` when what it shows began. `undelivered`:
     how many decisions on that question did not reach the agent, `question_problem` why the last one did not.
     `turn_state` is that of the turn, and finer than the status: half an answer is no other failure. `held`: why the
-    prompts that wait are not sent; blank where they are, or none waits. `ending`: why the turn did not complete, in words
-    on one line; blank where it did, or has not ended.
+    prompts that wait are not sent; blank where they are, or none waits. `ending`: why the turn did not complete or is
+    not known, in words on one line; blank where it completed, or has not ended.
 
     `is_supervised` is false where nobody runs the session: then its status is what the log can prove, and no more.
     `crashed_at`: when its process died and was to be started again, newest last, a few of them. `badge` is what a

@@ -38,11 +38,13 @@ class ExitReason(StrEnum):
 
 
 class TurnState(StrEnum):
-    """How a turn stands. `abandoned` is a reading of an open turn whose owner is known to be dead, never a record."""
+    """How a turn stands. Two are readings and never a record: `abandoned`, of an open turn whose owner is known to be
+    dead, and `unknown`, of a turn of which events are lost."""
 
     RUNNING = "running"
     WAITING = "waiting"
     ABANDONED = "abandoned"
+    UNKNOWN = "unknown"
     COMPLETED = "completed"
     PARTIAL_FAILED = "partial_failed"
     FAILED = "failed"
@@ -174,7 +176,7 @@ class Attention(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How the last turn of a session ended. `new`: there never was a prompt."""
+    """How the last turn of a session ended. `new`: there never was a prompt. `unknown`: events of it are lost."""
 
     NEW = "new"
     DONE = "done"
@@ -182,6 +184,7 @@ class Outcome(StrEnum):
     FAILED = "failed"
     TIMED_OUT = "timed_out"
     INTERRUPTED = "interrupted"
+    UNKNOWN = "unknown"
 
 
 class DriverKind(StrEnum):

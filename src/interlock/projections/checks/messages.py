@@ -28,7 +28,8 @@ def _message_issues(turn: Dossier) -> Iterator[Issue]:
         text = f"turn {name} kept {length} code points of partial text, which are not an answer"
         events = [event for event, _ in partial]
         yield warning("partial_kept", text, events, turn_id=name, next_actions=turn.record.next_actions or look)
-    if partial and turn.facts.failure is None and turn.state is not TurnState.COMPLETED:
+    needs_failure = turn.state not in (TurnState.COMPLETED, TurnState.UNKNOWN)
+    if partial and turn.facts.failure is None and needs_failure:
         text = f"turn {name} kept partial text, and no turn_failed says why"
         yield failure("partial_without_failure", text, [partial[-1][0]], turn_id=name, next_actions=look)
     if turn.facts.answer is not None and turn.state.is_terminal and turn.state is not TurnState.COMPLETED:

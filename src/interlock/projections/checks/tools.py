@@ -56,7 +56,10 @@ def _pairing_issues(turn: Dossier) -> Iterator[Issue]:
             yield from _result_issues(turn, event, event.data, calls, unsettled)
             ref = (event.data.call_id, event.data.occurrence)
             unsettled[ref] = max(unsettled[ref] - 1, 0)  # a result that came before its call does not answer it
-    if turn.state in _AT_WORK:
+    if turn.state is TurnState.UNKNOWN and (calls or unsettled):
+        message = f"turn {name}: events are lost, so it is not known whether every call has its result"
+        yield warning("calls_unknown", message, calls.values(), turn_id=name, next_actions=look)
+    if turn.state in _AT_WORK or turn.state is TurnState.UNKNOWN:
         return
     make = warning if turn.state is TurnState.ABANDONED else failure  # recovery settles the calls of an abandoned turn
     for ref in (ref for ref in calls if unsettled[ref]):
@@ -68,6 +71,8 @@ def _result_issues(
     turn: Dossier, event: Event, result: ToolResult, calls: Mapping[CallRef, Event], unsettled: Counter[CallRef]
 ) -> Iterator[Issue]:
     name, look, ref = turn.turn_id, look_at(turn), (result.call_id, result.occurrence)
+    if turn.state is TurnState.UNKNOWN:
+        return  # its call, or another one of that name, may be among the lost events
     if ref not in calls:
         message = f"a result for call {_spell(ref)} of turn {name}, which was never made"
         yield warning("result_without_call", message, [event], turn_id=name, next_actions=look)

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Final, TypeAlias, assert_never
 
 from interlock.lifecycle.turn import Basis, Finding, FindingKind, is_clean_end
-from interlock.log.port import LogDamage
 from interlock.projections.checks.case import Case, Check, CheckId, Issue, failure, judged, look_at, of_type, warning
 from interlock.projections.checks.runs import run_issues
 from interlock.projections.dossier import Dossier, TurnKey
@@ -43,7 +42,7 @@ _CLEAN_END_FAILURES: Final = frozenset({"empty_answer", "unpaired_tool_call"})
 
 def check_turn_evidence(case: Case) -> Check:
     """All that is recorded of a turn agrees, belongs to it, came in time, and nothing of it is damaged."""
-    issues = [issue for turn in case.turns for issue in (*_finding_issues(turn), *_damage_issues(case, turn))]
+    issues = [issue for turn in case.turns for issue in (*_finding_issues(turn), *_damage_issues(turn))]
     issues += run_issues(case)
     passed = f"{len(case.turns)} turns, no evidence against any"
     return judged(CheckId.TURN_EVIDENCE, issues, applies=bool(case.turns), passed=passed)
@@ -63,22 +62,12 @@ def _finding_issues(turn: Dossier) -> Iterator[Issue]:
         yield make(kind.value, message, events, turn_id=turn.turn_id, next_actions=look_at(turn))
 
 
-def _damage_issues(case: Case, turn: Dossier) -> Iterator[Issue]:
+def _damage_issues(turn: Dossier) -> Iterator[Issue]:
     """A turn that is read across damage may have ended otherwise than what is left of it says."""
-    for damage in case.damage:
-        if _touches(damage, turn):
-            message = f"turn {turn.turn_id} is read as {turn.state.value} across a part of the log that is damaged"
-            yield failure("read_across_damage", message, turn_id=turn.turn_id, next_actions=look_at(turn))
-            return
-
-
-def _touches(damage: LogDamage, turn: Dossier) -> bool:
-    if damage.first_seq is None or turn.record.first_seq is None:
-        return damage.first_seq is None
-    last = damage.first_seq if damage.last_seq is None else damage.last_seq
-    # The end of an open turn may be in what is lost after it.
-    end = turn.record.last_seq if turn.state.is_terminal else None
-    return last >= turn.record.first_seq and (end is None or damage.first_seq <= end)
+    if turn.state is TurnState.UNKNOWN:
+        message = f"turn {turn.turn_id} is unknown: {turn.record.error_message}"
+        actions = turn.record.next_actions
+        yield failure("read_across_damage", message, turn_id=turn.turn_id, next_actions=actions)
 
 
 def check_turn_completion(case: Case) -> Check:
@@ -95,6 +84,8 @@ def check_turn_completion(case: Case) -> Check:
 
 
 def _opening_issues(turn: Dossier) -> Iterator[Issue]:
+    if turn.state is TurnState.UNKNOWN:
+        return  # what is missing may be among the lost events
     types = {type(event.data) for event in turn.counted}
     first = turn.counted[:1]
     if UserMessage not in types and turn.facts.driver is not DriverKind.TERMINAL:
@@ -109,6 +100,10 @@ def _open_issues(case: Case, turn: Dossier, exits: Mapping[_Process, list[Event]
     if turn.state.is_terminal:
         return
     name, last, actions = turn.turn_id, turn.counted[-1:], turn.record.next_actions or look_at(turn)
+    if turn.state is TurnState.UNKNOWN:
+        message = f"it is not known whether and how turn {name} ended"
+        yield warning("end_unknown", message, last, turn_id=name, next_actions=actions)
+        return
     if turn.facts.failure is not None:
         message = f"turn {name} has a failure record, and its run never ended"
         yield failure("end_not_recorded", message, last, turn_id=name, next_actions=actions)
@@ -192,7 +187,7 @@ def check_continuation(case: Case) -> Check:
 
 
 def _waiting_issues(case: Case, turn: Dossier, asked: list[_Asked]) -> Iterator[Issue]:
-    if turn.state.is_terminal:
+    if turn.facts.is_over:
         return
     for event, call in asked:
         is_overdue = case.now is not None and call.deadline_at is not None and call.deadline_at <= case.now
@@ -200,6 +195,10 @@ def _waiting_issues(case: Case, turn: Dossier, asked: list[_Asked]) -> Iterator[
         message = f"{call.name} ({call.call_id}) of turn {turn.turn_id} {how}"
         kind = "decision_overdue" if is_overdue else "decision_open"
         yield warning(kind, message, [event], turn_id=turn.turn_id, next_actions=(decide(),))
+    if turn.state is TurnState.UNKNOWN:
+        message = f"it is not known whether turn {turn.turn_id} waits for a decision"
+        actions = turn.record.next_actions
+        yield warning("decision_unknown", message, turn.counted[-1:], turn_id=turn.turn_id, next_actions=actions)
     if not asked and turn.state is TurnState.WAITING:
         message = f"turn {turn.turn_id} waits for a person"
         actions = turn.record.next_actions

@@ -40,6 +40,7 @@ OPEN_RUN: Final[Mapping[TurnState, RunStatus]] = {
     TurnState.RUNNING: RunStatus.RUNNING,
     TurnState.WAITING: RunStatus.WAITING,
     TurnState.ABANDONED: RunStatus.RUNNING,
+    TurnState.UNKNOWN: RunStatus.RUNNING,
 }
 
 
