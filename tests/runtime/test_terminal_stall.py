@@ -114,6 +114,14 @@ def test_a_stall_names_what_was_last_seen_and_when_in_status_and_log() -> None:
     assert stage.logged(SurfaceEvent)[-1].activity is Activity.WORKING
 
 
+def test_the_end_of_a_stalled_turn_is_no_recovery() -> None:
+    stage = at_work()
+    stage.wait(20)
+    stage.see(TurnEnded(ending=TurnEnding.INTERRUPTED), standing(Activity.QUIET), BecameReady())
+    assert [one.kind for one in stage.logged(Anomaly)] == ["stalled_entered"]
+    assert stage.activity() is Activity.QUIET
+
+
 def test_a_tool_that_is_proven_to_run_is_shown_with_its_time_and_has_a_limit_of_its_own() -> None:
     stage = at_work(RunPolicy(stall_after_seconds=20, stall_tool_after_seconds=600))
     stage.wait(10)

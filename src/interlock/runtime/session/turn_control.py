@@ -385,9 +385,10 @@ def on_progress(session: Session, turn: OpenTurn, what: seen.Observation) -> Non
     if shown is not None:
         turn.progress_seconds = session.now.seconds
         turn.progress = what if isinstance(what, seen.Progressed) else None
-    if TurnOutput.RECOVERED not in session.step_turn(turn, _SIGN):
-        return
-    lasted = session.now.seconds - (turn.stalled_seconds or session.now.seconds)
+    has_recovered = TurnOutput.RECOVERED in session.step_turn(turn, _SIGN)
+    if not has_recovered or turn.stalled_seconds is None or isinstance(what, seen.TurnEnded | seen.ChannelLost):
+        return  # what ended, or cannot be seen any more, was not seen to recover
+    lasted = session.now.seconds - turn.stalled_seconds
     session.note("stalled_recovered", "the agent gets on again", {"elapsed_stalled_seconds": round(lasted, 3)})
     if shown is not None:
         session.append(SurfaceEvent(activity=shown.activity, attention=shown.attention, evidence=shown.evidence))
