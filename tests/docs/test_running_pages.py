@@ -97,6 +97,10 @@ def test_the_figures_of_the_stall_clock_are_those_of_the_code() -> None:
     text = " ".join(CLOCK.split())
     assert "Thirty seconds are the default for a surface" in text
     assert "a gap between two polls that is longer than two seconds" in text
+    run = RunPolicy()
+    assert (run.stall_after_seconds, run.stall_tool_after_seconds) == (120, 30 * 60)
+    assert "`run.stall_after_seconds` (120 by default)" in text
+    assert "`run.stall_tool_after_seconds` (30 minutes)" in text
 
 
 def test_the_figures_are_those_of_the_code() -> None:
