@@ -19,8 +19,8 @@ from tests.chaos.host import Order, Settings, Told
 ROOT: Final = Path(__file__).parents[2]
 MARK: Final = "CHAOS_MARK"
 # Long enough for a busy machine; nothing waits so long unless something is wrong.
-PATIENCE_SECONDS: Final = 60.0
-_DYING_SECONDS: Final = 5.0
+PATIENCE_SECONDS: Final = 200.0
+_DYING_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.01
 
 

@@ -13,7 +13,7 @@ from tests.chaos.world import World, kill_agent
 
 # What asyncio says where a closed transport has reaped its process before asyncio's own thread could.
 _HARMLESS: Final = "Unknown child process pid"
-FINISH_SECONDS: Final = 120.0
+FINISH_SECONDS: Final = 250.0
 _MOMENT_SECONDS: Final = 1.0
 # Points of the runtime's own work at which it can kill itself, with how often each may be passed before that.
 POINTS: Final = (

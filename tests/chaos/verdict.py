@@ -41,7 +41,7 @@ TERMINAL_STATES: Final = frozenset(
     {TurnState.COMPLETED, TurnState.PARTIAL_FAILED, TurnState.FAILED, TurnState.INTERRUPTED, TurnState.TIMED_OUT}
 )
 _PROVEN: Final = (DeliveryStage.ACCEPTED, DeliveryStage.STARTED)
-_ENDED_WITHIN_SECONDS: Final = 1.0
+_ENDED_WITHIN_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from tests.cli.homes import change, make_home, whole_turns
 from tests.cli.test_cold_start import HEAVY
 
 
-def looked(probes: Sequence[Probe], seconds: float = 30.0) -> dict[str, Check]:
+def looked(probes: Sequence[Probe], seconds: float = 100.0) -> dict[str, Check]:
     return {one.id: one for one in asyncio.run(examine(probes, seconds=seconds))}
 
 
@@ -195,7 +195,7 @@ def test_an_extra_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def agent_checks(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, config: Config | None = None, seconds: float = 30.0
+    folder: Path, monkeypatch: pytest.MonkeyPatch, config: Config | None = None, seconds: float = 100.0
 ) -> dict[str, Check]:
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     monkeypatch.setenv("HOME", str(folder.parent))

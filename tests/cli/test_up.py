@@ -156,6 +156,7 @@ def test_a_server_that_does_not_answer_is_not_up(home: Path, monkeypatch: pytest
             start_server(home, within_seconds=0.3)
     finally:
         os.kill(server.pid, signal.SIGCONT)
+    monkeypatch.setattr(server_presence, "HEALTH_SECONDS", WAIT_SECONDS)
     assert server_process.health_of(server.url) is not None
     with held_server(home) as (_, grip):
         assert grip is not None

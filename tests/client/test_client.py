@@ -79,7 +79,7 @@ async def world(patience: Patience = QUICK) -> AsyncIterator[World]:
         async with Client(server.url, token=TOKEN, patience=patience) as client:
             yield World(server, room, client)
         await server.stop()
-        assert not other_tasks()
+        await until(lambda: not other_tasks(), "the end of every task", 30)
 
 
 # Changes
@@ -780,7 +780,7 @@ def test_a_closed_client_says_so() -> None:
             async with asyncio.timeout(100):
                 assert [line async for line in board] == []
             await server.stop()
-            assert not other_tasks()
+            await until(lambda: not other_tasks(), "the end of every task", 30)
 
     run(story())
 

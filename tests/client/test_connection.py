@@ -575,7 +575,7 @@ def test_closing_leaves_nothing_behind() -> None:
             await until(lambda: server.socket.is_gone.is_set())
             assert server.socket.close_code == 1000
             await server.stop()
-            assert not other_tasks()
+            await until(lambda: not other_tasks(), "the end of every task", 30)
 
     run(story())
 

@@ -23,7 +23,7 @@ from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
 from interlock.vocabulary.requests import ApprovalDecide
 from tests.client.fake_server import TOKEN, Answering, Breaking, FakeServer, HttpAnswer, HttpCall, Silence
-from tests.client.waiting import QUICK, other_tasks
+from tests.client.waiting import QUICK, other_tasks, until
 from tests.contract.harness import run
 
 TASK = SessionId("ses_1")
@@ -367,6 +367,6 @@ def test_a_cancelled_call_leaves_nothing() -> None:
                 waiting.cancel()
                 assert isinstance((await asyncio.gather(waiting, return_exceptions=True))[0], asyncio.CancelledError)
             await server.stop()
-            assert not other_tasks()
+            await until(lambda: not other_tasks(), "the end of every task", 30)
 
     run(story())

@@ -399,7 +399,7 @@ def test_closing_leaves_nothing_behind() -> None:
             async with asyncio.timeout(QUICK.answer_seconds / 2):  # the check would wait for longer
                 await shell.close()
             await server.stop()
-            assert not other_tasks()
+            await until(lambda: not other_tasks(), "the end of every task", 30)
             with pytest.raises(UsageError, match="closed"):
                 shell.open(TASK, Watch())
 

@@ -271,7 +271,7 @@ tui.Agent.submit = submit
 
 def test_a_key_that_was_swallowed_is_pressed_again() -> None:
     async def main() -> None:
-        policy = replace(QUICK, answering=AnswerPolicy(gone_within_seconds=0.3))
+        policy = replace(QUICK, answering=AnswerPolicy(gone_within_seconds=3.0))
         spec = replace(scripted(), argv=(sys.executable, "-c", DEAF))
         async with driving(policy) as driver, agent(driver, spec) as seen:
             await seen.until(BecameReady)

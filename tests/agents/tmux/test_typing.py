@@ -21,7 +21,6 @@ from tests.agents.tmux.harness import shows, stage
 from tests.contract.harness import run
 
 PROGRAM: Final = str(Path(__file__).with_name("composer.py"))
-HASTY: Final = TypingPolicy(accepted_within_seconds=0.4, started_within_seconds=0.4)
 STATES: Final = {
     "READY": (BusinessState.IDLE, InputMode.FREEFORM),
     "WORKING": (BusinessState.WORKING, InputMode.FREEFORM),
@@ -219,7 +218,7 @@ def test_a_swallowed_enter_is_told_and_not_pressed_again_by_itself(
 def test_enter_is_pressed_again_when_the_caller_says_so(tmp_path: Path) -> None:
     async def main() -> None:
         async with desk("second_enter", tmp_path) as at:
-            outcome = await at.type("hello", TypingPolicy(press_again=True, accepted_within_seconds=0.4))
+            outcome = await at.type("hello", TypingPolicy(press_again=True, accepted_within_seconds=4.0))
             assert outcome.started
             assert at.submitted == "hello"
 
@@ -273,13 +272,13 @@ def test_a_program_that_takes_each_line_for_itself_is_not_given_an_enter_on_top(
 def test_a_turn_that_was_over_at_once_is_known_by_its_answer_and_an_echo_is_no_answer(tmp_path: Path) -> None:
     async def fast() -> None:
         async with desk("fast", tmp_path) as at:
-            outcome = await at.type("hello there", HASTY)
+            outcome = await at.type("hello there")
             assert outcome.started
             assert "Here is your answer" in outcome.started.evidence
 
     async def clears() -> None:
         async with desk("clears", tmp_path) as at:
-            outcome = await at.type("hello there", HASTY)
+            outcome = await at.type("hello there", TypingPolicy(started_within_seconds=0.4))
             assert outcome.accepted
             assert not outcome.started
 
