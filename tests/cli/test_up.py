@@ -227,6 +227,12 @@ def test_a_server_that_cannot_write_its_log_is_said_to_be_so(
         assert json.loads(capsys.readouterr().out)["log_problem"] == problem
 
 
+def pids_of(api: ServerApi, *tasks: str) -> dict[str, int]:
+    """The processes of these tasks, as far as they have started: a start is confirmed before its agent is there."""
+    found = {one: api.get(f"/api/tasks/{one}/spawns")["items"] for one in tasks}
+    return {one: spawns[0]["pid"] for one, spawns in found.items() if spawns and spawns[0].get("pid")}
+
+
 def test_agents_in_tmux_go_on_without_the_server(home: Path, tmp_path: Path) -> None:
     start_server(home)
     api = ServerApi.of_home(home)
@@ -235,6 +241,7 @@ def test_agents_in_tmux_go_on_without_the_server(home: Path, tmp_path: Path) -> 
     api.ask("POST", f"/api/tasks/{task_id}/start")
     piped = api.ask("POST", "/api/tasks", {**body, "driver": "acp", "argv": command("acp")})["task_id"]
     api.ask("POST", f"/api/tasks/{piped}/start")
+    until(lambda: len(pids_of(api, task_id, piped)) == 2, "both agents have started")
     left = run(home, "down", "--json")
     assert left.returncode == 0, left.stderr
     assert json.loads(left.stdout)["left_running"] == [task_id]
@@ -261,12 +268,9 @@ def test_agents_that_a_killed_server_left_are_found_and_stopped(home: Path, tmp_
     piped = api.ask("POST", "/api/tasks", {**body, "driver": "claude-stream", "argv": [str(program)]})["task_id"]
     api.ask("POST", f"/api/tasks/{piped}/start")
 
-    def pids() -> dict[str, int]:
-        found = {one: api.get(f"/api/tasks/{one}/spawns")["items"] for one in (task_id, piped)}
-        return {one: spawns[0]["pid"] for one, spawns in found.items() if spawns and spawns[0].get("pid")}
-
-    until(lambda: len(pids()) == 2, "both agents have started")
-    agents, server = [one for pid in pids().values() if (one := identity_of(pid)) is not None], look_for_server(home)
+    until(lambda: len(pids_of(api, task_id, piped)) == 2, "both agents have started")
+    pids = pids_of(api, task_id, piped).values()
+    agents, server = [one for pid in pids if (one := identity_of(pid)) is not None], look_for_server(home)
     os.kill(server.pid, signal.SIGKILL)
     until(lambda: look_for_server(home).presence is Presence.STALE, "it is gone")
     assert [is_alive(one) for one in agents] == [True, True]
