@@ -30,11 +30,14 @@ _CURSOR: Final = b"25"
 class Terminal:
     """A process at a terminal, and everything that it wrote there."""
 
-    def __init__(self, ours: int, theirs: int, process: Birth | subprocess.Popen[bytes]) -> None:
+    def __init__(
+        self, ours: int, theirs: int, process: Birth | subprocess.Popen[bytes], modes_before: list[object]
+    ) -> None:
+        """`modes_before`: those of the terminal before the process was started, which may have changed them since."""
         self._ours = ours
         self._theirs = theirs
         self.process = process
-        self._before = termios.tcgetattr(theirs)
+        self._before = modes_before
         self.written = b""
 
     @property
@@ -102,9 +105,10 @@ def at_a_terminal(
     _keep_what_is_unread(theirs)
     ioctl(theirs, termios.TIOCSWINSZ, pack("HHHH", 30, columns, 0, 0))
     settings = {"TERM": "xterm-256color", **env}
+    before = termios.tcgetattr(theirs)
     process = _start_cold(args, settings, theirs) if is_cold else _start(args, settings, theirs, cwd, prepare)
     try:
-        yield Terminal(ours, theirs, process)
+        yield Terminal(ours, theirs, process, before)
     finally:
         process.kill()
         process.wait()
