@@ -100,6 +100,12 @@ def test_the_loss_is_told_to_whoever_looks_as_frames() -> None:
     assert {frame.tick for frame in frames} == set(range(frames[0].tick, frames[-1].tick + 1))
 
 
+def test_a_call_whose_result_is_lost_does_not_run_on_after_the_end_that_is_read() -> None:
+    view, _ = fold(without(two_turns().events, 14))
+    calls = [one.status for one in view.snapshot().messages if one.role is Role.TOOL]
+    assert calls == [MessageStatus.COMPLETED, MessageStatus.UNKNOWN]
+
+
 def test_a_lost_tail_is_told_once_and_moves_the_version_on() -> None:
     view, _ = fold(two_turns().events[:12])
     assert view.lose(13, 16)
