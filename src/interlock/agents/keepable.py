@@ -23,7 +23,7 @@ def keepable(told: T) -> T:
 
 
 def _fit(value: object) -> object:
-    kind = type(value)
+    kind: Any = type(value)
     if kind is str:
         text = cast("str", value)
         return text if _is_fit(text) else scrub_text(text)
@@ -33,23 +33,21 @@ def _fit(value: object) -> object:
     if kind in (tuple, frozenset):
         items = [_fit(item) for item in cast("tuple[object, ...]", value)]
         return value if all(now is was for now, was in zip(items, cast("Any", value), strict=True)) else kind(items)
-    if isinstance(value, Struct):
-        changed = _changed(value, value.__struct_fields__)
-        return structs.replace(value, **changed) if changed else value
-    if is_dataclass(kind):
-        changed = _changed(value, _names(kind))
-        return replace(cast("Any", value), **changed) if changed else value
-    return value
-
-
-def _changed(value: object, names: tuple[str, ...]) -> dict[str, object]:
-    found = ((name, was, _fit(was)) for name in names if (was := getattr(value, name)))
-    return {name: now for name, was, now in found if now is not was}
+    changed: dict[str, object] = {}
+    for name in _names(kind):
+        was = getattr(value, name)
+        if was and (now := _fit(was)) is not was:
+            changed[name] = now
+    if not changed:
+        return value
+    return structs.replace(value, **changed) if isinstance(value, Struct) else replace(cast("Any", value), **changed)
 
 
 @cache
 def _names(kind: type) -> tuple[str, ...]:
-    return tuple(one.name for one in fields(kind))
+    if issubclass(kind, Struct):
+        return kind.__struct_fields__
+    return tuple(one.name for one in fields(kind)) if is_dataclass(kind) else ()
 
 
 def _is_fit(text: str) -> bool:

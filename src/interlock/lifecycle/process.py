@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -124,8 +124,7 @@ class LifecycleChanged:
     after: Lifecycle
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What guards may ask: the lifecycle, and how many tools are in flight once the input has opened or closed its
     own."""
 

@@ -14,6 +14,12 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 _SLACK: Final = 16
 
 
+def earliest(*moments: float | None) -> float | None:
+    """The first of these moments; None where there is none."""
+    found = [moment for moment in moments if moment is not None]
+    return min(found) if found else None
+
+
 class DeadlineHeap(Generic[KeyT]):
     """One deadline a key, in the order in which they fall due; those of one moment in the order in which they were set.
 

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import os
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -97,22 +97,31 @@ class Watcher:
     gap begins (`has_missed`), and goes on from the log."""
 
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[Event | None] = asyncio.Queue(MAX_UNREAD)
+        self._unread: deque[Event | None] = deque()
+        self._reader: asyncio.Future[None] | None = None
         self.has_missed = False
 
     def put(self, event: Event | None) -> None:
         """Show an event; None: there will be no more."""
-        self.has_missed = self.has_missed or self._queue.full()
+        self.has_missed = self.has_missed or len(self._unread) >= MAX_UNREAD
         if not self.has_missed:
-            self._queue.put_nowait(event)
+            self._unread.append(event)
+            if self._reader is not None and not self._reader.done():
+                self._reader.set_result(None)
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Event:
-        if self.has_missed and self._queue.empty():
-            raise StopAsyncIteration
-        event = await self._queue.get()
+        while not self._unread:
+            if self.has_missed:
+                raise StopAsyncIteration
+            self._reader = asyncio.get_running_loop().create_future()
+            try:
+                await self._reader
+            finally:
+                self._reader = None
+        event = self._unread.popleft()
         if event is None:
             raise StopAsyncIteration
         return event

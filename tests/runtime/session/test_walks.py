@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import pytest
@@ -224,9 +225,7 @@ def test_the_way_of_a_turn_takes_every_edge_of_its_table_and_no_other(
             ),
             "a silence has an end": lambda way: (way.stage is TurnStage.SILENT) <= (way.silent_by_seconds is not None),
             "a turn that is held has a report": lambda way: (way.stage is TurnStage.HELD) <= (way.report is not None),
-            "an ended turn has no deadline": lambda way: (
-                way.stage is not TurnStage.ENDED or not any(getattr(way, name) is not None for name in way.DEADLINES)
-            ),
+            "an ended turn has no deadline": lambda way: way.stage is not TurnStage.ENDED or way.deadline is None,
             "prompts are given a few times at most": lambda way: way.submits <= POLICY.resubmit_attempts,
         },
         step_laws={"ended is final": lambda before, _, after: before.stage is not TurnStage.ENDED or after == before},
@@ -234,6 +233,15 @@ def test_the_way_of_a_turn_takes_every_edge_of_its_table_and_no_other(
     check_table(found, turn_way.WAY)
     assert not found.stuck(lambda way: way.stage is TurnStage.ENDED)
     record_property("explored", found.summary("turn_way"))
+
+
+@pytest.mark.parametrize("state", [AgentLife(), turn_way.unasked(0.0, POLICY)], ids=lambda state: type(state).__name__)
+def test_every_deadline_of_a_state_makes_it_due(state: AgentLife | TurnWay) -> None:
+    names = [one.name for one in fields(state) if re.search(r"_(at|by|due|ends)_seconds$", one.name)]
+    assert len(names) == 4
+    for name in names:
+        changed: dict[str, Any] = dict.fromkeys(names, 9.0) | {name: 7.0}
+        assert replace(state, **changed).deadline == 7.0, name
 
 
 def test_a_stall_is_left_by_a_sign_of_life() -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from interlock.vocabulary.foreign_json import Fields, decode_object
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line without its end. `is_cut`: it was longer than the limit, and this is its beginning.
 
     `is_whole` is False for what stood before the end of the stream without a line end: the writer died in mid-line.

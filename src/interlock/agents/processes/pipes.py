@@ -121,8 +121,9 @@ class WaitingLines:
         return line
 
     def _add(self, lines: list[Line]) -> None:
-        self._lines.extend(lines)
-        self._bytes += sum(len(line.data) for line in lines)
+        for line in lines:
+            self._lines.append(line)
+            self._bytes += len(line.data)
         if self._taker is not None and not self._taker.done() and (lines or self.ended.done()):
             self._taker.set_result(None)
 

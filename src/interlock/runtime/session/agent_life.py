@@ -20,6 +20,7 @@ from typing import ClassVar, Final, TypeAlias, assert_never
 from interlock.agents.port import Capabilities
 from interlock.lifecycle.table import Edge, Machine, from_each
 from interlock.monitor.standing import Standing
+from interlock.runtime.deadlines import earliest
 from interlock.runtime.policy import RunPolicy
 from interlock.vocabulary.ids import SpawnId
 from interlock.vocabulary.states import Activity, Attention, ExitReason
@@ -257,13 +258,6 @@ class AgentLife:
     """One session's agent. Deadlines are in the seconds of `Instant`. `interrupts`: how often the open turn's agent was
     asked to stop; `was_interrupted`: at least one of these requests reached it."""
 
-    DEADLINES: ClassVar[tuple[str, ...]] = (
-        "rung_due_seconds",
-        "restart_at_seconds",
-        "settle_by_seconds",
-        "presume_ready_at_seconds",
-    )
-
     stage: AgentStage = AgentStage.ABSENT
     channel: Channel = Channel.OPEN
     rung: StopRung = StopRung.NONE
@@ -283,6 +277,13 @@ class AgentLife:
     presume_ready_at_seconds: float | None = None
     settle_by_seconds: float | None = None
     rung_due_seconds: float | None = None
+
+    @property
+    def deadline(self) -> float | None:
+        """The next of its deadlines."""
+        return earliest(
+            self.rung_due_seconds, self.restart_at_seconds, self.settle_by_seconds, self.presume_ready_at_seconds
+        )
 
     @property
     def is_running(self) -> bool:

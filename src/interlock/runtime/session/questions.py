@@ -121,11 +121,15 @@ class SessionQuestions:
     @property
     def problem(self) -> str:
         """What is wrong with the delivery of a decision; blank: nothing."""
+        if not self.questions:
+            return ""
         return next((question.problem for question in self.questions.values() if question.problem), "")
 
     @property
     def attention(self) -> Attention:
         """What a person is needed for, the newest question first."""
+        if not self.questions:
+            return Attention.NONE
         waiting = [one for one in self.questions.values() if one.state is QuestionState.OPEN]
         return waiting[-1].asked.attention if waiting else Attention.NONE
 

@@ -17,12 +17,13 @@ machine that it is for, then those that follow from it, then the queue, then wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import assert_never
 
 from interlock.agents.port import AgentSpec, Decision
 from interlock.lifecycle.restarts import Restarts
 from interlock.runtime.book import SessionBook
+from interlock.runtime.deadlines import earliest
 from interlock.runtime.policy import Instant, RunPolicy
 from interlock.runtime.session import observe, process_control, turn_control
 from interlock.runtime.session.agent_life import AgentLife, AgentStage
@@ -52,8 +53,7 @@ from interlock.runtime.session.inputs import (
 )
 from interlock.runtime.session.questions import SessionQuestions
 from interlock.runtime.session.state import OpenTurn, Session
-from interlock.runtime.session.status import claim_of_turn, idle_deadline, status_of
-from interlock.runtime.session.turn_way import TurnWay
+from interlock.runtime.session.status import idle_deadline, status_of
 from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage, ProcessEvent, ProcessEventKind
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import SpawnId
@@ -74,9 +74,6 @@ class SessionMachine:
         now: Instant,
     ) -> None:
         self._session = Session(book, spec, kind, new_id, policy, now)
-        self._shown_claim: tuple[object, ...] | None = None
-        self._looked_at: tuple[AgentLife | None, TurnWay | None] = (None, None)
-        self._set: tuple[tuple[str, float], ...] = ()
 
     # Looking
 
@@ -128,25 +125,11 @@ class SessionMachine:
     @property
     def deadline(self) -> float | None:
         """When to hear `TimerFired`, in the seconds of `Instant`; None: never, as things stand."""
-        return min((at for _, at in self.deadlines()), default=None)
-
-    def deadlines(self) -> Iterator[tuple[str, float]]:
-        """Every deadline that is set, with its name. This is asked for every piece of text, so those of a state are
-        looked for only where the state is another one."""
         session, turn = self._session, self._session.turn
-        way = None if turn is None else turn.way
-        if session.life is not self._looked_at[0] or way is not self._looked_at[1]:
-            self._looked_at = session.life, way
-            self._set = (*_deadlines_of(session.life), *(() if way is None else _deadlines_of(way)))
-        yield from self._set
-        moving = (
-            ("idle", idle_deadline(session)),
-            ("stall", None if turn is None else session.stall_at(turn)),
-            ("question", session.questions.deadline(session.now)),
-        )
-        for name, at in moving:
-            if at is not None:
-                yield name, at
+        of_questions = session.questions.deadline(session.now)
+        if turn is None:
+            return earliest(session.life.deadline, of_questions, idle_deadline(session))
+        return earliest(session.life.deadline, of_questions, turn.way.deadline, session.stall_at(turn))
 
     # Inputs
 
@@ -254,12 +237,10 @@ class SessionMachine:
                 process_control.spawn(session)
             elif session.life.can_take_prompt:
                 turn_control.dispatch(session)
-        claim = claim_of_turn(session)
-        if claim is None or claim != self._shown_claim:
-            self._shown_claim, status = claim, self.status
-            if status != session.shown:
-                session.shown = status
-                session.publish(status)
+        status = self.status
+        if status != session.shown:
+            session.shown = status
+            session.publish(status)
 
     # Time
 
@@ -273,10 +254,3 @@ class SessionMachine:
         turn_control.sync_questions(session)
         process_control.on_life_outputs(session, session.step_life(LifeDeadlinePassed()))
         process_control.watch_idle(session)
-
-
-def _deadlines_of(part: AgentLife | TurnWay) -> Iterator[tuple[str, float]]:
-    for name in part.DEADLINES:
-        at: float | None = getattr(part, name)
-        if at is not None:
-            yield name, at

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from msgspec import structs
-
 from interlock.agents.pool.idle import IdleFacts, idle_deadline_seconds
 from interlock.runtime.session.agent_life import AgentStage
 from interlock.runtime.session.state import OpenTurn, Session
@@ -32,40 +30,47 @@ _AT_REST: Final[Mapping[AgentStage, tuple[Activity, str]]] = {
 
 def status_of(session: Session) -> Status:
     """What a person should see now, with the end of the countdown."""
-    life = session.life
-    activity, rule = _activity(session)
+    life, process, (activity, rule) = session.life, session.process, _activity(session)
+    attention, evidence = _attention(session, rule)
+    if not life.is_running:
+        lifecycle = Lifecycle.KILLED if life.spawn_id is None else Lifecycle.SPAWNING
+        return Status(
+            activity=activity, attention=attention, evidence=evidence, substate=AgentState.IDLE, lifecycle=lifecycle
+        )
+    deadline = idle_deadline(session)
+    idle_at = None if deadline is None else session.moment(deadline)
+    if life.is_lost:
+        return Status(activity=activity, attention=attention, evidence=evidence, idle_at=idle_at)
+    tool = process.running_tool
+    return Status(
+        activity=activity,
+        attention=attention,
+        evidence=evidence,
+        idle_at=idle_at,
+        substate=process.substate,
+        tool="" if tool is None else tool.name,
+        tool_since=None if tool is None else session.moment(tool.since),
+        lifecycle=process.lifecycle,
+    )
+
+
+def _attention(session: Session, rule: str) -> tuple[Attention, tuple[Evidence, ...]]:
+    """What a person is needed for, and what the claim rests on."""
+    life, attention = session.life, session.questions.attention
     shown = life.standing if life.is_running else None
-    evidence: tuple[Evidence, ...] = (Evidence(source=EvidenceSource.LOG, rule=rule),)
-    if life.is_running and not life.is_lost:
-        if shown is not None and session.turn is not None and rule == NO_PROGRESS:
-            evidence = (stall_evidence(session, session.turn), *shown.evidence)
-        elif shown is not None and shown.evidence:
-            evidence = shown.evidence
-        elif shown is None:
-            evidence = (Evidence(source=EvidenceSource.NATIVE_STATUS, rule=rule),)
-    attention = session.questions.attention
     if attention is Attention.NONE and shown is not None:
         attention = shown.attention
     problem = session.problem or session.questions.problem
     if attention is Attention.NONE and problem:
-        attention, evidence = Attention.ERROR, (Evidence(source=EvidenceSource.LOG, rule="problem", where=problem),)
-    status = Status(activity=activity, attention=attention, evidence=evidence)
-    if not life.is_running:
-        lifecycle = Lifecycle.KILLED if life.spawn_id is None else Lifecycle.SPAWNING
-        return structs.replace(status, substate=AgentState.IDLE, lifecycle=lifecycle)
-    deadline = idle_deadline(session)
-    idle_at = None if deadline is None else session.moment(deadline)
-    if life.is_lost:
-        return structs.replace(status, idle_at=idle_at)
-    tool = session.process.running_tool
-    return structs.replace(
-        status,
-        idle_at=idle_at,
-        substate=session.process.substate,
-        tool="" if tool is None else tool.name,
-        tool_since=None if tool is None else session.moment(tool.since),
-        lifecycle=session.process.lifecycle,
-    )
+        return Attention.ERROR, (Evidence(source=EvidenceSource.LOG, rule="problem", where=problem),)
+    if life.is_running and not life.is_lost:
+        if shown is None:
+            return attention, (Evidence(source=EvidenceSource.NATIVE_STATUS, rule=rule),)
+        if session.turn is not None and rule == NO_PROGRESS:
+            return attention, (stall_evidence(session, session.turn), *shown.evidence)
+        if shown.evidence:
+            return attention, shown.evidence
+    return attention, (Evidence(source=EvidenceSource.LOG, rule=rule),)
 
 
 def stall_evidence(session: Session, turn: OpenTurn) -> Evidence:
@@ -74,16 +79,6 @@ def stall_evidence(session: Session, turn: OpenTurn) -> Evidence:
     source = EvidenceSource.LOG if seen is None else seen.source
     what = "the turn" if seen is None else _PROGRESS.get(seen.rule, seen.rule)
     return Evidence(source=source, rule=NO_PROGRESS, at=at, where=f"last progress at {at:%H:%M:%S %Z}: {what}")
-
-
-def claim_of_turn(session: Session) -> tuple[object, ...] | None:
-    """All that a status rests on while a turn is open and nothing was asked; None: more than this. As long as it stays
-    the same, so does the status: a turn has no countdown."""
-    turn, process = session.turn, session.process
-    if turn is None or session.questions.questions:
-        return None
-    doing = (process.lifecycle, process.substate, process.tools, process.unnamed)
-    return (session.life, turn.way, session.problem, *doing)
 
 
 def idle_deadline(session: Session) -> float | None:

@@ -20,6 +20,7 @@ from typing import ClassVar, Final, TypeAlias, assert_never
 
 from interlock.agents.observations import TurnEnded
 from interlock.lifecycle.table import Edge, Machine, from_each
+from interlock.runtime.deadlines import earliest
 from interlock.runtime.policy import RunPolicy
 
 # The pipes of a process that dies close a moment before its end is told, and that end says more than the silence.
@@ -181,13 +182,6 @@ class TurnWay:
     prompt was given. `watched_since_seconds`: since when this runtime watches it. `was_stopped_asking`: a question was
     open when we stopped the agent, and nobody answered it."""
 
-    DEADLINES: ClassVar[tuple[str, ...]] = (
-        "budget_ends_seconds",
-        "start_by_seconds",
-        "retry_at_seconds",
-        "silent_by_seconds",
-    )
-
     stage: TurnStage
     origin: Origin
     began_seconds: float
@@ -200,6 +194,11 @@ class TurnWay:
     start_by_seconds: float | None = None
     retry_at_seconds: float | None = None
     silent_by_seconds: float | None = None
+
+    @property
+    def deadline(self) -> float | None:
+        """The next of its deadlines."""
+        return earliest(self.budget_ends_seconds, self.start_by_seconds, self.retry_at_seconds, self.silent_by_seconds)
 
     @property
     def has_started(self) -> bool:
