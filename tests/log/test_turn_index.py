@@ -12,17 +12,19 @@ import apsw
 import pytest
 from msgspec import structs
 
+from interlock.log.chain import Head, start
 from interlock.log.port import Slice, TurnSlice
 from interlock.log.repair import RebuildIndex, apply_repair, plan_repair
 from interlock.log.salvage import salvage
 from interlock.log.schema import Schema
 from interlock.log.sqlite import SqliteLog
-from interlock.log.turn_index import process_of, whole_slice
+from interlock.log.turn_index import TurnIndex, process_of, whole_slice
 from interlock.log.verify import verify
 from interlock.projections.dossier import Dossier, dossiers_in, dossiers_of
 from interlock.projections.why import why, why_last
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.audit import ProviderUsage
+from interlock.vocabulary.codec import decode_event
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import SessionId
 from tests.contract.harness import A, batch, run
@@ -127,37 +129,37 @@ def test_a_part_begins_where_its_turn_does(home: Path) -> None:
 # What may be done to the rows of the index. Each takes a source of chance and one session that has a row.
 
 
-def _pick(chance: random.Random, connection: apsw.Connection, table: str) -> tuple[str, int]:
-    key = "number" if table == "turns" else "turns"
-    rows = connection.execute(f"SELECT session_id, {key} FROM {table}").fetchall()
+def _pick(chance: random.Random, connection: apsw.Connection) -> tuple[str, int]:
+    rows = connection.execute("SELECT session_id, number FROM turns").fetchall()
     session_id, number = chance.choice(rows)
     return str(session_id), int(str(number))
 
 
-def _where(table: str) -> str:
-    return "session_id = ?" + (" AND number = ?" if table == "turns" else " AND ? >= 0")
-
-
 def change_a_value(chance: random.Random, connection: apsw.Connection) -> None:
-    table = chance.choice(["turns", "turn_heads"])
-    place = _pick(chance, connection, table)
-    columns = {
-        "turns": ["first_seq", "prompts", "turn_id", "digest", "number"],
-        "turn_heads": ["turns", "prompts", "started", "exited", "spawn_id", "last", "digest"],
-    }
-    column = chance.choice(columns[table])
-    new = {"turn_id": "'t1'", "spawn_id": "'s9'", "digest": "x'00'", "last": "x'00'"}.get(column)
+    place = _pick(chance, connection)
+    column = chance.choice(["first_seq", "prompts", "turn_id", "digest", "number"])
+    new = {"turn_id": "'t1'", "digest": "x'00'"}.get(column)
     spelled = new or f"{column} + {chance.choice([-3, -1, 1, 2, 50])}"
-    connection.execute(f"UPDATE OR REPLACE {table} SET {column} = {spelled} WHERE {_where(table)}", place)
+    connection.execute(f"UPDATE OR REPLACE turns SET {column} = {spelled} WHERE session_id = ? AND number = ?", place)
+
+
+def change_a_seal(chance: random.Random, connection: apsw.Connection) -> None:
+    """One byte of each: of the digest, of the last row's, or of the counts; or all of it is something else."""
+    for number in range(SESSIONS):
+        seal = _seal(connection, f"ses_{number}")
+        if seal and len(seal) > 1:
+            at = chance.choice([0, 31, 32, 63, *range(64, len(seal)), *range(64, len(seal))])
+            changed = seal[:at] + bytes([seal[at] ^ 1]) + seal[at + 1 :]
+            new = changed if chance.randrange(9) else chance.choice([b"", b"x", seal + b"9"])
+            connection.execute("UPDATE sessions SET turns = ? WHERE session_id = ?", (new, f"ses_{number}"))
 
 
 def lose_a_row(chance: random.Random, connection: apsw.Connection) -> None:
-    table = chance.choice(["turns", "turn_heads"])
-    connection.execute(f"DELETE FROM {table} WHERE {_where(table)}", _pick(chance, connection, table))
+    connection.execute("DELETE FROM turns WHERE session_id = ? AND number = ?", _pick(chance, connection))
 
 
 def shift_a_session(chance: random.Random, connection: apsw.Connection) -> None:
-    session_id, _ = _pick(chance, connection, "turns")
+    session_id, _ = _pick(chance, connection)
     by = chance.choice([-1, 1])
     column = chance.choice(["number", "first_seq"])
     order = "number" if by < 0 else "-number"
@@ -172,40 +174,54 @@ def shift_a_session(chance: random.Random, connection: apsw.Connection) -> None:
 
 
 def give_to_another(chance: random.Random, connection: apsw.Connection) -> None:
-    """The rows and the head of one session under the name of another: each fits the other, none fits the events."""
+    """The rows and the seal of one session under the name of another: each fits the other, none fits the events."""
     names = [f"ses_{number}" for number in chance.sample(range(SESSIONS), 2)]
-    for table in ("turns", "turn_heads"):
-        connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (names[1],))
-        connection.execute(f"UPDATE {table} SET session_id = ? WHERE session_id = ?", (names[1], names[0]))
+    connection.execute("DELETE FROM turns WHERE session_id = ?", (names[1],))
+    connection.execute("UPDATE turns SET session_id = ? WHERE session_id = ?", (names[1], names[0]))
+    connection.execute("UPDATE sessions SET turns = ? WHERE session_id = ?", (_seal(connection, names[0]), names[1]))
 
 
 def cut_the_tail(chance: random.Random, connection: apsw.Connection) -> None:
-    """The last row is gone, and the head says that there is one less."""
-    session_id, number = _pick(chance, connection, "turns")
+    """The last rows are gone, and the seal is one that the index had before them: what an older copy would hold."""
+    session_id, number = _pick(chance, connection)
+    (first_seq,) = connection.execute(
+        "SELECT first_seq FROM turns WHERE session_id = ? AND number = ?", (session_id, number)
+    ).fetchall()[0]
     connection.execute("DELETE FROM turns WHERE session_id = ? AND number >= ?", (session_id, number))
-    found = connection.execute(
-        "SELECT digest FROM turns WHERE session_id = ? AND number = ?", (session_id, number - 1)
+    older = TurnIndex(SessionId(session_id))
+    end = Head(0, start(SessionId(session_id)))
+    lines = connection.execute(
+        "SELECT seq, line, digest FROM events WHERE session_id = ? AND seq < ? ORDER BY seq", (session_id, first_seq)
     ).fetchall()
-    last = found[0][0] if found else b""
-    connection.execute("UPDATE turn_heads SET turns = ?, last = ? WHERE session_id = ?", (number - 1, last, session_id))
+    for seq, line, digest in lines:
+        older.add(decode_event(bytes(line)), int(str(seq)))  # type: ignore[arg-type]
+        end = Head(int(str(seq)), bytes(digest))  # type: ignore[arg-type]
+    connection.execute("UPDATE sessions SET turns = ? WHERE session_id = ?", (older.seal(end), session_id))
 
 
 def add_a_row(chance: random.Random, connection: apsw.Connection) -> None:
-    session_id, number = _pick(chance, connection, "turn_heads")
-    values = (session_id, number + 1, chance.randint(1, 60), f"t{chance.randint(1, 9)}")
+    session_id, _ = _pick(chance, connection)
+    most = connection.execute("SELECT max(number) FROM turns WHERE session_id = ?", (session_id,)).fetchall()
+    values = (session_id, int(str(most[0][0])) + 1, chance.randint(1, 60), f"t{chance.randint(1, 9)}")
     connection.execute("INSERT OR REPLACE INTO turns VALUES (?, ?, ?, ?, 0, x'00')", values)
 
 
 def empty_it(chance: random.Random, connection: apsw.Connection) -> None:
-    connection.execute(chance.choice(["DELETE FROM turns", "DELETE FROM turn_heads"]))
+    connection.execute(chance.choice(["DELETE FROM turns", "UPDATE sessions SET turns = NULL"]))
 
 
-def drop_it(chance: random.Random, connection: apsw.Connection) -> None:
-    connection.execute(chance.choice(["DROP TABLE turns", "DROP TABLE turn_heads"]))
+def drop_it(_: random.Random, connection: apsw.Connection) -> None:
+    connection.execute("DROP TABLE turns")
+
+
+def _seal(connection: apsw.Connection, session_id: str) -> bytes | None:
+    ((seal,),) = connection.execute("SELECT turns FROM sessions WHERE session_id = ?", (session_id,)).fetchall()
+    return seal  # type: ignore[return-value]
 
 
 HARMS: Final[tuple[Callable[[random.Random, apsw.Connection], None], ...]] = (
     change_a_value,
+    change_a_seal,
     lose_a_row,
     shift_a_session,
     give_to_another,
@@ -298,7 +314,11 @@ def test_a_migration_that_is_cut_off_leaves_schema_one_whole(tmp_path: Path, mon
 
 
 def test_verify_says_that_an_index_cannot_be_used_and_repair_rebuilds_it(home: Path) -> None:
-    sql(home, "DELETE FROM turn_heads WHERE session_id = 'ses_1'", "UPDATE turns SET first_seq = first_seq + 1")
+    sql(
+        home,
+        "UPDATE sessions SET turns = NULL WHERE session_id = 'ses_1'",
+        "UPDATE turns SET first_seq = first_seq + 1",
+    )
 
     async def main() -> None:
         async with await SqliteLog.open(home) as log:
@@ -356,13 +376,13 @@ def test_a_purged_session_has_no_index(home: Path) -> None:
             assert (await log.read_turns(SessionId("ses_1"))).found.events == ()
 
     run(main())
-    count = "SELECT (SELECT count(*) FROM turns WHERE session_id = 'ses_1') + count(*) FROM turn_heads"
+    count = "SELECT (SELECT count(*) FROM turns WHERE session_id = 'ses_1') + count(turns) FROM sessions"
     found = edit(home, lambda connection: connection.execute(f"{count} WHERE session_id = 'ses_1'").fetchall())
     assert found == [(0,)]
 
 
 def test_salvage_makes_the_index_anew(home: Path) -> None:
-    sql(home, "DELETE FROM turns", "DELETE FROM turn_heads")
+    sql(home, "DELETE FROM turns", "UPDATE sessions SET turns = NULL")
     run(salvage(home, force=True))
     assert compare_home(home) > SESSIONS * 3
 

@@ -9,8 +9,8 @@ Laws:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 import apsw
 
@@ -30,6 +30,12 @@ _ADVANCE: Final = """
 INSERT INTO sessions (session_id, version, head, first_at, last_at) VALUES (?1, ?2, ?3, ?4, ?5)
 ON CONFLICT (session_id) DO UPDATE SET version = ?2, head = ?3, last_at = ?5
 """
+_ADVANCE_WITH_INDEX: Final = """
+INSERT INTO sessions (session_id, version, head, first_at, last_at, turns) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT (session_id) DO UPDATE SET version = ?2, head = ?3, last_at = ?5, turns = ?6
+"""
+
+_Summary: TypeAlias = tuple[SessionId, int, bytes, str, str]
 
 
 class Append(NamedTuple):
@@ -47,7 +53,7 @@ class Appender:
     def __init__(self) -> None:
         self._heads: dict[SessionId, Head] = {}
         self._rows: list[tuple[SessionId, int | None, bytes, bytes, int]] = []
-        self._summaries: dict[SessionId, tuple[SessionId, int, bytes, str, str]] = {}
+        self._summaries: dict[SessionId, _Summary] = {}
         self._indexes: dict[SessionId, TurnIndex] = {}
         self._turns: list[tuple[SessionId, TurnRow]] = []
         self._turns_known = 0
@@ -73,8 +79,8 @@ class Appender:
         summaries, self._summaries = self._summaries, {}
         if rows:
             connection.executemany(_INSERT, rows)
-            connection.executemany(_ADVANCE, summaries.values())
             self._write_index(connection, summaries)
+            connection.executemany(_ADVANCE, [one for key, one in summaries.items() if key not in self._indexes])
         if len(self._heads) > MAX_HEADS or self._turns_known > MAX_TURNS_KNOWN:
             self.forget()
 
@@ -92,7 +98,7 @@ class Appender:
         index = turn_index.load(connection, session_id, head)
         if index is not None:
             self._indexes[session_id] = index
-            self._turns_known += index.head.turns
+            self._turns_known += index.turns
         return head
 
     def _index(self, session_id: SessionId, stamped: Sequence[Stamped]) -> None:
@@ -105,13 +111,19 @@ class Appender:
                 self._turns.append((session_id, begun))
                 self._turns_known += 1
 
-    def _write_index(self, connection: apsw.Connection, session_ids: Iterable[SessionId]) -> None:
-        """A session whose index is left behind, here or by an older writer, is not held: its head does not reach."""
+    def _write_index(self, connection: apsw.Connection, summaries: Mapping[SessionId, _Summary]) -> None:
+        """Turns that began, and the summaries of the sessions that have an index. One whose index is left behind, here
+        or by an older writer, is not held any more: its seal does not fit the session's new end."""
         turns, self._turns = self._turns, []
-        held = ((each, self._indexes.get(each)) for each in session_ids)
-        heads = [(each, index.head, self._heads[each]) for each, index in held if index is not None]
+        sealed = [
+            (*summary, self._indexes[key].seal(self._heads[key]))
+            for key, summary in summaries.items()
+            if key in self._indexes
+        ]
         try:
-            turn_index.write(connection, turns, heads)
+            if turns:
+                turn_index.write(connection, turns)
+            connection.executemany(_ADVANCE_WITH_INDEX, sealed)
         except (apsw.CorruptError, apsw.SQLError, apsw.ConstraintError):
             if not connection.in_transaction:
                 raise

@@ -201,7 +201,7 @@ def _copy_table(source: apsw.Connection, fresh: apsw.Connection, table: str) -> 
     for values in _from_both_ends(source, table):
         try:
             places = ", ".join("?" * len(values))
-            fresh.execute(f"INSERT OR IGNORE INTO {table} VALUES ({places})", values)
+            fresh.execute(f"INSERT OR IGNORE INTO {table} ({_KEPT[table][1]}) VALUES ({places})", values)
             copied += fresh.changes()
         except apsw.ConstraintError:  # a value of another type: the record itself is mangled
             continue

@@ -4,7 +4,7 @@ Laws:
 1. A cache, written in the transaction of the events that it points to. Where it is missing, damaged or does not reach
    to the head of the session, the whole session is read instead: no state of the index changes an answer.
 2. Each row has a digest over itself and the row before; the head of the index has one over itself, the last row, and
-   the version and digest with which the session ends. A changed, lost or moved row is seen before it is believed.
+   the digest with which the session ends. A changed, lost or moved row is seen before it is believed.
 3. A session is held from its first event on, or not at all. One that is known to be damaged is not held, so that each
    reader meets the damage.
 """
@@ -27,7 +27,7 @@ from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import IMPORTED_TURN_PREFIX, SessionId, SpawnId, TurnId
 
 TABLES: Final = """
-CREATE TABLE turns (                           -- a cache, with turn_heads
+CREATE TABLE turns (                           -- a cache, with sessions.turns
   session_id TEXT NOT NULL,
   number INTEGER NOT NULL,                     -- 1: the turn that began first
   first_seq INTEGER NOT NULL,
@@ -36,16 +36,7 @@ CREATE TABLE turns (                           -- a cache, with turn_heads
   digest BLOB NOT NULL,
   PRIMARY KEY (session_id, number)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE turn_heads (
-  session_id TEXT NOT NULL PRIMARY KEY,
-  turns INTEGER NOT NULL,
-  prompts INTEGER NOT NULL,
-  last BLOB NOT NULL,                          -- digest of the last row
-  started INTEGER NOT NULL,                    -- seq of the last process
-  spawn_id TEXT NOT NULL,
-  exited INTEGER NOT NULL,
-  digest BLOB NOT NULL
-) STRICT, WITHOUT ROWID;
+ALTER TABLE sessions ADD COLUMN turns BLOB;    -- TurnIndex.seal: where its index ends; NULL: it has none
 """
 BROKEN: Final = (apsw.SQLError, apsw.ConstraintError, TypeError, ValueError, *UNREADABLE)
 """What reading the index may meet: another schema, another type, a lost page."""
@@ -53,15 +44,13 @@ BROKEN: Final = (apsw.SQLError, apsw.ConstraintError, TypeError, ValueError, *UN
 _PUT_ROW: Final = (
     "INSERT OR REPLACE INTO turns (session_id, number, first_seq, turn_id, prompts, digest) VALUES (?, ?, ?, ?, ?, ?)"
 )
-_PUT_HEAD: Final = """
-INSERT OR REPLACE INTO turn_heads (session_id, turns, prompts, last, started, spawn_id, exited, digest)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-"""
-_HEAD: Final = "SELECT turns, prompts, last, started, spawn_id, exited, digest FROM turn_heads WHERE session_id = ?"
+_PUT_SEAL: Final = "UPDATE sessions SET turns = ? WHERE session_id = ?"
+_SEAL: Final = "SELECT turns FROM sessions WHERE session_id = ? AND turns IS NOT NULL"
 _ROWS: Final = """
 SELECT number, first_seq, turn_id, prompts, digest FROM turns WHERE session_id = ? AND number > ? ORDER BY number
 """
 _PAGE: Final = 2000
+_DIGEST_BYTES: Final = 32
 _STARTS: Final = frozenset({ProcessEventKind.SPAWNED, ProcessEventKind.ADOPTED})
 
 
@@ -95,10 +84,19 @@ class TurnIndex:
         self._turns, self._prompts, self._last, self._started, self._spawn_id, self._exited = known
         self._ids = set(ids)
         self._current: TurnId | None = None
+        self._spelled = b""  # the head as `seal` has it; blank: it changed since
 
     @property
-    def head(self) -> IndexHead:
-        return IndexHead(self._turns, self._prompts, self._last, self._started, self._spawn_id, self._exited)
+    def turns(self) -> int:
+        """How many turns it holds."""
+        return self._turns
+
+    def seal(self, end: Head) -> bytes:
+        """The head, with a digest that fits this end of the session alone."""
+        if not self._spelled:
+            counts = f"{self._turns}\n{self._prompts}\n{self._started}\n{self._exited}\n{self._spawn_id or ''}"
+            self._spelled = self._last + counts.encode()
+        return _seal_digest(end, self._spelled) + self._spelled
 
     def add(self, event: Event, seq: int) -> TurnRow | None:
         """Take the next event, and return the row of the turn that begins with it, if one does."""
@@ -113,46 +111,45 @@ class TurnIndex:
             if not isinstance(data, UserMessage):
                 return None
             self._prompts += 1
+            self._spelled = b""
             turn_id = TurnId(f"{IMPORTED_TURN_PREFIX}{self._prompts}")
         self._current = turn_id
         if turn_id in self._ids:
             return None
         self._ids.add(turn_id)
         self._turns += 1
+        self._spelled = b""
         self._last = _row_digest(self.session_id, self._last, self._turns, seq, turn_id, before)
         return TurnRow(self._turns, seq, turn_id, before, self._last)
 
     def _follow_process(self, data: ProcessEvent, spawn_id: SpawnId | None, seq: int) -> None:
+        self._spelled = b""
         if data.kind in _STARTS:
             self._started, self._spawn_id, self._exited = seq, spawn_id, 0
         elif data.kind is ProcessEventKind.EXITED and self._started and spawn_id == self._spawn_id:
             self._exited = seq
 
 
-def write(
-    connection: apsw.Connection,
-    rows: Sequence[tuple[SessionId, TurnRow]],
-    heads: Iterable[tuple[SessionId, IndexHead, Head]],
-) -> None:
-    """Write rows, and heads with the ends of the sessions that they reach to."""
-    if rows:
-        connection.executemany(_PUT_ROW, [(session_id, *row) for session_id, row in rows])
-    connection.executemany(_PUT_HEAD, [_spell(session_id, head, end) for session_id, head, end in heads])
+def write(connection: apsw.Connection, rows: Iterable[tuple[SessionId, TurnRow]]) -> None:
+    """Write the rows of turns that began. The seal goes with the session's own summary."""
+    connection.executemany(_PUT_ROW, [(session_id, *row) for session_id, row in rows])
 
 
 def forget(connection: apsw.Connection, session_id: SessionId) -> None:
     """Hold a session no more."""
-    for table in ("turns", "turn_heads"):
-        connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
+    connection.execute("DELETE FROM turns WHERE session_id = ?", (session_id,))
+    connection.execute(_PUT_SEAL, (None, session_id))
 
 
 def load_head(connection: apsw.Connection, session_id: SessionId, end: Head) -> IndexHead | None:
     """The head of a session's index, if it is there, sound, and reaches to this end of the session."""
-    for turns, prompts, last, started, spawn_id, exited, digest in connection.execute(_HEAD, (session_id,)):
-        head = IndexHead(
-            _whole(turns), _whole(prompts), _bytes(last), _whole(started), _spawn(spawn_id), _whole(exited)
-        )
-        return head if digest == _head_digest(session_id, head, end) else None
+    for (seal,) in connection.execute(_SEAL, (session_id,)):
+        digest, spelled = _bytes(seal)[:_DIGEST_BYTES], _bytes(seal)[_DIGEST_BYTES:]
+        if digest != _seal_digest(end, spelled):
+            return None
+        turns, prompts, started, exited, spawn_id = spelled[_DIGEST_BYTES:].decode().split("\n")
+        last = spelled[:_DIGEST_BYTES]
+        return IndexHead(int(turns), int(prompts), last, int(started), SpawnId(spawn_id) or None, int(exited))
     return None
 
 
@@ -200,7 +197,8 @@ def rebuild(connection: apsw.Connection, session_id: SessionId, decode: Decoder)
     if rows is None:
         return False
     index, begun = rows
-    write(connection, [(session_id, row) for row in begun], [(session_id, index.head, ends[0])])
+    write(connection, [(session_id, row) for row in begun])
+    connection.execute(_PUT_SEAL, (index.seal(ends[0]), session_id))
     return True
 
 
@@ -245,7 +243,7 @@ def process_of(events: Iterable[Event]) -> tuple[Event, ...]:
 def problem_of(connection: apsw.Connection, session_id: SessionId, end: Head) -> str:
     """Why the index cannot be used for a session, every row of it checked; blank if it can."""
     try:
-        if not connection.execute(_HEAD, (session_id,)).fetchall():
+        if not connection.execute(_SEAL, (session_id,)).fetchall():
             return "its index of turns is missing, so all of it is read"
     except apsw.SQLError:  # a file of an older schema, which has none
         return ""
@@ -284,10 +282,9 @@ def _row_digest(
     return sha256(b"interlock-turns-1\n" + previous + spelled.encode()).digest()
 
 
-def _head_digest(session_id: SessionId, head: IndexHead, end: Head) -> bytes:
-    counts = f"{end.version}\n{head.turns}\n{head.prompts}\n{head.started}\n{head.exited}"
-    spelled = f"{session_id}\n{counts}\n{head.spawn_id or ''}"
-    return sha256(b"interlock-turns-1 head\n" + end.digest + head.last + spelled.encode()).digest()
+def _seal_digest(end: Head, spelled: bytes) -> bytes:
+    """The digest of an event covers its session and its number (`chain.link`)."""
+    return sha256(b"interlock-turns-1 head\n" + end.digest + spelled).digest()
 
 
 def _digest_of(connection: apsw.Connection, session_id: SessionId, number: int) -> bytes:
@@ -295,19 +292,9 @@ def _digest_of(connection: apsw.Connection, session_id: SessionId, number: int) 
     return next((_bytes(digest) for (digest,) in found), b"")
 
 
-def _spell(session_id: SessionId, head: IndexHead, end: Head) -> tuple[str | int | bytes, ...]:
-    turns, prompts, last, started, spawn_id, exited = head
-    digest = _head_digest(session_id, head, end)
-    return session_id, turns, prompts, last, started, spawn_id or "", exited, digest
-
-
 def _row(columns: Sequence[object]) -> TurnRow:
     number, first_seq, turn_id, prompts, digest = columns
     return TurnRow(_whole(number), _whole(first_seq), TurnId(str(turn_id)), _whole(prompts), _bytes(digest))
-
-
-def _spawn(value: object) -> SpawnId | None:
-    return SpawnId(str(value)) if value else None
 
 
 def _whole(value: object) -> int:
