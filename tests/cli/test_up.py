@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,11 +24,14 @@ from interlock.cli.board import Found
 from interlock.cli.server_api import ServerApi
 from interlock.cli.server_process import Grip, Presence, Server, held_server, look_for_server, start_server
 from interlock.log.lease import Holder, this_process
+from interlock.log.paths import DATABASE_NAME
+from interlock.log.schema import CURRENT, connect
 from interlock.log.sqlite import SqliteLog
 from interlock.testing.scripted_agent import command
 from interlock.vocabulary.errors import Unreachable
 from tests.cli.harness import COMMAND, interlock, python
 from tests.cli.serving import WAIT_SECONDS, until
+from tests.log.schema_one import make_version_one
 
 
 @pytest.fixture
@@ -165,6 +169,17 @@ def test_a_server_that_does_not_answer_is_not_up(home: Path, monkeypatch: pytest
         grip.send(signal.SIGTERM)
         assert grip.wait(WAIT_SECONDS)
         grip.send(signal.SIGTERM)  # to nobody
+
+
+def test_an_older_log_that_is_being_upgraded_is_named_while_it_is_waited_for(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    make_version_one(home)
+    for is_upgraded in (False, True):
+        with pytest.raises(Unreachable) as told:
+            server_process._until_ready(home, home / "server.log", None, within_seconds=0)
+        assert ("(upgrading the log from schema 1 to 2, once)" in str(told.value)) is not is_upgraded
+        with closing(connect(home / DATABASE_NAME, readonly=False)) as connection, connection:
+            CURRENT.migrate(connection)
 
 
 def test_two_at_once_have_one_server(home: Path) -> None:

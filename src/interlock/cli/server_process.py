@@ -29,7 +29,7 @@ from interlock.cli.server_presence import SERVER_FILE, Presence, Server, health_
 from interlock.log.lease import Holder, Life, judge, this_process
 from interlock.log.paths import DATABASE_NAME, check_home
 from interlock.log.port import LogUnavailable
-from interlock.log.schema import connect, disconnect
+from interlock.log.schema import CURRENT, connect, disconnect
 from interlock.vocabulary.errors import InterlockError, PeerFault, Unreachable, UsageError
 
 # These are also had from `server_presence`, which is light; whoever comes here pays for the log anyway.
@@ -153,11 +153,29 @@ def _until_ready(home: Path, log: Path, process: subprocess.Popen[bytes] | None,
             if not is_other or (found.presence is Presence.HELD and now - ended_at > _OTHER_SECONDS):
                 raise _not_started(log, process, code)
         if now - began > _PATIENT_SECONDS and not is_told:
-            output.note(f"it takes a while; waiting up to {within_seconds:g} s")
+            output.note(f"it takes a while{_of_upgrade(home)}; waiting up to {within_seconds:g} s")
             is_told = True
         time.sleep(_LOOK_SECONDS)
     _forget(process)
-    raise Unreachable(f"the server is not ready after {within_seconds:g} s; see `interlock status`, and {log}")
+    late = f"the server is not ready after {within_seconds:g} s{_of_upgrade(home)}"
+    raise Unreachable(f"{late}; see `interlock status`, and {log}")
+
+
+def _of_upgrade(home: Path) -> str:
+    """What it does where that may take long: an older log is brought up to date before anything else, all or nothing,
+    so the file has its older schema until that is done."""
+    try:
+        connection = connect(check_home(home), readonly=True)
+    except (OSError, LogUnavailable, apsw.Error):
+        return ""
+    try:
+        version = CURRENT.found(connection)
+    except (LogUnavailable, apsw.Error):
+        return ""
+    finally:
+        disconnect(connection)
+    is_older = 0 < version < CURRENT.version
+    return f" (upgrading the log from schema {version} to {CURRENT.version}, once)" if is_older else ""
 
 
 def _look_again(home: Path) -> Server:
