@@ -44,6 +44,7 @@ from interlock.runtime.session.inputs import (
     Submitted,
     TimerFired,
 )
+from interlock.runtime.session.router import SessionMachine
 from interlock.runtime.session.turn_way import TurnWay
 from interlock.testing.explore import Exploration, explore
 from interlock.vocabulary.audit import DeliveryStage, ProcessEvent, ToolCallDecided
@@ -217,7 +218,7 @@ class World:
             questions,
             (len(queue.waiting), len(queue.prompts), queue.is_open),
             (None if book.turn is None else (book.turn.state, book.turn.cancel_requested)),
-            min(machine.deadlines(), key=lambda named: named[1], default=("", 0.0))[0],
+            _due_next(machine),
             self.pending,
             self.broken,
         )
@@ -255,6 +256,16 @@ _TIMES: Final = ("started_seconds", "free_since_seconds", "began_seconds", "watc
 def _shape(part: AgentLife | TurnWay) -> tuple[object, ...]:
     values = ((field.name, getattr(part, field.name)) for field in fields(part) if field.name not in _TIMES)
     return tuple(value is not None if name.endswith("_seconds") else value for name, value in values)
+
+
+def _due_next(machine: SessionMachine) -> str:
+    """The name of the deadline that falls due next."""
+    parts = (machine.life, *(() if machine.open_turn is None else (machine.open_turn.way,)))
+    named = [(field.name, getattr(part, field.name)) for part in parts for field in fields(part)]
+    ours = [name for name, at in named if name.endswith("_seconds") and name not in _TIMES and at == machine.deadline]
+    if machine.deadline is None or ours:
+        return next(iter(ours), "")
+    return "idle" if machine.deadline == machine.idle_deadline else "a question or a stall"
 
 
 def _clone(thing: Any, known: dict[int, Any]) -> Any:  # noqa: ANN401 - whatever a session is made of

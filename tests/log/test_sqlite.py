@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import apsw
 import pytest
@@ -23,6 +23,7 @@ from interlock.log.paths import DATABASE_NAME, default_home
 from interlock.log.port import Committed, DamageKind, LogDamage, LogUnavailable, SessionSummary
 from interlock.log.schema import CURRENT, Raw, Schema, Work
 from interlock.log.sqlite import SqliteLog
+from interlock.log.turn_index import TurnRow
 from interlock.vocabulary.codec import encode_event
 from interlock.vocabulary.conversation import UserMessage
 from interlock.vocabulary.errors import UsageError
@@ -599,10 +600,10 @@ def test_a_write_that_fails_as_nothing_provides_for_costs_only_itself(
     """Its thread lives, and those that share its commit are written."""
     write = turn_index.write
 
-    def fail_for_a(connection: apsw.Connection, turns: object, heads: Sequence[tuple[SessionId, Any, Any]]) -> None:
-        if any(session_id == A for session_id, _, _ in heads):
+    def fail_for_a(connection: apsw.Connection, rows: Sequence[tuple[SessionId, TurnRow]]) -> None:
+        if any(session_id == A for session_id, _ in rows):
             raise RuntimeError("planted in a test")
-        write(connection, turns, heads)  # type: ignore[arg-type]
+        write(connection, rows)
 
     async def scenario() -> None:
         async with opened(home) as log:
