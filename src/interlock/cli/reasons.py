@@ -20,7 +20,7 @@ _RULES: Final[Mapping[str, str]] = {
     "no_profile_fits": "no profile fits",
     "channel_lost": "contact was lost",
     "turn.submitted": "a prompt was sent",
-    "turn.no_progress": "no progress, mid-turn",
+    "turn.no_progress": "no progress",
     "stream.turn_open": "its turn is open",
     "stream.silent": "silent in a turn",
     "stream.winding_down": "ending its turn",
@@ -31,7 +31,7 @@ _RULES: Final[Mapping[str, str]] = {
     "stream.spent": "takes no prompt",
     "stream.fell_silent": "gone silent",
     "answer_on_its_way": "answer on its way",
-    "turn.unknown": "the log is damaged",
+    "turn.unknown": "log is damaged",
 }
 _SOURCES: Final[Mapping[str, str]] = {
     "exit": "its process ended",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,6 +19,13 @@ class Shell:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
         self.pid = process.pid
+
+    def await_family(self, count: int) -> None:
+        """Wait until it and all that descend from it are so many."""
+        give_up_at = time.monotonic() + 100
+        while len(list(family(self.pid))) != count:
+            assert time.monotonic() < give_up_at
+            time.sleep(0.01)
 
     def run(self, line: str) -> None:
         assert self._process.stdin is not None
@@ -56,9 +64,11 @@ def test_a_process_that_lasts_since_the_prompt_is_a_tool_until_it_ends() -> None
 def test_what_was_there_before_the_prompt_is_none_and_what_it_starts_is_one() -> None:
     with shell() as agent:
         agent.run("sh -c 'sleep 600 & wait' & sleep 600 & helper=$!")
+        agent.await_family(4)
         tools = ToolProcesses(agent.pid)
         tools.fence()
         agent.run("sh -c 'sleep 600 & wait' &")
+        agent.await_family(6)
         tools.look()
         assert names(tools.look()) == ["sh"], "a tool and what it starts are one"
         tools.fence()

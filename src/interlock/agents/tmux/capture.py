@@ -34,8 +34,9 @@ class PaneCapture:
     """One look at a pane. `captured_at_seconds` is monotonic, when the answer was read.
 
     `exit_status` and `exit_signal` are of a program that has ended and whose pane remains; they may come a moment after
-    the pane is dead. `why_closed` says why keys would not reach the program alone: a person reads back, input is off,
-    or panes are synchronized.
+    the pane is dead. What a program wrote in the moment of its end may be missing: tmux 3.3 drops what it has not read
+    by then. `why_closed` says why keys would not reach the program alone: a person reads back, input is off, or panes
+    are synchronized.
     """
 
     pane_id: str
