@@ -75,7 +75,7 @@ def _event(session_id: SessionId, id: str, data: Payload | None = None) -> Event
 async def hold(home: Path) -> None:
     """Open the log, and append one event for each line on stdin."""
     try:
-        log = await SqliteLog.open(home, force="force" in sys.argv)
+        log = await SqliteLog.open(home, force="force" in sys.argv, busy_timeout_seconds=60)
     except LogUnavailable as error:
         say("refused", error)
         return
