@@ -221,3 +221,18 @@ def test_a_log_is_not_cut_within_an_open_turn_of_which_events_are_lost() -> None
     for log in (scribe.events, lossy):
         cuts = find_cuts(log)
         assert (cuts.boundaries, len(cuts.open_turns)) == ([], 1)
+
+
+@pytest.mark.parametrize(("lost", "kept"), [((3, 4), {3: "t1", 4: "t2"}), ((3,), {3: "t1"})])
+def test_turns_that_are_open_at_one_loss_have_their_ends_in_places_of_their_own(
+    lost: tuple[int, ...], kept: dict[int, str]
+) -> None:
+    scribe = Scribe()
+    scribe.write(UserMessage(text="one"), turn="t1")
+    scribe.write(UserMessage(text="two"), turn="t2")
+    scribe.write(*[USAGE] * len(lost), turn="t1")
+    scribe.write(ToolCall(call_id=CallId("c"), name="Bash"), turn="t1")
+    view, frames = fold(without(scribe.events, *lost))
+    told = {frame.message.message_id: frame.message for frame in frames if isinstance(frame, ChatMessage)}
+    assert {one.message_id: one.turn_id for one in told.values() if one.role is Role.END} == kept
+    assert tuple(told[one] for one in sorted(told)) == view.snapshot().messages

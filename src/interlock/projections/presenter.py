@@ -15,7 +15,7 @@ Laws:
 8. A prompt that provably did not reach the agent has failed; where that is unknown, it says so.
 9. An event that nobody knows how to draw is a diagnostic. Nothing here raises.
 10. A turn of which events are lost is `unknown`: nothing of it is an answer, its text is labelled, and its end says
-   which events cannot be read. That end stands in the place of the first lost event.
+   which events cannot be read. That end stands in the place of the first lost event that no other turn's end has.
 11. The next event costs the same, however long the history.
 """
 
@@ -114,6 +114,7 @@ class Presenter:
         self._fold = TurnFold() if turns is None else turns
         self._turns: dict[_Key, _Turn] = {}
         self._newest: dict[SessionId, _Key] = {}
+        self._ends: dict[tuple[SessionId, int], TurnId] = {}  # of turns of which events are lost
         self._at_work: dict[tuple[SessionId, ToolKind, str, int], ShowTool] = {}
         self._prompts: dict[PromptId, int | None] = {}
         self._stages: dict[PromptId, DeliveryStage] = {}
@@ -168,8 +169,17 @@ class Presenter:
     def _lost(self, facts: TurnFacts, turn: _Turn, at: Moment | None) -> Iterator[Item]:
         turn.is_lost = True
         yield from _hold_nothing(turn)
-        end = _end(facts, facts.state, "events of it are lost", at)
-        yield structs.replace(end, seq=facts.lost[0].first_seq)
+        place = self._place_of_end(facts)
+        if place is not None:
+            yield structs.replace(_end(facts, facts.state, "events of it are lost", at), seq=place)
+
+    def _place_of_end(self, facts: TurnFacts) -> int | None:
+        """The place of the first lost event that no other turn has taken; None where each is taken."""
+        lost = facts.lost[0]
+        for seq in range(lost.first_seq, (lost.last_seq or lost.first_seq) + 1):
+            if self._ends.setdefault((facts.session_id, seq), facts.turn_id) == facts.turn_id:
+                return seq
+        return None
 
     def pending(self, *, owner_alive: bool = True) -> list[Item]:
         """What is known of open turns and not drawn yet, labelled as what it is. It is not taken as drawn by this."""
