@@ -22,7 +22,7 @@ from msgspec import structs
 from interlock.log import ndjson
 from interlock.log.memory import MemoryLog
 from interlock.log.ndjson import Imported, ImportRefused, export, export_file, import_events, import_file
-from interlock.log.port import Log
+from interlock.log.port import Log, Slice
 from interlock.log.sqlite import SqliteLog
 from interlock.testing.strategies import payloads
 from interlock.vocabulary.codec import MAX_LINE_BYTES, encode_event
@@ -261,6 +261,25 @@ def test_what_is_there_already_is_skipped_and_the_rest_goes_on(monkeypatch: pyte
     assert (first.events, first.skipped, again.events, again.skipped) == (5, 0, 4, 5)
     assert content(log) == data
     assert imported(log, data).skipped == 9
+
+
+def test_an_import_again_holds_the_events_of_few_sessions_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read to compare is let go when it is of too many sessions, and read again where it is needed again."""
+    monkeypatch.setattr(ndjson, "_MAX_WINDOWS", 2)
+    a, b, c = (stamped(2, SessionId(f"ses_{name}")) for name in "abc")
+    data = lines([a[0], b[0], c[0], a[1]])
+    log = MemoryLog()
+    assert imported(log, data).events == 4
+    read: list[SessionId] = []
+    read_log = log.read
+
+    async def note_read(session_id: SessionId, *, after: int = 0, limit: int | None = None) -> Slice:
+        read.append(session_id)
+        return await read_log(session_id, after=after, limit=limit)
+
+    monkeypatch.setattr(log, "read", note_read)
+    assert imported(log, data).skipped == 4
+    assert read == ["ses_a", "ses_b", "ses_c", "ses_a"]
 
 
 def test_another_event_at_the_same_place_is_a_conflict() -> None:

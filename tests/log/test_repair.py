@@ -216,11 +216,12 @@ def test_salvage_brings_hidden_rows_back_and_keeps_the_broken_file(home: Path) -
     lines, broken = all_lines(home), (home / DATABASE_NAME).read_bytes()
     salvaged = rescue(home)
     assert (salvaged.events, salvaged.sessions, salvaged.quarantined) == (EVENTS + 4, 2, 0)
+    assert Path(salvaged.broken) == home / f"{DATABASE_NAME}.broken-1500"
     assert Path(salvaged.broken).read_bytes() == broken
     assert all_lines(home) == lines
     assert [one.sound for one in reports(home)] == [True, True]
     assert (home / DATABASE_NAME).stat().st_mode & 0o777 == 0o600
-    assert rows(home, "SELECT action FROM maintenance") == [("salvage",)]
+    assert rows(home, "SELECT at_unix_ms, action FROM maintenance") == [(1500, "salvage")]
     assert append(home) == EVENTS + 2
 
 

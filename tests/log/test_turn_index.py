@@ -416,3 +416,23 @@ def test_a_loss_just_before_the_last_turn_is_met_where_its_beginning_may_be_lost
         assert dossiers_in(part)[-1].state.value == ("completed" if has_prompt else "unknown")
 
     run(main())
+
+
+def test_a_loss_before_the_first_turn_is_met_where_its_beginning_may_be_lost(tmp_path: Path) -> None:
+    """The first event of a session is looked at, too, before a turn without a prompt is read by the index."""
+    scribe = Scribe("ses_0")
+    scribe.write(ProviderUsage(model="m"))
+    turn(scribe, "t1", has_prompt=False)
+
+    async def main() -> None:
+        async with await SqliteLog.open(tmp_path / "home") as log:
+            await log.append(scribe.session, unstamped(scribe.events))
+            assert (await log.read_turns(scribe.session)).turns is not None
+        sql(tmp_path / "home", "DELETE FROM events WHERE session_id = 'ses_0' AND seq = 1")
+        async with await SqliteLog.open(tmp_path / "home", readonly=True) as log:
+            part = await log.read_turns(scribe.session)
+        assert part.turns is None
+        assert [one.first_seq for one in part.found.damage] == [1]
+        assert dossiers_in(part)[-1].state.value == "unknown"
+
+    run(main())

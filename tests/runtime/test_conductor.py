@@ -76,6 +76,7 @@ from interlock.vocabulary.conversation import (
     CompactionTrigger,
     HistoryCompaction,
     MessageSource,
+    ToolCall,
     ToolError,
     ToolResult,
 )
@@ -374,6 +375,13 @@ def asking(stage: Stage, **more: object) -> str:
     stage.see(ApprovalAsked(request_id="r1", call_id="c1", name="shell", question="Run ls?", options=OPTIONS))
     (asked,) = stage.logged(ToolCallSuspended)
     return asked.ticket.suspension.id
+
+
+def test_a_call_without_a_name_is_logged_as_a_tool() -> None:
+    stage = Stage()
+    stage.working()
+    stage.see(ToolCalled(call_id="c1", name=""), ToolReturned(call_id="c1", output="x"))
+    assert [call.name for call in stage.logged(ToolCall)] == ["tool"]
 
 
 def test_a_question_makes_the_run_wait_and_an_answer_lets_it_go_on() -> None:
