@@ -151,9 +151,12 @@ def test_the_ladder_takes_every_edge_of_its_table_and_no_other(record_property: 
         named=lambda given: given.on,
         state_laws=STAGE_LAWS,
     )
-    taken = {(source, target) for source, _, target in found.edges if source != target}
-    drawn = {(edge.source.value, edge.target.value) for edge in agent_life.LADDER.edges if edge.source != edge.target}
-    assert taken == drawn, "what is walked is what is drawn"
+    taken = {edge for edge in found.edges if edge[0] != edge[2]}
+    drawn = {(edge.source.value, edge.on, edge.target.value) for edge in agent_life.LADDER.edges}
+    drawn = {edge for edge in drawn if edge[0] != edge[2]}
+    assert {(source, target) for source, _, target in taken} == {(source, target) for source, _, target in drawn}
+    inputs = agent_life.LADDER.commands | {agent_life.RUNG_DUE}  # the others are its own words for several inputs
+    assert {edge for edge in taken if edge[1] in inputs} == {edge for edge in drawn if edge[1] in inputs}
     assert not found.stuck(lambda life: life.rung is StopRung.NONE), "every rung is left"
     record_property("explored", found.summary("agent.ladder"))
 
