@@ -110,6 +110,7 @@ def test_a_lost_tail_is_told_once_and_moves_the_version_on() -> None:
     view, _ = fold(two_turns().events[:12])
     assert view.lose(13, 16)
     assert (stands(view), view.version) == (unknown("t2"), 16)
+    assert "events 13..16" in view.turns.findings[-1].message
     assert view.lose(13, 16) == ()
 
 
