@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from interlock.projections.usage import Usage, UsageFold
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.audit import ProviderUsage, UsageScope
@@ -41,3 +47,34 @@ def test_turns_are_kept_apart() -> None:
             fold.add(event)
     assert fold.of_turn(TurnId("t2")) == Usage(output_tokens=2)
     assert fold.total.tokens == 3
+
+
+@given(st.lists(st.tuples(st.sampled_from(("t1", "t2", "t3")), st.integers(0, 9), st.booleans()), max_size=20))
+def test_the_total_is_the_sum_of_the_turns_in_whatever_order_they_report(reports: list[tuple[str, int, bool]]) -> None:
+    """Late reports of older turns, too; asked for after each event or only at the end."""
+    scribe, fold = Scribe(), UsageFold()
+    turns: set[str] = set()
+    for turn, tokens, is_whole in reports:
+        turns.add(turn)
+        scope = UsageScope.TURN if is_whole else UsageScope.CALL
+        for event in scribe.write(ProviderUsage(scope=scope, output_tokens=tokens), turn=turn):
+            fold.add(event)
+        used = [fold.of_turn(TurnId(one)).tokens or 0 for one in turns]
+        assert fold.total == Usage(output_tokens=sum(used))
+
+
+def test_the_total_costs_the_same_after_many_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: Counter[str] = Counter()
+    of_turn = UsageFold.of_turn
+
+    def counted(fold: UsageFold, turn_id: TurnId | None) -> Usage:
+        looked["turns"] += 1
+        return of_turn(fold, turn_id)
+
+    monkeypatch.setattr(UsageFold, "of_turn", counted)
+    scribe, fold = Scribe(), UsageFold()
+    for number in range(200):
+        for event in scribe.write(PROMPT, call(output_tokens=1), turn=f"t{number}"):
+            fold.add(event)
+        assert fold.total.tokens == number + 1
+    assert looked["turns"] <= 2 * 200

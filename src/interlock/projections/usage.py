@@ -8,9 +8,10 @@ Laws:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from interlock.vocabulary.audit import ProviderUsage, UsageScope
 from interlock.vocabulary.conversation import UserMessage
@@ -37,20 +38,38 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class UsageFold:
-    """Feed it a session's events in order."""
+    """Feed it a session's events in order. The sum of the turns before the newest is kept: asking for the total costs
+    the same after ten thousand turns as after one."""
 
     def __init__(self) -> None:
         self._calls: dict[TurnId | None, Usage] = {}
         self._turns: dict[TurnId | None, Usage] = {}
-        self._seen: dict[TurnId, None] = {}
+        self._known: dict[TurnId | None, None] = {}
+        self._newest: TurnId | None = None
+        self._before_newest: Usage | None = Usage()  # None: an older turn got a report, and it is summed up anew
 
     def add(self, event: Event) -> None:
         """Fold one event."""
         if isinstance(event.data, UserMessage) and event.turn_id is not None:
-            self._seen.setdefault(event.turn_id)
+            self._touch(event.turn_id)
         if isinstance(event.data, ProviderUsage):
+            self._touch(event.turn_id)
             kept = self._turns if event.data.scope is UsageScope.TURN else self._calls
             kept[event.turn_id] = _added(kept.get(event.turn_id, Usage()), event.data)
+
+    def _touch(self, turn_id: TurnId | None) -> None:
+        if turn_id not in self._known:
+            if self._known:
+                self._before_newest = _plus(self._summed_before(), self.of_turn(self._newest))
+            self._known[turn_id], self._newest = None, turn_id
+        elif turn_id != self._newest:
+            self._before_newest = None
+
+    def _summed_before(self) -> Usage:
+        if self._before_newest is None:
+            older = (self.of_turn(turn_id) for turn_id in self._known if turn_id != self._newest)
+            self._before_newest = reduce(_plus, older, Usage())
+        return self._before_newest
 
     def of_turn(self, turn_id: TurnId | None) -> Usage:
         """What a turn used, as far as it is known."""
@@ -67,17 +86,18 @@ class UsageFold:
     @property
     def total(self) -> Usage:
         """What all turns used, as far as it is known."""
-        turns = [self.of_turn(turn_id) for turn_id in dict.fromkeys((*self._seen, *self._calls, *self._turns))]
-        return Usage(
-            input_tokens=_sum(turn.input_tokens for turn in turns),
-            output_tokens=_sum(turn.output_tokens for turn in turns),
-            cached_input_tokens=_sum(turn.cached_input_tokens for turn in turns),
-            cost_usd=_sum(turn.cost_usd for turn in turns),
-            turns_without_report=sum(turn.tokens is None and turn.cost_usd is None for turn in turns),
-        )
+        return _plus(self._summed_before(), self.of_turn(self._newest)) if self._known else Usage()
 
 
-def _added(before: Usage, more: ProviderUsage) -> Usage:
+def _plus(before: Usage, turn: Usage) -> Usage:
+    """The sum of earlier turns, and one more turn."""
+    is_reported = turn.tokens is not None or turn.cost_usd is not None
+    return structs.replace(
+        _added(before, turn), turns_without_report=before.turns_without_report + (0 if is_reported else 1)
+    )
+
+
+def _added(before: Usage, more: ProviderUsage | Usage) -> Usage:
     return Usage(
         input_tokens=_sum((before.input_tokens, more.input_tokens)),
         output_tokens=_sum((before.output_tokens, more.output_tokens)),
