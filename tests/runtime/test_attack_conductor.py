@@ -284,6 +284,16 @@ def test_an_agent_that_an_operator_stopped_is_not_started_again_by_what_is_queue
     assert stage.state() is TurnState.INTERRUPTED
 
 
+def test_a_stop_before_any_agent_runs_holds_the_prompts_that_wait() -> None:
+    before = Stage()
+    before.send()
+    again = Stage(book=SessionBook.of(SessionId("ses_stage"), before.events))
+    again.order(Stop())
+    again.wait(100)
+    assert again.wanted(SpawnAgent) == []
+    assert again.conductor.book.queue.gate_reason == "the agent was stopped, and prompts are waiting"
+
+
 def test_a_stop_for_a_reason_that_nobody_can_ask_for_is_refused() -> None:
     stage = Stage()
     stage.working()

@@ -141,10 +141,9 @@ def stop_for_operator(session: Session, reason: ExitReason, *, is_closing: bool)
     if reason not in ASKED_FOR:
         raise UsageError(f"an agent is not stopped as {reason.value}", remedy="leave the reason out")
     session.is_closing |= is_closing
-    was_wanted = session.life.stage is not AgentStage.ABSENT
     stop(session, reason)
     queue = session.book.queue
-    is_held = was_wanted and reason is ExitReason.STOPPED and not session.is_closing
+    is_held = reason is ExitReason.STOPPED and not session.is_closing
     if is_held and queue.is_open and queue.head is not None:
         session.append(QueueGate(is_open=False, reason="the agent was stopped, and prompts are waiting"))
 
