@@ -28,6 +28,7 @@ PROGRAMS = {
     "docs/how-to/run-agents-from-python.md": "tests/docs/test_running_pages.py::test_every_command_prints",
     "docs/how-to/write-a-tool-for-the-model.md": "tests/docs/test_running_pages.py::test_every_command_prints",
     "docs/how-to/install-hooks.md": "tests/docs/test_running_pages.py::test_every_command_prints",
+    "docs/how-to/watch-a-terminal-from-python.md": "tests/docs/test_watching_page.py::test_every_command_prints",
     "docs/how-to/use-the-client.md": "tests/client/test_client_page.py::test_every_command_prints",
 }
 HOW = {

@@ -127,16 +127,17 @@ def test_the_example_that_needs_none(tmp_path: Path) -> None:
     assert "turn 2: partial_failed" in second.stdout
 
 
-@pytest.mark.parametrize("name", ["ask.py", "fleet.py", "embedded.py"])
+@pytest.mark.parametrize("name", ["ask.py", "fleet.py", "embedded.py", "watch_pane.py"])
 def test_an_example_without_arguments_says_what_it_takes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", [name])
     with pytest.raises(SystemExit, match=f"python examples/{name}"):
         runpy.run_path(str(EXAMPLES / name), run_name="__main__")
 
 
-def test_every_example_is_run_here() -> None:
-    text = Path(__file__).read_text(encoding="utf-8")
+def test_every_example_is_run_here_or_by_its_page() -> None:
+    runners = (Path(__file__), Path(__file__).parents[1] / "docs/test_watching_page.py")
+    text = "".join(runner.read_text(encoding="utf-8") for runner in runners)
     programs = sorted(path.name for path in EXAMPLES.glob("*.py"))
-    assert len(programs) == 5
+    assert len(programs) == 8
     assert [name for name in programs if len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) > 60] == []
     assert [name for name in programs if f'"{name}"' not in text] == []

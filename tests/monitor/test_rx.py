@@ -18,15 +18,20 @@ from reactivex.scheduler import TimeoutScheduler
 from reactivex.subject import Subject
 from reactivex.testing import Recorded, TestScheduler
 
+from interlock.agents.profiles import builtin_profiles
 from interlock.monitor import completion as completion_kernel
 from interlock.monitor import readiness as readiness_kernel
+from interlock.monitor import tracker
 from interlock.monitor.completion import CompletionState, ObserverReported
 from interlock.monitor.evidence import Submit
-from interlock.monitor.observation import ShadowObservation, SurfaceGone
+from interlock.monitor.observation import Arrival, ShadowObservation, SurfaceGone
 from interlock.monitor.policy import MonitorPolicy
 from interlock.monitor.readiness import ReadinessState
 from interlock.monitor.results import BlockedResult, Moved, ObserverPayload, Output, Phase, StalledResult
-from interlock.monitor.rx import Verdict, completion, readiness
+from interlock.monitor.rx import PromptSubmitted, Verdict, completion, readiness, track
+from interlock.monitor.tracker import TuiTrackerSession
+from interlock.screen.selection import select_reader
+from interlock.screen.snapshot import Snapshot, read_snapshot
 from interlock.vocabulary.audit import Anomaly
 from interlock.vocabulary.ids import TurnId
 from tests.monitor.surfaces import (
@@ -376,9 +381,139 @@ def test_an_operator_says_what_its_kernel_says_when_it_says_it(
     assert told == as_told(said)
 
 
+# From raw screens to verdicts.
+
+READER: Final = select_reader(builtin_profiles(), "scripted")
+
+
+def screen(title: str, *above: str) -> Snapshot:
+    rule = "─" * 40
+    return read_snapshot("\n".join([*above, rule, "> ", rule]), columns=40, height=12, title=f"scripted - {title}")
+
+
+IDLE_SCREEN: Final = screen("ready", "Scripted agent 1.0")
+WORK_SCREEN: Final = screen("working", "> fix it", "", "⠋ Working (1s)", "")
+DONE_SCREEN: Final = screen("ready", "> fix it", "", "• Fixed.", "", "Done in 3s")
+NO_SCREEN: Final = screen("lost in thought", "what is this?")
+Tracked = tuple[float, str, tuple[str, ...]]
+
+
+def tracked(script: Iterable[tuple[float, Any]], arrival: Arrival, until: float) -> list[Tracked]:
+    scheduler = TestScheduler()
+    told: list[Tracked] = []
+    operator = track(READER, STALL_5, arrival=arrival, scheduler=scheduler)
+    frames(scheduler, script).pipe(operator).subscribe(
+        lambda verdict: told.append((verdict.at_seconds, verdict.activity, verdict.events))
+    )
+    scheduler.advance_to(until)
+    return told
+
+
+def by_hand(script: Iterable[tuple[float, Any]], arrival: Arrival, until: float) -> list[Tracked]:
+    """The same, by the session itself with a timer for its deadline: what changed, and what became certain."""
+    session = TuiTrackerSession(READER, STALL_5)
+    told: list[Tracked] = []
+    last: object = None
+    for at, input in [*script, (until, None)]:
+        while (due := session.deadline) is not None and due <= at:
+            last = note(told, session.on_timer(due), last)
+        match input:
+            case Snapshot():
+                last = note(told, session.on_snapshot(input, at, arrival), last)
+            case PromptSubmitted(prompt):
+                last = note(told, session.on_submit(at, prompt), last)
+            case SurfaceGone():
+                last = note(told, session.on_exit(at), last)
+            case _:
+                assert input is None
+    return told
+
+
+def note(told: list[Tracked], verdict: tracker.Verdict, last: object) -> object:
+    state = (verdict.business_state, verdict.activity, verdict.attention, verdict.turn is None)
+    if state != last or verdict.events:
+        told.append((verdict.at_seconds, verdict.activity, verdict.events))
+    return state
+
+
+def test_raw_screens_become_verdicts_of_a_whole_turn() -> None:
+    script = ((0, IDLE_SCREEN), (1, IDLE_SCREEN), (5, PromptSubmitted("fix it")), (5.5, WORK_SCREEN), (8, DONE_SCREEN))
+    told = tracked(script, Arrival.PUSHED, until=60)
+    assert [(at, activity, list(events)) for at, activity, events in told] == [
+        (0, "quiet", ["ready"]),
+        (5, "working", []),
+        (pytest.approx(8.6), "quiet", []),
+        (pytest.approx(9.6), "quiet", ["completed", "ready"]),
+    ]
+
+
+def test_over_a_polled_source_only_another_look_confirms_an_end() -> None:
+    script = [(0.0, IDLE_SCREEN), (1.0, PromptSubmitted("fix it")), (1.5, WORK_SCREEN), (3.0, DONE_SCREEN)]
+    assert not any("completed" in events for _, _, events in tracked(script, Arrival.POLLED, until=60))
+    looks = [*script, *((at, DONE_SCREEN) for at in (4.0, 5.0, 6.0))]
+    assert (5, "quiet", ("completed", "ready")) in tracked(looks, Arrival.POLLED, until=60)
+
+
+def test_each_subscription_tracks_anew() -> None:
+    scheduler = TestScheduler()
+    source: Subject[Any] = Subject()
+    verdicts = source.pipe(track(READER, arrival=Arrival.PUSHED, scheduler=scheduler))
+    told: list[list[str]] = [[], []]
+    verdicts.subscribe(lambda verdict: told[0].append(verdict.activity))
+    source.on_next(WORK_SCREEN)
+    verdicts.subscribe(lambda verdict: told[1].append(verdict.activity))
+    source.on_next(SurfaceGone(0))
+    assert told == [["working", "gone"], ["gone"]]
+
+
+SCREENS: Final = [IDLE_SCREEN, WORK_SCREEN, DONE_SCREEN, NO_SCREEN, PromptSubmitted("fix it"), PromptSubmitted(), GONE]
+SCREEN_SCRIPTS: Final = st.lists(st.tuples(st.integers(1, 400), st.sampled_from(SCREENS)), max_size=30)
+
+
+@given(SCREEN_SCRIPTS, st.sampled_from([Arrival.PUSHED, Arrival.POLLED]))
+def test_the_operator_says_what_a_session_with_one_timer_says(script: list[tuple[int, Any]], arrival: Arrival) -> None:
+    timed = sorted(((tenths / 10, given) for tenths, given in script), key=lambda timed: timed[0])
+    expected = [(pytest.approx(at, abs=1e-5), *rest) for at, *rest in by_hand(timed, arrival, until=100)]
+    told = [(at, *rest) for at, *rest in tracked(timed, arrival, until=100)]
+    assert told == expected
+
+
+# Without the library.
+
+
 def test_nothing_of_the_monitor_loads_reactivex_but_the_operators() -> None:
     code = (
         "import sys, interlock, interlock.cli.app, interlock.monitor.completion, interlock.monitor.readiness\n"
         "sys.exit('reactivex' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_without_reactivex_everything_else_works_and_an_operator_says_what_to_install() -> None:
+    code = (
+        "import sys\n"
+        "sys.modules['reactivex'] = None  # as if it were not installed\n"
+        "import importlib, pkgutil, interlock\n"
+        "for module in pkgutil.walk_packages(interlock.__path__, 'interlock.'):\n"
+        "    if not module.name.endswith('__main__'):\n"
+        "        importlib.import_module(module.name)\n"
+        "from interlock.agents.profiles import builtin_profiles\n"
+        "from interlock.monitor.rx import readiness, track\n"
+        "from interlock.monitor.tracker import TuiTrackerSession\n"
+        "from interlock.screen.selection import select_reader\n"
+        "from interlock.screen.snapshot import read_snapshot\n"
+        "from interlock.vocabulary.errors import UsageError\n"
+        "reader = select_reader(builtin_profiles(), 'scripted')\n"
+        "rule = '─' * 40\n"
+        "ready = read_snapshot(f'{rule}\\n> \\n{rule}', columns=40, title='scripted - ready')\n"
+        "print(*TuiTrackerSession(reader).on_snapshot(ready, 0.0).events)\n"
+        "for operator in (readiness, lambda: track(reader)):\n"
+        "    try:\n"
+        "        operator()\n"
+        "    except UsageError as error:\n"
+        "        print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=False)
+    ready, *refusals = done.stdout.splitlines()
+    assert (ready, done.returncode) == ("ready", 0), done.stderr
+    assert refusals == ["the operators need the reactivex library; pip install 'interlock[rx]'"] * 2

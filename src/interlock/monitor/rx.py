@@ -1,7 +1,9 @@
-"""The two kernels as ReactiveX operators, for people who think in streams: `observations.pipe(readiness(policy))`.
+"""ReactiveX operators, for people who think in streams: the two kernels, `observations.pipe(readiness(policy))`, and
+the tracker over raw screens, `snapshots.pipe(track(reader))`.
 
 Each operator is a shell around a pure `step`. What a caller may rely on:
 1. It emits when the verdict changes: results, and the anomalies of a stall. Nothing is emitted for a repeated verdict.
+   `track` emits a verdict when what is believed changes, and whenever an event became certain.
 2. One timer at most is armed, on the given scheduler (else the subscriber's, else a timeout scheduler), for the state's
    own deadline. It is armed anew when that moves, and disposed with the subscription and at the end of the source.
 3. At the same instant the timer comes before the observation.
@@ -10,32 +12,48 @@ Each operator is a shell around a pure `step`. What a caller may rely on:
 6. The end and the error of the source are passed on. What was still open then is not guessed at: a candidate whose
    window had not passed has no result. An error of the turn's own observer is an error of the stream.
 
-This is the only module that imports reactivex, and nothing imports it on the way to a command.
+This is the only module that imports reactivex, when an operator is made: the library is the extra `interlock[rx]`.
+Nothing imports this module on the way to a command.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeAlias, TypeVar
-
-from reactivex import Observable, abc
-from reactivex.disposable import CompositeDisposable, Disposable, SerialDisposable
-from reactivex.scheduler import TimeoutScheduler
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, assert_never
 
 from interlock.monitor import completion as completion_kernel
 from interlock.monitor import readiness as readiness_kernel
+from interlock.monitor import tracker
 from interlock.monitor.completion import CompletionState, ObserverReported
 from interlock.monitor.evidence import Submit
-from interlock.monitor.observation import ShadowObservation, SurfaceGone, TimerFired
+from interlock.monitor.observation import Arrival, ShadowObservation, SurfaceGone, TimerFired
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
 from interlock.monitor.readiness import ReadinessState
-from interlock.monitor.results import Moved, Output, Result
+from interlock.monitor.results import Moved, Result
+from interlock.screen.selection import ScreenReader
+from interlock.screen.snapshot import Snapshot
 from interlock.vocabulary.audit import Anomaly
+from interlock.vocabulary.errors import UsageError
+
+if TYPE_CHECKING:
+    from reactivex import Observable, abc
+    from reactivex.disposable import SerialDisposable
 
 Verdict: TypeAlias = Result | Anomaly
 ReadinessSource: TypeAlias = ShadowObservation | SurfaceGone
 CompletionSource: TypeAlias = ShadowObservation | ObserverReported | SurfaceGone | Submit
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSubmitted:
+    """A prompt was submitted to the tracked terminal. None: the draft that stands in its composer."""
+
+    prompt: str | None = None
+
+
+TrackSource: TypeAlias = Snapshot | PromptSubmitted | SurfaceGone
 
 
 class _HasDeadline(Protocol):
@@ -45,7 +63,8 @@ class _HasDeadline(Protocol):
 
 StateT = TypeVar("StateT", bound=_HasDeadline)
 InputT = TypeVar("InputT")
-_Step: TypeAlias = Callable[[StateT, InputT | TimerFired, float], tuple[StateT, tuple[Output, ...]]]
+SaidT = TypeVar("SaidT")
+_Step: TypeAlias = Callable[[StateT, InputT | TimerFired, float], tuple[StateT, tuple[SaidT | Moved, ...]]]
 
 
 def readiness(
@@ -66,12 +85,71 @@ def completion(
     return _operator(completion_kernel.step, start, scheduler)
 
 
+def track(
+    reader: ScreenReader,
+    policy: MonitorPolicy = DEFAULT_POLICY,
+    *,
+    arrival: Arrival = Arrival.POLLED,
+    saw_start: bool = True,
+    scheduler: abc.SchedulerBase | None = None,
+) -> Callable[[Observable[TrackSource]], Observable[tracker.Verdict]]:
+    """Say what is known of a terminal, from its raw screens. `arrival` is how they come: each change (`pushed`), or a
+    look now and then (`polled`), after which only another look confirms an end. Each subscription tracks anew."""
+    return _operator(_step_tracking, lambda _: _Tracking(reader, policy, arrival, saw_start=saw_start), scheduler)
+
+
+class _Tracking:
+    """A tracker with what was last emitted of it."""
+
+    def __init__(self, reader: ScreenReader, policy: MonitorPolicy, arrival: Arrival, *, saw_start: bool) -> None:
+        self.session = tracker.TuiTrackerSession(reader, policy, saw_start=saw_start)
+        self.arrival = arrival
+        self._emitted: tuple[object, ...] = ()
+
+    @property
+    def deadline(self) -> float | None:
+        return self.session.deadline
+
+    def is_news(self, verdict: tracker.Verdict) -> bool:
+        before = self._emitted
+        self._emitted = (verdict.business_state, verdict.activity, verdict.attention, verdict.turn is not None)
+        return bool(verdict.events) or self._emitted != before
+
+
+def _step_tracking(
+    state: _Tracking, input: TrackSource | TimerFired, now: float
+) -> tuple[_Tracking, tuple[tracker.Verdict, ...]]:
+    session, verdicts = state.session, list[tracker.Verdict]()
+    while (due := session.deadline) is not None and due <= now:
+        verdicts.append(session.on_timer(due))
+    match input:
+        case Snapshot():
+            verdicts.append(session.on_snapshot(input, now, state.arrival))
+        case PromptSubmitted(prompt):
+            verdicts.append(session.on_submit(now, prompt))
+        case SurfaceGone(exit_code, signal):
+            verdicts.append(session.on_exit(now, exit_code, signal))
+        case TimerFired():
+            pass
+        case _:
+            assert_never(input)
+    return state, tuple(verdict for verdict in verdicts if state.is_news(verdict))
+
+
 def _operator(
-    step: _Step[StateT, InputT], start: Callable[[float], StateT], scheduler: abc.SchedulerBase | None
-) -> Callable[[Observable[InputT]], Observable[Verdict]]:
-    def operator(source: Observable[InputT]) -> Observable[Verdict]:
+    step: _Step[StateT, InputT, SaidT], start: Callable[[float], StateT], scheduler: abc.SchedulerBase | None
+) -> Callable[[Observable[InputT]], Observable[SaidT]]:
+    try:
+        from reactivex import Observable
+        from reactivex.disposable import CompositeDisposable
+        from reactivex.scheduler import TimeoutScheduler
+    except ModuleNotFoundError as error:
+        remedy = "pip install 'interlock[rx]'"
+        raise UsageError("the operators need the reactivex library", remedy=remedy) from error
+
+    def operator(source: Observable[InputT]) -> Observable[SaidT]:
         def subscribe(
-            observer: abc.ObserverBase[Verdict], subscribed_on: abc.SchedulerBase | None = None
+            observer: abc.ObserverBase[SaidT], subscribed_on: abc.SchedulerBase | None = None
         ) -> abc.DisposableBase:
             chosen = scheduler or subscribed_on or TimeoutScheduler.singleton()
             shell = _Shell(source, observer, chosen, step, start(chosen.to_seconds(chosen.now)))
@@ -83,18 +161,20 @@ def _operator(
     return operator
 
 
-class _Shell(Generic[StateT, InputT]):
+class _Shell(Generic[StateT, InputT, SaidT]):
     """One subscription: it keeps the state, gives the kernel one input at a time, and arms the timer."""
 
     def __init__(
         self,
         source: Observable[InputT],
-        observer: abc.ObserverBase[Verdict],
+        observer: abc.ObserverBase[SaidT],
         scheduler: abc.SchedulerBase,
-        step: _Step[StateT, InputT],
+        step: _Step[StateT, InputT, SaidT],
         state: StateT,
     ) -> None:
-        self.timer = SerialDisposable()
+        from reactivex.disposable import SerialDisposable
+
+        self.timer: SerialDisposable = SerialDisposable()
         self._source = source
         self._observer = observer
         self._scheduler = scheduler
@@ -145,6 +225,8 @@ class _Shell(Generic[StateT, InputT]):
             return
         self._armed = due
         if due is None:
+            from reactivex.disposable import Disposable
+
             self.timer.disposable = Disposable()
         else:
             self.timer.disposable = self._scheduler.schedule_absolute(due, lambda *_: self._fire(due))
