@@ -89,6 +89,7 @@ ELSEWHERE: Final = {
     "record": "needs tmux: below",
     "track": "needs a recording: below",
     "score": "needs recordings: below",
+    "lab": "in `test_lab`: it installs and drives a CLI",
     "shim": "its codes are those of the command that it runs: `tests/agents/shim`",
     "notify": "its tests are with the notices",
 }

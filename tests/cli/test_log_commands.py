@@ -480,7 +480,7 @@ def test_what_agents_write_never_reaches_a_terminal_raw(home: Path, command: str
 
 
 # They watch terminals and read no log.
-OF_A_TERMINAL = {"adopt", "hooks", "profiles", "record", "score", "shim", "track"}
+OF_A_TERMINAL = {"adopt", "hooks", "lab", "profiles", "record", "score", "shim", "track"}
 OF_NO_HOME = OF_A_TERMINAL | {"config show", "config path", "config check", "demo", "notify test"}
 OF_A_SERVER = {  # tried with hostile text in their own tests: they have no log to be given
     *("up", "down", "status", "ps", "top", "show", "logs", "spawns", "usage", "run", "send", "wait", "approvals"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.testing.lab.installs import PINNED
 from interlock.vocabulary.errors import PeerFault, UsageError
 from tools import agent_clis
 
@@ -26,7 +27,7 @@ chmod +x "$folder/node_modules/.bin/claude"
 class FakeNpm:
     def __init__(self, folder: Path) -> None:
         self.folder, self.log, self.broken = folder, folder / "log", folder / "broken"
-        self.tells(agent_clis.PINNED["claude"].version)
+        self.tells(PINNED["claude"].version)
 
     def tells(self, version: str) -> None:
         script = self.folder / "npm"
@@ -61,7 +62,7 @@ def test_an_install_is_made_once(npm: FakeNpm, cache: Path) -> None:
     assert first == second == agent_clis.installed("claude")
     assert first.is_relative_to(cache)
     assert npm.runs == 1
-    assert left_over(cache) == {agent_clis.PINNED["claude"].folder.name}
+    assert left_over(cache) == {PINNED["claude"].folder.name}
     assert (cache / ".gitignore").read_text(encoding="utf-8") == "*\n"
 
 
@@ -92,7 +93,7 @@ def test_a_cli_of_another_version_does_not_count(npm: FakeNpm, cache: Path) -> N
 
 
 def test_a_folder_that_was_left_half_done_gives_way(npm: FakeNpm) -> None:
-    agent_clis.PINNED["claude"].folder.mkdir(parents=True)
+    PINNED["claude"].folder.mkdir(parents=True)
     assert agent_clis.install("claude").exists()
 
 

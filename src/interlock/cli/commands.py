@@ -383,6 +383,20 @@ Exit code 1: a reading was unsafe (blocked or working read as idle, or a
 completion while the turn went on).""",
     ),
     Command(
+        "lab",
+        "interlock.cli.lab:lab",
+        "Check a version of an agent CLI against a scripted model.",
+        """\
+  interlock lab claude                        the pinned version, every scenario
+  interlock lab codex@0.160.1 --scenario deny --scenario interrupt-tool
+  interlock lab claude --executable ~/bin/claude     the one that you have
+  interlock lab all --keep recordings/        every pinned CLI, with recordings
+  interlock lab --list                        CLIs and scenarios
+
+Exit code 1: a prompt was lost or doubled, an interrupt did not interrupt, an
+end was wrong or made up, or a reading was unsafe.""",
+    ),
+    Command(
         "log ls",
         "interlock.cli.log_commands:ls",
         "List the sessions of a home.",

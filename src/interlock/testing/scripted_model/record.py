@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -30,7 +31,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One request. `script`, `part` and `attempt` say what answered a main one; `purpose` says what a side one is."""
+    """One request. `script`, `part` and `attempt` say what answered a main one; `purpose` says what a side one is.
+
+    `received_at` and `closed_at` are by the monotonic clock; `closed_at` is 0 while the outcome is pending.
+    """
 
     number: int
     kind: Kind
@@ -42,6 +46,8 @@ class Received:
     part: int = 0
     attempt: int = 0
     outcome: Outcome = Outcome.PENDING
+    received_at: float = 0.0
+    closed_at: float = 0.0
 
 
 class Record:
@@ -67,13 +73,13 @@ class Record:
             number = len(self._requests)
             if number >= MAX_KEPT:
                 raise OverflowError(f"more than {MAX_KEPT} requests: a client is caught in a loop")
-            self._requests.append(replace(received, number=number))
+            self._requests.append(replace(received, number=number, received_at=time.monotonic()))
             self._changed.notify_all()
             return number
 
     def close(self, number: int, outcome: Outcome) -> None:
         with self._changed:
-            self._requests[number] = replace(self._requests[number], outcome=outcome)
+            self._requests[number] = replace(self._requests[number], outcome=outcome, closed_at=time.monotonic())
             self._changed.notify_all()
 
     def reach(self, gate: str) -> None:

@@ -1,0 +1,181 @@
+"""What one scenario showed: how it was read, and how it was acted on. Counted from the model's own record of requests,
+and from the log of the session; nothing here is the word of a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec import Struct
+
+from interlock.lifecycle.turns import TurnRecord
+from interlock.testing.scripted_model import Kind, Outcome, Received
+from interlock.vocabulary.conversation import UserMessage
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.ids import PromptId, TurnId
+from interlock.vocabulary.states import TurnState
+
+FAILED: Final = frozenset({TurnState.FAILED, TurnState.PARTIAL_FAILED})
+COMPLETED: Final = frozenset({TurnState.COMPLETED})
+INTERRUPTED: Final = frozenset({TurnState.INTERRUPTED})
+REFUSED: Final = COMPLETED | INTERRUPTED
+"""After a refusal some CLIs end the turn, and others tell the model, which says something more."""
+
+
+@dataclass(slots=True)
+class SentPrompt:
+    """A prompt that was given to the server. `token` is a word that stands in it and nowhere else. `ends`: how its turn
+    may be said to end; None where the model's own record decides. `over_at`: when the model had nothing more to say."""
+
+    prompt_id: PromptId
+    script: str
+    token: str
+    ends: frozenset[TurnState] | None = COMPLETED
+    over_at: float | None = None
+
+    @property
+    def text(self) -> str:
+        return f"SCN:{self.script} {self.token}"
+
+
+class Reading(Struct, frozen=True, kw_only=True):
+    """The screen, read from the recording. Counts of scored frames: (truth, right, all)."""
+
+    unsafe: int = 0
+    frames: dict[str, tuple[int, int]] = {}
+
+    @property
+    def right(self) -> int:
+        return sum(right for right, _ in self.frames.values())
+
+    @property
+    def scored(self) -> int:
+        return sum(count for _, count in self.frames.values())
+
+
+class ScenarioResult(Struct, frozen=True, kw_only=True):
+    """One scenario of one CLI version, as `interlock lab --json` prints it.
+
+    `prompts` were given to the server; by the model's count so many were `delivered` once, `doubled` or `lost`.
+    `false_deliveries`: lost, and still said to be completed. `interrupted`: of the `interrupts` asked for, those after
+    which the model's answer or the tool stopped and the agent lived; `killed`: those that ended the agent's process.
+    `questions` were asked on the screen, `questions_seen` by the server, `answers` had their effect. `ends` of turns
+    were due, `ends_reported` were said in time, `ends_right` with the right kind; `fabricated` are ends of turns that
+    no prompt began. `checks` are what else the scenario looks at. `trouble` is why it ended early.
+    """
+
+    cli: str
+    version: str
+    scenario: str
+    profile: str
+    is_finished: bool = True
+    seconds: float = 0.0
+    trouble: str = ""
+    prompts: int = 0
+    delivered: int = 0
+    doubled: int = 0
+    lost: int = 0
+    false_deliveries: int = 0
+    interrupts: int = 0
+    interrupted: int = 0
+    killed: int = 0
+    questions: int = 0
+    questions_seen: int = 0
+    answers: int = 0
+    ends: int = 0
+    ends_reported: int = 0
+    ends_right: int = 0
+    fabricated: int = 0
+    end_delays_seconds: tuple[float, ...] = ()
+    checks: dict[str, bool] = {}
+    reading: Reading = Reading()
+
+    @property
+    def problems(self) -> list[str]:
+        """What was not as it should be, in words; the worst first."""
+        counted = (
+            (self.reading.unsafe, "unsafe readings"),
+            (self.false_deliveries, "lost but called completed"),
+            (self.doubled, "doubled"),
+            (self.fabricated, "fabricated ends"),
+            (self.lost - self.false_deliveries, "lost"),
+            (self.killed, "killed instead of interrupted"),
+            (self.interrupts - self.interrupted - self.killed, "interrupts without effect"),
+            (self.questions - self.questions_seen, "questions not seen"),
+            (self.questions_seen - self.answers, "answers without effect"),
+            (self.ends - self.ends_reported, "ends not reported"),
+            (self.ends_reported - self.ends_right, "ends of the wrong kind"),
+        )
+        said = [f"{count} {words}" for count, words in counted if count > 0]
+        said += [f"not so: {name}" for name, holds in self.checks.items() if not holds]
+        return [*said, self.trouble] if self.trouble else said
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a scenario counts while it runs."""
+
+    prompts: list[SentPrompt] = field(default_factory=list)
+    interrupts: int = 0
+    interrupted: int = 0
+    killed: int = 0
+    questions: int = 0
+    questions_seen: int = 0
+    answers: int = 0
+    checks: dict[str, bool] = field(default_factory=dict)
+    trouble: str = ""
+
+
+def times_delivered(prompt: SentPrompt, requests: Iterable[Received]) -> int:
+    """How often a prompt stands in the conversation that the model was given: once is right."""
+    token = prompt.token.encode()
+    return max((one.body.count(token) for one in requests if one.kind is Kind.MAIN), default=0)
+
+
+def turn_of(prompt: SentPrompt, events: Iterable[Event]) -> TurnId | None:
+    """The turn that the log gave to a prompt."""
+    return next(
+        (one.turn_id for one in events if isinstance(one.data, UserMessage) and one.data.prompt_id == prompt.prompt_id),
+        None,
+    )
+
+
+def due_end(prompt: SentPrompt, requests: Sequence[Received]) -> frozenset[TurnState]:
+    """How the turn ended in truth: as the scenario says, else as the model's last answer to it went."""
+    if prompt.ends is not None:
+        return prompt.ends
+    own = [one for one in requests if one.kind is Kind.MAIN and prompt.token in one.prompt]
+    return COMPLETED if own and own[-1].outcome is Outcome.ANSWERED else FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The ends of the turns of one session, held against the truth."""
+
+    due: int = 0
+    reported: int = 0
+    right: int = 0
+    fabricated: int = 0
+    false_deliveries: int = 0
+
+
+def count_ends(
+    prompts: Sequence[SentPrompt],
+    requests: Sequence[Received],
+    events: Sequence[Event],
+    turns: Mapping[TurnId, TurnRecord],
+) -> Ends:
+    """An end is due for each prompt that reached the model. A turn that ended without one is fabricated."""
+    ours = {turn_id: prompt for prompt in prompts if (turn_id := turn_of(prompt, events)) is not None}
+    arrived = [turn_id for turn_id, prompt in ours.items() if times_delivered(prompt, requests)]
+    ended = {turn_id: turn.state for turn_id, turn in turns.items() if turn.state.is_terminal}
+    return Ends(
+        due=sum(1 for prompt in prompts if times_delivered(prompt, requests)),
+        reported=sum(1 for turn_id in arrived if turn_id in ended),
+        right=sum(1 for turn_id in arrived if ended.get(turn_id) in due_end(ours[turn_id], requests)),
+        fabricated=sum(1 for turn_id, state in ended.items() if turn_id not in ours and state in COMPLETED),
+        false_deliveries=sum(
+            1 for turn_id in ours if turn_id not in arrived and ended.get(turn_id) is TurnState.COMPLETED
+        ),
+    )

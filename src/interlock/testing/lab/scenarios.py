@@ -1,0 +1,273 @@
+"""What a CLI is driven through: for each scenario what the model says, and what is done meanwhile.
+
+Every scenario that ends a turn by force or by an error sends one more prompt: an agent that takes none afterwards, or
+keeps a rest of the last one in its composer, is found by that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from interlock.testing.lab.recipes import Recipe
+from interlock.testing.lab.results import COMPLETED, FAILED, INTERRUPTED, REFUSED
+from interlock.testing.lab.scene import HELD_COMMAND, STEP_SECONDS, Scene
+from interlock.testing.scripted_model import Cut, Error, Gate, Hang, Script, Shell, Text, Think
+from interlock.testing.scripted_model.script import Step
+from interlock.vocabulary.states import Activity
+
+_SHORT: Final[Script] = (Text("Short."),)
+_LINES: Final = tuple(f"Line {number} of a long answer, with some words in it.\n\n" for number in range(1, 61))
+_ENDS_AFTER_STALL_SECONDS: Final = 60.0
+_DRAFT: Final = "half a thought"
+# Longer than a prompt is tried again by itself.
+_DRAFT_SECONDS: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """`scripts` are the model's, by name; `short` is always there. `needs` says of which CLIs it can be asked."""
+
+    name: str
+    title: str
+    scripts: Mapping[str, tuple[Step, ...]]
+    play: Callable[[Scene], Awaitable[None]]
+    needs: Callable[[Recipe], bool] = lambda _recipe: True
+    asks_at_start: bool = False
+
+    def scripts_for(self, recipe: Recipe) -> dict[str, Script]:
+        made: dict[str, Script] = {"short": _SHORT, **self.scripts}
+        if self.name == "question" and recipe.question is not None:
+            made["question"] = (recipe.question, Text("So be it."))
+        return made
+
+
+async def _short(scene: Scene) -> None:
+    """One more turn, as a check that the agent goes on."""
+    await scene.finish(await scene.send("short"))
+
+
+async def _think(scene: Scene) -> None:
+    prompt = await scene.send("think")
+    await scene.at_gate(prompt, "thinking", "thinking")
+    scene.model.release("thinking")
+    await scene.finish(prompt)
+    await _short(scene)
+
+
+async def _stream(scene: Scene) -> None:
+    prompt = await scene.send("stream")
+    await scene.at_gate(prompt, "streaming", "streaming")
+    scene.model.release("streaming")
+    await scene.finish(prompt)
+    await _short(scene)
+
+
+async def _long(scene: Scene) -> None:
+    prompt = await scene.send("long")
+    await scene.arrived(prompt)
+    scene.truth("working", "streaming")
+    await scene.finish(prompt)
+
+
+async def _several(scene: Scene) -> None:
+    for _ in range(5):
+        await scene.finish(await scene.send("short"))
+
+
+async def _tools(scene: Scene) -> None:
+    prompt = await scene.send("tools")
+    await scene.decide(await scene.asked(prompt), is_allowed=True)
+    await scene.tool_runs()
+    scene.let_tool_end()
+    await scene.at_gate(prompt, "after", "thinking")
+    scene.model.release("after")
+    await scene.finish(prompt, part=1)
+    scene.check("the tool ran to its end", holds=(scene.project / "over.txt").exists())
+
+
+async def _approve(scene: Scene) -> None:
+    prompt = await scene.send("approve")
+    approval = await scene.asked(prompt)
+    scene.check("nothing ran before the answer", holds=not (scene.project / "made.txt").exists())
+    await scene.decide(approval, is_allowed=True)
+    await scene.finish(prompt, part=1)
+    scene.tally.answers += (scene.project / "made.txt").exists()
+    await _short(scene)
+
+
+async def _deny(scene: Scene) -> None:
+    prompt = await scene.send("deny", ends=REFUSED)
+    await scene.decide(await scene.asked(prompt), is_allowed=False)
+    decided = scene.now()
+    await scene.over(prompt, decided, "denied")
+    scene.tally.answers += not (scene.project / "made.txt").exists()
+    await _short(scene)
+
+
+async def _question(scene: Scene) -> None:
+    prompt = await scene.send("question")
+    asked = await scene.asked(prompt, detail="question")
+    await scene.decide(asked, is_allowed=True, option="Blue")
+    await scene.finish(prompt, part=1)
+    told = [one.body for one in scene.requests_of(prompt) if one.part == 1]
+    scene.tally.answers += any(b"Blue" in body[body.rfind(b"a cold one") :] for body in told)
+
+
+async def _interrupt_thinking(scene: Scene) -> None:
+    prompt = await scene.send("think", ends=INTERRUPTED)
+    await scene.at_gate(prompt, "thinking", "thinking")
+    await scene.interrupt(prompt, has_stopped=lambda: scene.is_dropped(prompt))
+    await _short(scene)
+
+
+async def _interrupt_streaming(scene: Scene) -> None:
+    prompt = await scene.send("stream", ends=INTERRUPTED)
+    await scene.at_gate(prompt, "streaming", "streaming")
+    await scene.interrupt(prompt, has_stopped=lambda: scene.is_dropped(prompt))
+    await _short(scene)
+
+
+async def _interrupt_tool(scene: Scene) -> None:
+    prompt = await scene.send("tools", ends=INTERRUPTED)
+    await scene.decide(await scene.asked(prompt), is_allowed=True)
+    await scene.tool_runs()
+    await scene.interrupt(prompt, has_stopped=scene.tool_has_stopped())
+    scene.let_tool_end()
+    await _short(scene)
+
+
+async def _error(scene: Scene) -> None:
+    prompt = await scene.send("error", ends=FAILED)
+    await scene.finish(prompt, detail="error")
+    await _short(scene)
+
+
+async def _retry(scene: Scene) -> None:
+    prompt = await scene.send("retry", ends=COMPLETED)
+    await scene.arrived(prompt)
+    await scene.until(
+        lambda: any(one.outcome.value == "answered" for one in scene.requests_of(prompt)), "the CLI tried again"
+    )
+    await scene.finish(prompt)
+
+
+async def _cut(scene: Scene) -> None:
+    """The stream is cut once. Some CLIs try again, and some end the turn with an error: the model's record decides."""
+    prompt = await scene.send("cut", ends=None)
+    await scene.arrived(prompt)
+    await scene.answered(prompt)
+    await scene.turn_end(prompt)
+    await scene.finish(prompt, detail="cut")
+    await _short(scene)
+
+
+async def _hang(scene: Scene) -> None:
+    prompt = await scene.send("hang", ends=INTERRUPTED)
+    await scene.arrived(prompt)
+    scene.check("a hung stream is called stalled", holds=await scene.says(Activity.STALLED, _ENDS_AFTER_STALL_SECONDS))
+    await scene.interrupt(prompt, has_stopped=lambda: scene.is_dropped(prompt))
+    await _short(scene)
+
+
+async def _draft(scene: Scene) -> None:
+    """A person's draft stands in the composer: the prompt waits, and goes by itself once the composer is free."""
+    await _short(scene)
+    await scene.type_by_hand(text=_DRAFT)
+    scene.truth("idle", "draft")
+    prompt = await scene.send("short")
+    scene.truth("idle", "draft")
+    await asyncio.sleep(_DRAFT_SECONDS)
+    scene.check("nothing is typed over a draft", holds=not scene.requests_of(prompt))
+    scene.truth("unscored", "draft")
+    await scene.type_by_hand(*["BSpace"] * len(_DRAFT))
+    await scene.finish(prompt)
+
+
+async def _kill(scene: Scene) -> None:
+    """The agent's process is killed in mid-turn. What is sent next reaches an agent that was started anew."""
+    prompt = await scene.send("stream", ends=FAILED)
+    await scene.at_gate(prompt, "streaming", "streaming")
+    where = await scene.product.where()
+    assert where is not None
+    scene.truth("unscored", "killed")
+    os.kill(where.pid or where.pane_pid, signal.SIGKILL)
+    prompt.over_at = scene.now()
+    await scene.turn_end(prompt)
+    after = await scene.send("short")
+    await scene.answered(after, seconds=STEP_SECONDS)
+    await scene.turn_end(after)
+
+
+async def _start(scene: Scene) -> None:
+    """The CLI asks whether to trust the folder. The answer goes by the server, and a prompt after it is delivered."""
+    asked = await scene.asked_at_start()
+    if asked is not None:
+        await scene.decide(asked, is_allowed=True)
+    prompt = await scene.send("short")
+    await scene.arrived(prompt)
+    scene.tally.answers += asked is not None
+    await scene.finish(prompt)
+
+
+_THINK: Final = (Think("Let me see."), Gate("thinking"), Text("I have seen."))
+_STREAM: Final = (Text("One.\n\n", "Two"), Gate("streaming"), Text(" three."))
+_TOOLS: Final = (Shell(HELD_COMMAND), Gate("after"), Text("The tool ran."))
+
+SCENARIOS: Final = {
+    one.name: one
+    for one in (
+        Scenario("think", "a turn that thinks, then answers", {"think": _THINK}, _think),
+        Scenario("stream", "an answer that is held in the middle", {"stream": _STREAM}, _stream),
+        Scenario("tools", "a tool that is allowed, and runs for a while", {"tools": _TOOLS}, _tools),
+        Scenario(
+            "approve",
+            "a question that is answered with yes",
+            {"approve": (Shell("touch made.txt; echo made"), Text("It ran."))},
+            _approve,
+        ),
+        Scenario(
+            "deny",
+            "a question that is answered with no",
+            {"deny": (Shell("touch made.txt; echo made"), Text("As you wish."))},
+            _deny,
+        ),
+        Scenario(
+            "interrupt-streaming", "an interrupt while the answer streams", {"stream": _STREAM}, _interrupt_streaming
+        ),
+        Scenario("error", "the model refuses the request", {"error": (Error(400, "a scripted refusal"),)}, _error),
+        Scenario("several", "five prompts in a row", {}, _several),
+        Scenario("long", "an answer longer than the screen", {"long": (Text(*_LINES, pace_seconds=0.08),)}, _long),
+        Scenario("interrupt-thinking", "an interrupt while the model thinks", {"think": _THINK}, _interrupt_thinking),
+        Scenario("interrupt-tool", "an interrupt while a tool runs", {"tools": _TOOLS}, _interrupt_tool),
+        Scenario(
+            "retry",
+            "the model is overloaded twice, then answers",
+            {"retry": (Error(529, "overloaded", times=2), Text("The third try went through."))},
+            _retry,
+        ),
+        Scenario("cut", "the stream is cut once", {"cut": (Text("The first half"), Cut(times=1), Text("."))}, _cut),
+        Scenario("hang", "the stream hangs", {"hang": (Text("And now"), Hang())}, _hang),
+        Scenario("draft", "a person's draft stands in the composer", {}, _draft),
+        Scenario("kill", "the agent's process is killed in a turn", {"stream": _STREAM}, _kill),
+        Scenario(
+            "question",
+            "the model asks the person to choose",
+            {},
+            _question,
+            needs=lambda recipe: recipe.question is not None,
+        ),
+        Scenario(
+            "start",
+            "the CLI asks whether it may trust the folder",
+            {},
+            _start,
+            needs=lambda recipe: recipe.unseed is not None,
+            asks_at_start=True,
+        ),
+    )
+}

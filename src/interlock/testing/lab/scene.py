@@ -1,0 +1,274 @@
+"""One scenario under way: the verbs in which scenarios are written, and the truth that each of them knows.
+
+The truth comes from the model's gates and requests and from files that the tool writes, never from what is being
+scored. Where it cannot be known for a moment (between Enter and the request, between the last word and the last paint)
+it is `unscored`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+from interlock.agents.terminal.where import Where
+from interlock.agents.tmux.panes import adopt
+from interlock.testing.lab.filming import Film
+from interlock.testing.lab.product import Product, is_alive
+from interlock.testing.lab.results import COMPLETED, SentPrompt, Tally
+from interlock.testing.scripted_model import Kind, Outcome, Received, ScriptedModel
+from interlock.vocabulary.approval import Approval
+from interlock.vocabulary.errors import InterlockError, Unreachable
+from interlock.vocabulary.ids import PromptId
+from interlock.vocabulary.states import Activity, TurnState
+
+T = TypeVar("T")
+
+STEP_SECONDS: Final = 60.0
+END_SECONDS: Final = 60.0
+LOOK_EVERY_SECONDS: Final = 0.03
+# How long a state is held, so that the scorer has frames to count: it leaves out the first seconds of each.
+HOLD_SECONDS: Final = 3.0
+# How long a CLI may paint after the model's last word, and after the request for an approval.
+PAINT_SECONDS: Final = 2.0
+STOPS_WITHIN_SECONDS: Final = 20.0
+# A tool that runs until `let_tool_end`, within bounds, and shows by a file that it still does. It writes, so that a CLI
+# asks first.
+HELD_COMMAND: Final = (
+    "touch made.txt; for i in $(seq 900); do [ -e go ] && break; touch beat; sleep 0.1; done; touch over.txt; echo over"
+)
+
+
+class ScenarioStopped(Exception):
+    """A step did not happen in time: the rest of the scenario makes no sense."""
+
+
+class Scene:
+    """What a scenario may do. Every wait is bounded, and `ScenarioStopped` says which one ended."""
+
+    def __init__(self, product: Product, model: ScriptedModel, film: Film, hold_seconds: float = HOLD_SECONDS) -> None:
+        self.product, self.model, self.film = product, model, film
+        self._hold_seconds = hold_seconds
+        self.tally = Tally()
+
+    @property
+    def project(self) -> Path:
+        return self.product.place.project
+
+    @staticmethod
+    def now() -> float:
+        return asyncio.get_running_loop().time()
+
+    # Waiting
+
+    async def until(self, look: Callable[[], T | None], what: str, seconds: float = STEP_SECONDS) -> T:
+        """The first look that gives something true."""
+        deadline = self.now() + seconds
+        while not (found := look()):
+            if self.now() > deadline:
+                raise ScenarioStopped(f"not within {seconds:g} s: {what}")
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
+        return found
+
+    async def hold(self, since: float | None = None) -> None:
+        """Let a state stand, since a time at which it is sure to be painted: the scorer needs frames to count."""
+        began = self.now() if since is None else since
+        if self._hold_seconds > 0:
+            await asyncio.sleep(max(0.0, began + self._hold_seconds - self.now()))
+
+    def requests_of(self, prompt: SentPrompt) -> list[Received]:
+        return [one for one in self.model.requests if one.kind is Kind.MAIN and prompt.token in one.prompt]
+
+    def _request(self, prompt: SentPrompt, part: int) -> Received | None:
+        return next((one for one in reversed(self.requests_of(prompt)) if one.part == part), None)
+
+    def _has_reached(self, gate: str) -> bool:
+        try:
+            self.model.wait_reached(gate, within_seconds=0.0)
+        except Unreachable:
+            return False
+        return True
+
+    # Telling the truth
+
+    def truth(self, state: str, detail: str, at_seconds: float | None = None) -> None:
+        self.film.truth(self.now() if at_seconds is None else at_seconds, state, detail)
+
+    # The agent's start
+
+    async def started(self) -> Where:
+        """Have the server start the agent, and record its screen from then on."""
+        await self.product.handle.start()
+        deadline = self.now() + STEP_SECONDS
+        while (where := await self.product.where()) is None:
+            if self.now() > deadline:
+                raise ScenarioStopped("the agent was not started")
+            await asyncio.sleep(0.2)
+        self.film.start(self.product.tmux(where), where.pane_id)
+        self.truth("unscored", "starting")
+        return where
+
+    # Prompts
+
+    async def send(self, script: str, *, ends: frozenset[TurnState] | None = COMPLETED) -> SentPrompt:
+        """Give a prompt to the server, and go on."""
+        number = len(self.tally.prompts)
+        token = f"lab{number}q{id(self) % 0xFFFFFF:06x}"
+        prompt = SentPrompt(PromptId(""), script, token, ends)
+        self.tally.prompts.append(prompt)
+        self.truth("unscored", "submitting")
+        prompt.prompt_id = await self.product.handle.send(prompt.text)
+        return prompt
+
+    async def arrived(self, prompt: SentPrompt, seconds: float = STEP_SECONDS) -> Received:
+        """Wait until the model was asked."""
+        received = await self.until(lambda: self._request(prompt, 0), f"the model received {prompt.text!r}", seconds)
+        self.truth("working", "thinking", received.received_at)
+        return received
+
+    async def at_gate(self, prompt: SentPrompt, gate: str, detail: str) -> None:
+        """Wait until the model stands at a gate, and hold that state for a while."""
+        await self.arrived(prompt)
+        await self.until(lambda: self._has_reached(gate), f"the model reached {gate!r}")
+        self.truth("working", detail)
+        await self.hold()
+
+    async def answered(self, prompt: SentPrompt, part: int = 0, seconds: float = STEP_SECONDS) -> Received:
+        """Wait until the model has said all that it says to one request."""
+
+        def closed() -> Received | None:
+            received = self._request(prompt, part)
+            return received if received is not None and received.outcome is not Outcome.PENDING else None
+
+        return await self.until(closed, f"the end of part {part} of {prompt.text!r}", seconds)
+
+    async def finish(self, prompt: SentPrompt, part: int = 0, detail: str = "done") -> None:
+        """The model says its last words; then the server says how the turn ended, and the agent is idle."""
+        last = await self.answered(prompt, part)
+        await self.over(prompt, last.closed_at, detail)
+
+    async def over(self, prompt: SentPrompt, at_seconds: float, detail: str) -> None:
+        """The turn was over at that time, in truth. Wait for the server's word, and hold the idle agent."""
+        prompt.over_at = at_seconds
+        self.truth("unscored", "ending", at_seconds)
+        self.truth("idle", detail, at_seconds + PAINT_SECONDS)
+        await self.turn_end(prompt)
+        await self.hold(at_seconds + PAINT_SECONDS)
+
+    async def turn_end(self, prompt: SentPrompt, seconds: float = END_SECONDS) -> TurnState | None:
+        """How the server says that the turn ended; None if it does not say so in time."""
+        try:
+            return (await self.product.handle.wait_turn(prompt.prompt_id, seconds)).state
+        except (TimeoutError, InterlockError):
+            return None
+
+    # Questions
+
+    async def asked(self, prompt: SentPrompt, part: int = 0, detail: str = "approval") -> Approval:
+        """The model asked for a tool, and the CLI asks the person. Wait until the server knows, and hold it."""
+        called = await self.answered(prompt, part)
+        return await self._dialog(called.closed_at, detail)
+
+    async def asked_at_start(self) -> Approval | None:
+        """A dialog of the CLI before its first prompt; None if the server knows of none within the bound."""
+        try:
+            return await self._dialog(self.now(), "trust")
+        except ScenarioStopped:
+            return None
+
+    async def _dialog(self, since: float, detail: str) -> Approval:
+        self.tally.questions += 1
+        shown = since + PAINT_SECONDS
+        self.truth("unscored", "asking", since)
+        self.truth("blocked", detail, shown)
+        found = await self.until(lambda: self.product.handle.approvals, "the server saw the question", STEP_SECONDS / 2)
+        self.tally.questions_seen += 1
+        await self.hold(shown + 1.0)
+        return found[0]
+
+    async def decide(self, approval: Approval, *, is_allowed: bool, option: str = "") -> None:
+        self.truth("unscored", "deciding")
+        await self.product.handle.decide(approval.approval_id, is_allowed=is_allowed, option=option)
+
+    async def tool_runs(self) -> None:
+        """The tool that was allowed is at work; hold that."""
+        await self.until((self.project / "made.txt").exists, "the tool ran")
+        self.tally.answers += 1
+        self.truth("working", "tool_running")
+        await self.hold()
+
+    def let_tool_end(self) -> None:
+        (self.project / "go").touch()
+
+    # Ending by force
+
+    async def interrupt(self, prompt: SentPrompt, *, has_stopped: Callable[[], bool]) -> None:
+        """Ask the server to interrupt. `has_stopped` tells whether the work did; the agent itself must live on."""
+        where = await self.product.where()
+        self.tally.interrupts += 1
+        self.truth("unscored", "interrupting")
+        try:
+            await self.product.handle.cancel()
+        except (InterlockError, TimeoutError) as refused:
+            self.check(f"the interrupt was taken ({refused})", holds=False)
+        try:
+            await self.until(has_stopped, "the work stopped", STOPS_WITHIN_SECONDS)
+            stopped = True
+        except ScenarioStopped:
+            stopped = False
+        at = self.now()
+        await self.over(prompt, at, "interrupted")
+        is_same = where is not None and is_alive(where.pid or where.pane_pid)
+        self.tally.killed += not is_same
+        self.tally.interrupted += stopped and is_same
+
+    def is_dropped(self, prompt: SentPrompt) -> bool:
+        """The CLI hung up on the model."""
+        requests = self.requests_of(prompt)
+        return bool(requests) and requests[-1].outcome is Outcome.DROPPED
+
+    def tool_has_stopped(self) -> Callable[[], bool]:
+        """A function that tells whether the held tool has stopped to show that it runs."""
+        beat = self.project / "beat"
+        seen: list[tuple[float, float]] = []
+
+        def look() -> bool:
+            stamp = beat.stat().st_mtime if beat.exists() else 0.0
+            if not seen or seen[-1][1] != stamp:
+                seen.append((self.now(), stamp))
+            return self.now() - seen[-1][0] > 1.5 and not (self.project / "over.txt").exists()
+
+        return look
+
+    # A person at the same terminal
+
+    async def type_by_hand(self, *keys: str, text: str = "") -> None:
+        """Press keys in the agent's pane, as a person who is attached there, or type a text there."""
+        where = await self.product.where()
+        assert where is not None
+        adopted = await adopt(self.product.tmux(where), where.pane_id)
+        try:
+            if text:
+                await adopted.pane.send_text(text)
+            if keys:
+                await adopted.pane.send_keys(*keys)
+        finally:
+            await adopted.pane.client.close()
+
+    # Other checks
+
+    def check(self, name: str, *, holds: bool) -> None:
+        self.tally.checks[name] = holds
+
+    async def says(self, activity: Activity, seconds: float) -> bool:
+        """Whether the server says so of the agent within a time."""
+
+        def look() -> bool:
+            badge = self.product.handle.state.badge
+            return badge is not None and badge.activity is activity
+
+        try:
+            return await self.until(look, activity, seconds)
+        except ScenarioStopped:
+            return False

@@ -1,0 +1,63 @@
+"""Keeps the result and the recording of each scenario, so that a lab that was interrupted goes on where it was.
+
+A result counts for one version of the CLI, read by one set of profiles: another digest is another folder. It is written
+once the scenario is over, and in one piece, so that what is there is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from interlock.agents.profiles import user_profiles_folder
+from interlock.screen.profile_file import read_profile
+from interlock.testing.lab.installs import cache_folder
+from interlock.testing.lab.results import ScenarioResult
+
+_DIGEST_LENGTH: Final = 12
+
+
+def profile_digest(cli: str) -> str:
+    """A digest of every profile that may read this CLI: the user's own, and ours."""
+    ours = resources.files("interlock.screen") / "profiles"
+    texts = [path.read_text("utf-8") for path in sorted(user_profiles_folder().glob("*.toml"))]
+    texts += [file.read_text("utf-8") for file in sorted(ours.iterdir(), key=lambda file: file.name)]
+    of_cli = [text for text in texts if read_profile(text, cli).cli == cli]
+    return hashlib.sha256("\0".join(of_cli).encode()).hexdigest()[:_DIGEST_LENGTH]
+
+
+def lab_folder() -> Path:
+    """Where results are kept: beside the installs."""
+    return cache_folder().parent / "lab"
+
+
+class ResultStore:
+    """The results of one CLI at one version, read by one set of profiles."""
+
+    def __init__(self, cli: str, version: str, profile: str) -> None:
+        self.folder = lab_folder() / f"{cli}-{version}" / profile
+
+    def recording(self, scenario: str) -> Path:
+        return self.folder / f"{scenario}.ndjson.gz"
+
+    def find(self, scenario: str) -> ScenarioResult | None:
+        """The result of a scenario that is over; None if there is none, or if it cannot be read any more."""
+        try:
+            return msgspec.json.decode(self._path(scenario).read_bytes(), type=ScenarioResult)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def keep(self, result: ScenarioResult) -> None:
+        path = self._path(result.scenario)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{os.getpid()}-{path.name}")
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
+        partial.replace(path)
+
+    def _path(self, scenario: str) -> Path:
+        return self.folder / f"{scenario}.json"
