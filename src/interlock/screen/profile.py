@@ -124,10 +124,29 @@ class TitleMarks:
     calm: re.Pattern[str] | None = None
 
 
+class Introduction(StrEnum):
+    """How a CLI shows that it speaks the status protocol, before the first Enter was typed into it.
+
+    `probe`: it asks whether its status is heard, and is answered. `record`: it never asks, and its first record is all.
+    """
+
+    PROBE = "probe"
+    RECORD = "record"
+
+
+@dataclass(frozen=True, slots=True)
+class NativeStatus:
+    """The CLI reports its state by OSC 7501, under the name `app`."""
+
+    app: str
+    introduction: Introduction = Introduction.PROBE
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """`detect`: where all conditions of one of these hold, a pane shows this CLI. `figures`: the first group of each is
-    a figure that grows only while the model writes."""
+    a figure that grows only while the model writes. `native_status` is None where the CLI is not known to report any:
+    then no record counts."""
 
     id: str
     cli: str
@@ -147,3 +166,4 @@ class Profile:
     executables: tuple[str, ...] = ()
     version_pattern: re.Pattern[str] | None = None
     detect: tuple[tuple[Condition, ...], ...] = ()
+    native_status: NativeStatus | None = None

@@ -24,6 +24,8 @@ from interlock.screen.conditions import (
 from interlock.screen.profile import (
     ComposerSpec,
     Ending,
+    Introduction,
+    NativeStatus,
     OptionsSpec,
     Pace,
     Profile,
@@ -141,6 +143,11 @@ class TitlesTable(_Table, frozen=True):
     calm: str | None = None
 
 
+class NativeStatusTable(_Table, frozen=True):
+    app: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.+-]{1,32}$")]
+    introduction: Introduction = NativeStatus("").introduction
+
+
 class DetectTable(_Table, frozen=True):
     when: tuple[ConditionTable, ...]
 
@@ -164,6 +171,7 @@ class ProfileTable(_Table, frozen=True):
     rule: tuple[RuleTable, ...] = ()
     ending: tuple[EndingTable, ...] = ()
     detect: tuple[DetectTable, ...] = ()
+    native_status: NativeStatusTable | None = None
 
 
 _VERSION: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})*")
@@ -235,6 +243,9 @@ def _compiled(file: ProfileTable) -> Profile:
         detect=tuple(
             make.conditions(table.when, f".detect[{number}].when") for number, table in enumerate(file.detect)
         ),
+        native_status=None
+        if file.native_status is None
+        else NativeStatus(file.native_status.app, file.native_status.introduction),
     )
 
 
