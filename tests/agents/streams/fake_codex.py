@@ -96,6 +96,12 @@ def approve(inbox: Inbox) -> None:
     send(**told("item/completed", item={**command, "status": "completed", "aggregatedOutput": "ok", "exitCode": 0}))
 
 
+def leave_running(inbox: Inbox) -> None:
+    """Start a command that outlives the turn, and never list it."""
+    command = {"type": "commandExecution", "id": "c1", "command": "sleep 9", "status": "inProgress"}
+    send(**told("item/started", item=command))
+
+
 def leak(inbox: Inbox) -> None:
     """Secrets in everything that can be said."""
     secret = os.environ["FAKE_SECRETS"]
@@ -131,6 +137,7 @@ MISBEHAVIOURS: dict[str, Callable[[Inbox], None]] = {
     "others": end_others,
     "die": die,
     "approve": approve,
+    "leave running": leave_running,
     "leak": leak,
     "choose": choose,
 }

@@ -97,6 +97,11 @@ def test_a_spawn_names_the_session_before_it_is_ready() -> None:
     asyncio.run(story())
 
 
+def test_an_agent_that_is_asked_about_a_command_still_ends_without_a_fault() -> None:
+    talk = turn_of("leave running")
+    assert isinstance(talk.heard[-1], Exited)
+
+
 def test_a_line_of_megabytes_is_read_whole() -> None:
     assert texts(turn_of("megabytes")) == ["x" * 3_000_000]
 
