@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.shim.harness import Around, child
+from tests.agents.shim.harness import DEADLINE_SECONDS, Around, child
 from tests.cli.harness import interlock, python
 
 
@@ -61,6 +61,22 @@ def test_a_bug_in_the_shim_restores_the_terminal_as_well() -> None:
         done = subprocess.run([sys.executable, "-c", broken], stdin=around.slave, capture_output=True, check=False)
         assert b"RuntimeError: broken" in done.stderr
         assert around.modes() == before
+
+
+def test_a_background_job_that_never_stops_writing_does_not_keep_the_shim() -> None:
+    """In its own process, where every look at the terminal of the program finds more."""
+    flooded = (
+        "import os, sys\n"
+        "from interlock.agents.shim import pump, run\n"
+        "pump.Pump._read_child = lambda self: pump.LIMIT_BYTES\n"
+        "sys.exit(os.waitstatus_to_exitcode(run.run_shim(['sh', '-c', 'exit 3'])))"
+    )
+    with Around("true") as around:
+        around.wait()
+        done = subprocess.run(
+            [sys.executable, "-c", flooded], stdin=around.slave, timeout=DEADLINE_SECONDS, check=False
+        )
+        assert done.returncode == 3
 
 
 def test_a_program_that_stops_itself_stops_the_shim_and_goes_on_with_it() -> None:

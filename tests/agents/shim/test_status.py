@@ -11,10 +11,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
 
+from interlock.agents.shim import report
+from interlock.agents.shim.listeners import RETRY_SECONDS
 from tests.agents.shim.harness import DEADLINE_SECONDS, INTERLOCK, Around, child, text_of, wait_for_text
 
 PROBE = b"\x1b]7501;?\x1b\\"
@@ -150,6 +153,20 @@ def test_a_listener_that_took_the_place_of_another_is_told_at_once_though_nothin
             path.unlink()
         around.type(b"1")
         assert around.wait() == 0
+
+
+def test_a_missing_listener_is_looked_for_again_when_its_time_has_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(report, "time", SimpleNamespace(monotonic=lambda: now))
+    reporter = report.Reporter(socket_path=str(tmp_path / "s"))
+    reporter.started(1)
+    assert reporter.pause_seconds() == RETRY_SECONDS
+    now += 0.75 * RETRY_SECONDS
+    assert reporter.pause_seconds() == 0.25 * RETRY_SECONDS
+    now += RETRY_SECONDS
+    assert reporter.pause_seconds() == 0.0
 
 
 def test_a_listener_that_never_reads_is_cut_off_and_the_program_goes_on(tmp_path: Path) -> None:
