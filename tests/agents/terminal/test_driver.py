@@ -106,7 +106,7 @@ def test_a_screen_that_no_profile_fits_is_unknown_and_says_so() -> None:
         async with driving(quick) as driver, agent(driver, strange) as seen:
             unread = await seen.until(StandingSeen, lambda one: bool(one.standing.evidence) and _is_unread(one))
             assert unread.standing.evidence[0].where == "profile generic-1, version unknown"
-            with pytest.raises(NotDelivered, match="^nothing was typed: the screen does not show that it is ready$"):
+            with pytest.raises(NotDelivered, match=r"^nothing was typed: the screen does not show that it is ready$"):
                 await seen.handle.submit(prompt("are you there?"))
             assert Activity.STALLED not in {one.standing.activity for one in seen.of(StandingSeen)}
 
@@ -332,20 +332,20 @@ def test_nothing_is_typed_into_a_dialog_a_draft_or_a_working_agent() -> None:
             await seen.until(BecameReady)
             await press(seen, "half a thought")
             await shows(seen, "half a thought")
-            with pytest.raises(NotDelivered, match="^nothing was typed: a draft of somebody stands in the composer$"):
+            with pytest.raises(NotDelivered, match=r"^nothing was typed: a draft of somebody stands in the composer$"):
                 await seen.handle.submit(prompt("say No."))
             await press(seen, *["BSpace"] * len("half a thought"))
             await shows(seen, "> Ask for something")
             await seen.handle.submit(prompt("think 600"))
-            with pytest.raises(NotDelivered, match="^nothing was typed: the agent is working$"):
+            with pytest.raises(NotDelivered, match=r"^nothing was typed: the agent is working$"):
                 await seen.handle.submit(prompt("say No."))
             await seen.handle.interrupt()
             await seen.until(BecameReady)
-            with pytest.raises(NotDelivered, match="^nothing was pressed: no turn is open$"):
+            with pytest.raises(NotDelivered, match=r"^nothing was pressed: no turn is open$"):
                 await seen.handle.interrupt()
             await seen.handle.submit(prompt("ask Go on?"))
             await seen.until(ApprovalAsked)
-            with pytest.raises(NotDelivered, match="^nothing was typed: a dialog is open$"):
+            with pytest.raises(NotDelivered, match=r"^nothing was typed: a dialog is open$"):
                 await seen.handle.submit(prompt("say No."))
             wrong = Decision(request_id=seen.of(ApprovalAsked)[0].request_id, is_allowed=True, option_label="Maybe")
             with pytest.raises(NotDelivered, match="names 0 of the options"):
