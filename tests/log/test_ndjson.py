@@ -244,6 +244,14 @@ def test_a_huge_line_is_refused_and_never_held(tmp_path: Path, monkeypatch: pyte
     assert peak < 5_000_000
 
 
+def test_a_file_with_a_wrong_line_is_refused_unless_it_is_told_to_keep_going(tmp_path: Path) -> None:
+    path, log = tmp_path / "in.ndjson", MemoryLog()
+    path.write_bytes(b"no\n" + GOOD)
+    with pytest.raises(ImportRefused):
+        run(import_file(log, path))
+    assert content(log) == b""
+
+
 def test_a_line_of_the_largest_size_is_not_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_LINE_BYTES == 64 * 1024 * 1024
     size = len(LINES[0]) - 1

@@ -37,6 +37,7 @@ from interlock.runtime.policy import RunPolicy
 from interlock.runtime.runtime import Runtime
 from interlock.runtime.session.inputs import Answer
 from interlock.testing.puppet import EVERYTHING, Puppet, PuppetDriver
+from interlock.vocabulary.actions import NextActionKind
 from interlock.vocabulary.audit import (
     DeliveryReceipt,
     DeliveryStage,
@@ -440,6 +441,8 @@ def test_a_turn_that_died_with_its_runtime_is_settled_by_what_is_known(
             assert recovered.is_delivery_unknown == (kind == "delivery_unknown")
         (turn,) = turn_states(await events_of(log, session_id))
         assert (turn.state, turn.error_kind) == (state, kind)
+        is_asked = [action.kind for action in turn.next_actions][:1] == [NextActionKind.ASK_OPERATOR]
+        assert is_asked == (kind == "delivery_unknown"), "only a person can see whether the prompt arrived"
         exits = [e.data for e in await events_of(log, session_id) if isinstance(e.data, ProcessEvent)]
         assert exits[-1].exit_reason is ExitReason.UNCLEAN
 

@@ -158,6 +158,16 @@ def test_an_edit_after_the_installation_is_kept_and_the_backup_too(tmp_path: Pat
     assert status.backup.read_bytes() == b'{\n  "a": 1\n}\n'
 
 
+def test_a_backup_that_somebody_broke_is_left_alone_and_the_hooks_go(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_bytes(b'{\n  "a": 1\n}\n')
+    backup = install_hooks(CLAUDE, path).backup
+    assert backup is not None
+    backup.write_bytes(b"no settings")
+    assert uninstall_hooks(CLAUDE, path).installation is Installation.ABSENT
+    assert (path.read_bytes(), backup.read_bytes()) == (b'{\n  "a": 1\n}\n', b"no settings")
+
+
 def test_an_update_keeps_the_backup_from_before_us(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "settings.json"
     path.write_bytes(b'{"a": 1}')
