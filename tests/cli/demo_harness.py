@@ -47,7 +47,7 @@ class DemoPlace:
     def left(self, but_for: int = 0) -> list[str]:
         """Files, and processes of this demo: each has its folder on its command line or in its environment."""
         needle = str(self.folder).encode()
-        return [*(str(path) for path in self.folder.iterdir()), *_processes(needle, but_for)]
+        return [*(str(path) for path in self.folder.iterdir()), *processes_with(needle, but_for)]
 
     def is_clean(self, but_for: int = 0) -> bool:
         return not self.left(but_for) and not any(self.home.iterdir())
@@ -60,7 +60,8 @@ class DemoPlace:
             time.sleep(0.05)
 
 
-def _processes(needle: bytes, but_for: int) -> list[str]:
+def processes_with(needle: bytes, but_for: int = 0) -> list[str]:
+    """The processes that have it on their command line or in their environment."""
     found = []
     for one in Path("/proc").iterdir():
         if one.name.isdigit() and int(one.name) not in (os.getpid(), but_for):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 import time
@@ -40,6 +41,7 @@ from interlock.vocabulary.ids import TurnId
 from interlock.vocabulary.run import RunStatus
 
 SCENARIO_SECONDS: Final = 300.0
+_LONGEST_BASE: Final = 40
 _CLASSES: Final = ("idle", "working", "blocked")
 _ENTERED: Final = (DeliveryStage.TYPED, DeliveryStage.ACCEPTED, DeliveryStage.STARTED)
 # Enter comes before the request that follows from it.
@@ -89,9 +91,10 @@ async def run_scenario(subject: Subject, scenario: Scenario, recording: Path, pa
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _short_folder() -> str | None:
-    """Paths of sockets may not be long."""
-    return "/tmp" if Path("/tmp").is_dir() else None
+def _short_folder() -> str:
+    """Paths of sockets may not be long: a short folder where the usual one is far down."""
+    usual = tempfile.gettempdir()
+    return "/tmp" if len(usual) > _LONGEST_BASE and os.access("/tmp", os.W_OK | os.X_OK) else usual
 
 
 async def _play(scene: Scene, scenario: Scenario, limit_seconds: float) -> None:

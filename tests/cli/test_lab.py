@@ -1,0 +1,152 @@
+"""`interlock lab`, with the scripted agent as the CLI: what it counts, what it keeps, and that it leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.lab_place import LAB_SECONDS, LabPlace, lab_place
+
+pytestmark = pytest.mark.timeout(300)
+QUICK = ("--hold", "0")
+
+# A CLI that gives the model every prompt twice, and does not hear Escape.
+FLAWED = """\
+#!{python}
+import sys
+from interlock.testing.lab import scripted_cli
+from interlock.testing.scripted_agent import tui
+
+class Twice(list):
+    def append(self, one):
+        super().append(one)
+        if one.get("role") == "user":
+            super().append({{**one, "content": "again: " + one["content"]}})
+
+made = scripted_cli.ModelTurns.__init__
+def flawed(self, *args, **kwargs):
+    made(self, *args, **kwargs)
+    self.said = Twice()
+scripted_cli.ModelTurns.__init__ = flawed
+tui.Agent.interrupt = lambda self: None
+scripted_cli.os._exit(scripted_cli.main())
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[LabPlace]:
+    with lab_place() as found:
+        yield found
+
+
+def results_of(out: str) -> dict[str, dict[str, Any]]:
+    return {one["scenario"]: one for one in map(json.loads, out.splitlines())}
+
+
+def executable(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def test_prompts_answers_and_interrupts_are_counted_by_what_the_model_received(place: LabPlace, tmp_path: Path) -> None:
+    """One run for several laws: a run takes a while."""
+    kept = tmp_path / "kept"
+    scenarios = ("--scenario", "deny", "--scenario", "interrupt-streaming")
+    done = place.run("scripted", *scenarios, *QUICK, "--json", "--keep", str(kept))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = results_of(done.stdout)
+    deny, interrupt = found["deny"], found["interrupt-streaming"]
+    assert (deny["prompts"], deny["delivered"], deny["doubled"], deny["lost"]) == (2, 2, 0, 0)
+    assert (deny["questions"], deny["questions_seen"], deny["answers"]) == (1, 1, 1)
+    assert (interrupt["interrupts"], interrupt["interrupted"], interrupt["killed"]) == (1, 1, 0)
+    assert (interrupt["ends"], interrupt["ends_reported"], interrupt["ends_right"]) == (2, 2, 2)
+    assert all(one["fabricated"] == one["reading"]["unsafe"] == 0 for one in found.values())
+    assert place.left() == []
+
+    # What is over is not run again, and the table says the same.
+    began = time.monotonic()
+    again = place.run("scripted", *scenarios, *QUICK)
+    assert again.returncode == 0
+    assert again.stderr.count("known already") == 2
+    header, *rows = again.stdout.splitlines()
+    assert header.split()[:3] == ["CLI", "SCENARIO", "DELIVERED"]
+    assert [row.split()[2] for row in rows[:3]] == ["deny", "interrupt-streaming", "all"]
+    assert rows[2].split()[3] == "4/4"
+    assert time.monotonic() - began < deny["seconds"] + interrupt["seconds"]
+
+    # The recordings have the truth in them.
+    assert sorted(path.name for path in (kept / "scripted").iterdir()) == [
+        "1.0-deny.ndjson.gz",
+        "1.0-interrupt-streaming.ndjson.gz",
+    ]
+
+
+def test_a_cli_that_doubles_prompts_and_hears_no_escape_is_found_out(place: LabPlace, tmp_path: Path) -> None:
+    flawed = executable(tmp_path / "flawed", FLAWED.format(python=sys.executable))
+    chosen = ("--scenario", "interrupt-streaming", "--executable", str(flawed))
+    done = place.run("scripted", *chosen, *QUICK, "--json")
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = results_of(done.stdout)["interrupt-streaming"]
+    assert found["version"] == "1.0"
+    assert found["doubled"] >= 1
+    assert (found["interrupts"], found["interrupted"]) == (1, 0)
+    assert "doubled" in done.stderr
+    assert place.left() == []
+
+
+def test_ctrl_c_ends_every_process_and_a_scenario_that_was_cut_short_is_not_kept(place: LabPlace) -> None:
+    with place.start("scripted", "--scenario", "hang", *QUICK) as process:
+        deadline = time.monotonic() + LAB_SECONDS
+        while not any("shim" in one for one in place.left()):  # the agent is in its pane
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=LAB_SECONDS)
+    assert process.returncode == 4, err
+    assert out == ""
+    assert place.left() == []
+    assert list(place.cache.rglob("*.json")) == []
+
+
+def test_a_failing_install_says_what_npm_said(place: LabPlace, tmp_path: Path) -> None:
+    executable(tmp_path / "npm", "#!/bin/sh\necho 'no such version'\nexit 7\n")
+    done = place.run("claude@9.9.9", PATH=f"{tmp_path}:/usr/bin:/bin")
+    assert done.returncode == 1
+    assert "claude 9.9.9: npm ended with code 7" in done.stderr
+    assert "no such version" in done.stderr
+    assert place.left() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("emacs",), "the lab knows no CLI 'emacs'"),
+        ((), "name a CLI"),
+        (("claude@latest",), "'latest' is no version"),
+        (("claude", "--scenario", "dance"), "no scenario is called 'dance'"),
+        (("claude", "--executable", "/nowhere/claude"), "there is no program /nowhere/claude"),
+        (("claude", "codex", "--executable", "/bin/sh"), "--executable is the program of one CLI"),
+        (("scripted", "--hold", "-1"), "--hold is not less than 0"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused_with_a_remedy(place: LabPlace, words: tuple[str, ...], said: str) -> None:
+    done = place.run(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_the_list_names_every_cli_and_scenario(place: LabPlace) -> None:
+    done = place.run("--list")
+    assert done.returncode == 0
+    for word in ("claude", "codex", "gemini", "qwen", "opencode", "interrupt-tool", "draft", "kill", "hang"):
+        assert word in done.stdout
