@@ -238,6 +238,14 @@ class StandingSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ComposerSeen:
+    """Whether a draft that we did not type stands in the composer of a terminal. Told on edges; before the first one
+    there is none. The draft itself is not told."""
+
+    has_draft: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progressed:
     """A terminal, or a file of its agent, shows that the agent got on with its turn. Told about once a second."""
 
@@ -309,6 +317,7 @@ Observation: TypeAlias = (
     | ChildrenChanged
     | TurnEnded
     | StandingSeen
+    | ComposerSeen
     | Progressed
     | ToolsSeen
     | Warned
@@ -344,7 +353,7 @@ def agent_event(seen: Observation) -> AgentEvent | None:
             return AgentEvent(kind.TEXT_DELTA, text=text, sub_agent=child)
         case ChannelLost() | Exited() | UsageReported() | ContextFilled() | ChildrenChanged() | ApprovalGone():
             return None
-        case Progressed() | ToolsSeen():
+        case Progressed() | ToolsSeen() | ComposerSeen():
             return None
         case StandingSeen(standing=standing):
             return _STANDING_EVENTS.get(standing.activity)

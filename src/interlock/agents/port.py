@@ -27,6 +27,10 @@ class NotDelivered(PeerFault):
     """A command did not reach the agent, and it is certain that it had no effect. It may be given again."""
 
 
+class ComposerTaken(NotDelivered):
+    """A prompt was not typed, because a person's draft stands in the composer. It waits until that is gone."""
+
+
 class DeliveryUnknown(PeerFault):
     """A command may have reached the agent, or not. It must not be given again in silence."""
 

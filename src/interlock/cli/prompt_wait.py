@@ -151,8 +151,10 @@ def _search(api: ServerApi, path: str, prompt_id: str) -> str | None:
 
 def _tell_progress(asked: Asked, look: Look, told: str) -> str:
     """A line on standard error for each change of what is waited for."""
-    ahead = places_ahead(asked.prompt_id, look.detail)
-    if look.turn is not None:
+    ahead, kept = places_ahead(asked.prompt_id, look.detail), look.detail["queue"].get("waits_for")
+    if kept and not ahead:
+        said = f"queued, {kept}"
+    elif look.turn is not None:
         said = shown_of(look.summary).words
     else:
         said = f"queued, {ahead} ahead of it" if ahead else f"queued, the agent is {shown_of(look.summary).words}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 from urllib.parse import quote
 
 from cyclopts import Parameter
@@ -15,6 +15,7 @@ from interlock.cli.server_options import HomeOption, JsonFlag, SessionArgument
 from interlock.cli.task_lines import find_task, task_path
 from interlock.vocabulary.errors import UsageError
 
+_WHOLE: Final[Body] = {"waiting": [], "is_open": True, "gate_reason": "", "waits_for": ""}
 _COLUMNS = (Column("#", is_number=True), Column("PROMPT", 16, gives=1), Column("TEXT", 20))
 
 PromptArgument: TypeAlias = Annotated[
@@ -27,7 +28,7 @@ def ls(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFlag =
     api, task_id = _open(session, home)
     queue = api.get(f"{task_path(task_id)}/queue")
     if json:
-        output.print_json({"task_id": task_id, "waiting": [], "is_open": True, "gate_reason": "", **queue})
+        output.print_json({"task_id": task_id, **_WHOLE, **queue})
         return 0
     waiting = queue.get("waiting", [])
     if waiting:
@@ -36,6 +37,8 @@ def ls(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFlag =
     else:
         output.note("nothing waits")
     _tell_gate(queue)
+    if queue.get("waits_for"):
+        output.note(f"the next prompt waits: {queue['waits_for']}")
     return 0
 
 
@@ -118,7 +121,7 @@ def _set_gate(session: str, home: HomeOption, *, is_open: bool, reason: str, jso
     body = {"is_open": is_open, "reason": reason}
     queue = act(api, "PUT", f"{task_path(task_id)}/queue/gate", body, is_once=True, task_id=task_id)
     if json:
-        output.print_json({"task_id": task_id, "waiting": [], "is_open": True, "gate_reason": "", **queue})
+        output.print_json({"task_id": task_id, **_WHOLE, **queue})
         return 0
     count = len(queue.get("waiting", ()))
     output.print_text(f"{task_id}  {'open' if queue.get('is_open', True) else 'held back'}, {count} waiting")

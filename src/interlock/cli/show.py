@@ -154,6 +154,8 @@ def _queue(queue: Body) -> Iterator[Line]:
     waiting = queue.get("waiting", ())
     if not queue.get("is_open", True):
         yield _field("queue", (f"held back: {queue.get('gate_reason') or 'no reason was given'}", Tone.DOUBTFUL))
+    if queue.get("waits_for"):
+        yield _field("waits", (f"{queue['waits_for']}; the prompt goes on by itself when it is gone", Tone.DOUBTFUL))
     for place, item in enumerate(waiting, start=1):
         yield _field("queued", (f"{place}. {' '.join(str(item['text']).split())}", ""))
 

@@ -133,6 +133,8 @@ def why_of(task: Body) -> str:
         return " ".join(asked.split())
     if shown_of(task).attention == "held":
         return str(task["held"])
+    if task.get("waits_for") and shown_of(task).activity == "quiet":
+        return f"prompt waits: {task['waits_for']}"
     if task.get("ending") and shown_of(task).attention == "none" and shown_of(task).activity in ("quiet", "gone"):
         return f"{task['ending']}; next: interlock why {task['task_id']}"
     proofs = (task.get("badge") or {}).get("evidence") or ()

@@ -59,13 +59,15 @@ _PROGRESS: Final = (DeliveryStage.QUEUED, DeliveryStage.TYPED, DeliveryStage.ACC
 
 @dataclass(frozen=True, slots=True)
 class QueuedPrompt:
-    """One prompt. `stage` is how far it is known to have got. `is_redacted`: the secret in its text is lost."""
+    """One prompt. `stage` is how far it is known to have got. `is_redacted`: the secret in its text is lost.
+    `waits_for`: what keeps it from an agent that is ready."""
 
     prompt_id: PromptId
     text: str
     state: PromptState = PromptState.QUEUED
     stage: DeliveryStage = DeliveryStage.QUEUED
     is_redacted: bool = False
+    waits_for: str = ""
 
     def says(self, text: str) -> bool:
         """Whether this is the same text, as far as it is known."""
@@ -82,6 +84,7 @@ class SendQueue:
         self._queued: dict[PromptId, None] = {}  # in order, so that the head costs the same however long the history
         self.is_open = True
         self.gate_reason = ""
+        self._kept: PromptId | None = None  # the prompt of the last receipt that said what keeps it
 
     def add(self, data: Payload) -> None:
         """Fold one event. Total: what does not fit changes nothing."""
@@ -92,10 +95,13 @@ class SendQueue:
                     self._queued[prompt_id] = None
             case QueueEvent(prompt_id=prompt_id) if prompt_id in self.prompts:
                 self._move(self.prompts[prompt_id], data)
-            case DeliveryReceipt(prompt_id=prompt_id, stage=stage) if prompt_id in self.prompts:
+            case DeliveryReceipt(prompt_id=prompt_id, stage=stage, waits_for=waits_for) if prompt_id in self.prompts:
                 prompt = self.prompts[prompt_id]
                 if is_progress(prompt.stage, stage):
-                    self.prompts[prompt_id] = replace(prompt, stage=stage)
+                    self.prompts[prompt_id] = replace(prompt, stage=stage, waits_for="")
+                elif prompt.stage is stage is DeliveryStage.QUEUED:
+                    self._kept = prompt_id
+                    self.prompts[prompt_id] = replace(prompt, waits_for=waits_for)
             case QueueGate(is_open=is_open, reason=reason):
                 self.is_open, self.gate_reason = is_open, "" if is_open else reason
             case _:
@@ -106,7 +112,8 @@ class SendQueue:
             state = MACHINE.next_state(prompt.state, event.kind, None)
             if event.kind is QueueEventKind.EDITED:
                 prompt = replace(prompt, text=event.text, is_redacted=event.is_redacted)
-            self.prompts[prompt.prompt_id] = replace(prompt, state=state)
+            waits_for = prompt.waits_for if state is PromptState.QUEUED else ""
+            self.prompts[prompt.prompt_id] = replace(prompt, state=state, waits_for=waits_for)
             if state is not PromptState.QUEUED:
                 del self._queued[prompt.prompt_id]
 
@@ -121,6 +128,11 @@ class SendQueue:
         for prompt_id in self._queued:
             return self.prompts[prompt_id]
         return None
+
+    @property
+    def waits_for(self) -> str:
+        """What keeps a prompt from an agent that is ready; blank: nothing."""
+        return "" if self._kept is None else self.prompts[self._kept].waits_for
 
     def accept(self, prompt_id: PromptId, text: str) -> QueueEvent | None:
         """Queue a prompt; None if it was accepted before, word for word."""

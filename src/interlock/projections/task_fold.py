@@ -309,6 +309,7 @@ class TaskFold:
             case DeliveryReceipt(prompt_id=prompt_id, stage=stage):
                 if stage is DeliveryStage.NOT_DELIVERED and prompt_id == self._on_its_way:
                     self._on_its_way = None
+                yield from self._show_queue(event)
                 prompt = self.queue.prompts.get(prompt_id)
                 if prompt is None or prompt.stage is stage:  # a receipt never goes back
                     yield ChatReceipt(
@@ -332,7 +333,10 @@ class TaskFold:
 
     def _show_queue(self, event: Event) -> Iterator[TaskFrame]:
         waiting = tuple(QueueItem(prompt_id=one.prompt_id, text=one.text) for one in self.queue.waiting)
-        view = QueueView(waiting=waiting, is_open=self.queue.is_open, gate_reason=self.queue.gate_reason)
+        queue = self.queue
+        view = QueueView(
+            waiting=waiting, is_open=queue.is_open, gate_reason=queue.gate_reason, waits_for=queue.waits_for
+        )
         if view != self._queue_view:
             self._queue_view = view
             yield QueueChanged(

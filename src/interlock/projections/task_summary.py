@@ -47,6 +47,7 @@ def with_facts(
         open_approvals=len(asked),
         queued=len(queue.waiting),
         held=(queue.gate_reason or "the queue is paused") if is_held else "",
+        waits_for=queue.waits_for,
         ending="" if turn is None else _ending(turn),
     )
     return structs.replace(line, badge=badge_of(line, now or summary.last_at or _EPOCH))

@@ -419,10 +419,12 @@ class DeliveryStage(StrEnum):
 
 @declare("delivery_receipt", Audience.AUDIT)
 class DeliveryReceipt(Payload, frozen=True, kw_only=True):
-    """A prompt reached a stage on its way to the agent."""
+    """A prompt reached a stage on its way to the agent. `waits_for`: why it is not sent, though the agent is ready for
+    a prompt; a later receipt without it says that nothing keeps it any more."""
 
     prompt_id: PromptId
     stage: DeliveryStage
+    waits_for: str = ""
 
 
 class QueueEventKind(StrEnum):

@@ -125,11 +125,13 @@ class QueueItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class QueueView(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What waits to be sent, in order. Behind a closed gate nothing leaves, for `gate_reason`."""
+    """What waits to be sent, in order. Behind a closed gate nothing leaves, for `gate_reason`. `waits_for`: what keeps
+    the next prompt, or the one that is on its way, from an agent that is ready: a draft that a person left."""
 
     waiting: tuple[QueueItem, ...] = ()
     is_open: bool = True
     gate_reason: str = ""
+    waits_for: str = ""
 
 
 class TaskSnapshot(Struct, frozen=True, kw_only=True):
@@ -191,7 +193,8 @@ class TaskSummary(Struct, frozen=True, kw_only=True):
     cut where they are very long, `approval_id` that question's name, `since` when what it shows began. `undelivered`:
     how many decisions on that question did not reach the agent, `question_problem` why the last one did not.
     `turn_state` is that of the turn, and finer than the status: half an answer is no other failure. `held`: why the
-    prompts that wait are not sent; blank where they are, or none waits. `ending`: why the turn did not complete or is
+    prompts that wait are not sent; blank where they are, or none waits. `waits_for`: what keeps a prompt from an agent
+    that is ready, such as a person's draft; the prompt goes on by itself. `ending`: why the turn did not complete or is
     not known, in words on one line; blank where it completed, or has not ended.
 
     `is_supervised` is false where nobody runs the session: then its status is what the log can prove, and no more.
@@ -219,6 +222,7 @@ class TaskSummary(Struct, frozen=True, kw_only=True):
     open_approvals: Count = 0
     queued: Count = 0
     held: str = ""
+    waits_for: str = ""
     ending: str = ""
     opened_at: Moment | None = None
     last_at: Moment | None = None

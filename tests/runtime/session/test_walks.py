@@ -29,11 +29,17 @@ DEADLINES: Final = {
     agent_life.PRESUMED_READY: "presume_ready_at_seconds",
     agent_life.RESTART_DUE: "restart_at_seconds",
     agent_life.RUNG_DUE: "rung_due_seconds",
+    agent_life.COMPOSER_SETTLED: "composer_free_at_seconds",
     turn_way.RETRY_DUE: "retry_at_seconds",
 }
 
 
-LIFE_DEADLINES: Final = ("presume_ready_at_seconds", "restart_at_seconds", "rung_due_seconds")
+LIFE_DEADLINES: Final = (
+    "presume_ready_at_seconds",
+    "restart_at_seconds",
+    "rung_due_seconds",
+    "composer_free_at_seconds",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +181,30 @@ def test_a_lost_channel_is_open_again_once_the_agent_is_heard() -> None:
     check_table(found, agent_life.CHANNEL)
 
 
+def test_a_composer_is_free_again_a_moment_after_its_draft_is_gone() -> None:
+    inputs: tuple[LifeInput | Fire, ...] = (
+        agent_life.DraftAppeared(),
+        agent_life.DraftGone(),
+        Fire(agent_life.COMPOSER_SETTLED),
+    )
+    found = explore(
+        start=[AgentLife(stage=AgentStage.READY, spawn_id=ONE)],
+        inputs=lambda _: inputs,
+        step=step_life,
+        label=labelled_by("composer"),
+        named=lambda given: given.on,
+        state_laws={
+            "an agent takes a prompt into a free composer only": lambda life: (
+                life.can_take_prompt == (life.composer is agent_life.Composer.FREE)
+            ),
+            "what clears has a deadline": lambda life: (
+                (life.composer is agent_life.Composer.CLEARING) == (life.composer_free_at_seconds is not None)
+            ),
+        },
+    )
+    check_table(found, agent_life.COMPOSER)
+
+
 @pytest.mark.parametrize("given", [agent_life.SpawnRequested(ONE), agent_life.TurnBegan(is_prompted=True)])
 def test_a_second_agent_and_a_turn_without_one_are_refused(given: LifeInput) -> None:
     busy = AgentLife(stage=AgentStage.STOPPING, spawn_id=ONE)
@@ -190,6 +220,7 @@ SILENT: Final = TurnEnded(ending=TurnEnding.SILENT)
 TURN_INPUTS: Final[tuple[TurnInput | Fire, ...]] = (
     turn_way.PromptGiven(),
     turn_way.PromptNotDelivered(),
+    turn_way.PromptKeptOut(),
     turn_way.WorkSeen(),
     turn_way.CancelRequested(),
     turn_way.CancelUndelivered(),
@@ -224,7 +255,7 @@ def test_the_way_of_a_turn_takes_every_edge_of_its_table_and_no_other(
         named=lambda given: given.on,
         state_laws={
             "a prompt that is given again has a time for it": lambda way: (
-                (way.stage is TurnStage.RETRYING) <= (way.retry_at_seconds is not None)
+                (way.stage in (TurnStage.RETRYING, TurnStage.KEPT_OUT)) <= (way.retry_at_seconds is not None)
             ),
             "a silence has an end": lambda way: (way.stage is TurnStage.SILENT) <= (way.silent_by_seconds is not None),
             "a turn that is held has a report": lambda way: (way.stage is TurnStage.HELD) <= (way.report is not None),
@@ -241,7 +272,7 @@ def test_the_way_of_a_turn_takes_every_edge_of_its_table_and_no_other(
 @pytest.mark.parametrize("state", [AgentLife(), turn_way.unasked(0.0, POLICY)], ids=lambda state: type(state).__name__)
 def test_every_deadline_of_a_state_makes_it_due(state: AgentLife | TurnWay) -> None:
     names = [one.name for one in fields(state) if re.search(r"_(at|by|due|ends)_seconds$", one.name)]
-    assert len(names) == 4
+    assert len(names) == (5 if isinstance(state, AgentLife) else 4)
     for name in names:
         changed: dict[str, Any] = dict.fromkeys(names, 9.0) | {name: 7.0}
         assert replace(state, **changed).deadline == 7.0, name

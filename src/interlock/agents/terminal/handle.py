@@ -23,6 +23,7 @@ from interlock.agents.live import LiveVerdict, Told
 from interlock.agents.observations import (
     BecameReady,
     ChannelLost,
+    ComposerSeen,
     Exited,
     Observation,
     PromptReached,
@@ -122,6 +123,8 @@ class TerminalHandle:
         self._is_seen = False
         self._screen: ScreenSeen | None = None
         self._has_turn = False
+        self._has_draft = False
+        self._verdict: Verdict | None = None
         self._is_expecting = False
         self._gone: StandingSeen | None = None
         self._concluded = asyncio.Event()
@@ -199,6 +202,7 @@ class TerminalHandle:
         Without such proof `BecameReady` comes alone: then nobody knows how the turn ended.
         """
         self._is_expecting = True
+        self._keyboard.remember(prompt)
         self._beside.sent(prompt, Fence())
 
     async def is_attended(self) -> bool:
@@ -246,6 +250,7 @@ class TerminalHandle:
                 raise kind(f"the terminal was lost while the prompt was typed: {error}") from error
             finally:
                 self._release_held(stages)
+                self._watch_composer(is_typing=False)
             return self._receipt(outcome, stages)
 
     def _submitted(self, prompt: Prompt) -> Told:
@@ -327,7 +332,8 @@ class TerminalHandle:
             self._is_seen = True
             if self._station.ear is not None:
                 self._station.ear.attach(self.tell, self._on_anomaly)
-        self._has_turn = live.verdict.turn is not None
+        self._has_turn, self._verdict = live.verdict.turn is not None, live.verdict
+        self._watch_composer(is_typing=self._pressing.locked())
         for observation in self._translator.see(live):
             if isinstance(observation, StandingSeen) and observation.standing.activity is Activity.GONE:
                 self._gone = observation  # told when the process itself is gone: a pane may die alone
@@ -335,6 +341,17 @@ class TerminalHandle:
             else:
                 self._emit(observation)
         self._watch_drawing()
+
+    def _watch_composer(self, *, is_typing: bool) -> None:
+        """Tell whether a person's draft stands in the composer. What shows while we type is ours; a composer that
+        cannot be seen, as under a dialog, holds what it held."""
+        verdict = self._verdict
+        if is_typing or verdict is None or (verdict.draft is None and not verdict.surface.submit_ready):
+            return
+        has_draft = bool(verdict.draft) and not self._keyboard.is_ours(verdict.draft or "")
+        if has_draft is not self._has_draft:
+            self._has_draft = has_draft
+            self._emit(ComposerSeen(has_draft=has_draft))
 
     def _watch_drawing(self) -> None:
         """Give a dialog that may be half drawn a moment, each one its own."""

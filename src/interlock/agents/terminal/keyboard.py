@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from interlock.agents.port import DeliveryUnknown, NotDelivered
+from interlock.agents.port import ComposerTaken, DeliveryUnknown, NotDelivered
 from interlock.agents.terminal.habits import Habits
 from interlock.agents.tmux.looking import Eye, Look
 from interlock.agents.tmux.panes import Pane
@@ -40,16 +40,25 @@ class Keyboard:
         self._typed = ""
 
     async def submit(self, text: str, policy: TypingPolicy, on_enter: Callable[[], None]) -> TypingOutcome:
-        """Type a prompt and press Enter. `NotDelivered` if nothing was typed, and why."""
+        """Type a prompt and press Enter. `NotDelivered` if nothing was typed, and why; `ComposerTaken` for a draft."""
         await self._take_back_draft()
         pause = max(policy.pause_before_enter_seconds, self._reader.profile.pace.submit_pause_seconds)
         policy = replace(policy, pause_before_enter_seconds=pause)
         outcome = await type_prompt(self._pane, text, self._reader.parse_snapshot, policy, on_enter)
         if outcome.refusal is not None:
             why = _WHY.get(outcome.refusal) or outcome.typed.evidence
-            raise NotDelivered(f"nothing was typed: {why}")
+            kind = ComposerTaken if outcome.refusal is Refusal.DRAFT else NotDelivered
+            raise kind(f"nothing was typed: {why}")
         self._typed = text
         return outcome
+
+    def is_ours(self, draft: str) -> bool:
+        """Whether a draft is exactly what we typed last."""
+        return bool(self._typed) and squeeze(draft) == squeeze(self._typed)
+
+    def remember(self, text: str) -> None:
+        """Say, after an adoption, what was typed last."""
+        self._typed = text
 
     async def _take_back_draft(self) -> None:
         """Clear a draft that is exactly what we typed last. One that cannot be cleared is refused like any other."""
@@ -57,7 +66,7 @@ class Keyboard:
             return
         async with Eye(self._pane, self._reader.parse_snapshot) as eye:
             look = await eye.look()
-            if not look.reading.assessment.submit_ready or squeeze(look.reading.draft or "") != squeeze(self._typed):
+            if not look.reading.assessment.submit_ready or not self.is_ours(look.reading.draft or ""):
                 return
             for _ in range(min(2 * self._typed.count("\n") + 2, _MAX_CLEARING_PRESSES)):
                 draft = look.reading.draft

@@ -20,6 +20,7 @@ from interlock.agents.pool.masking import MASK
 from interlock.agents.port import (
     AgentHandle,
     AgentSpec,
+    ComposerTaken,
     Decision,
     Driver,
     HasTerminal,
@@ -279,17 +280,18 @@ class AgentCalls:
 
     async def _submit(self, prompt: Prompt) -> None:
         handle = self._handle
-        stage, message = DeliveryStage.NOT_DELIVERED, "the agent is gone"
+        stage, message, is_kept_out = DeliveryStage.NOT_DELIVERED, "the agent is gone", False
         if handle is not None:
             try:
                 if handle.capabilities.needs_history:
                     prompt = replace(prompt, history=await self._history(prompt.prompt_id))
                 stage, message = await handle.submit(prompt), ""
             except (NotDelivered, UsageError) as error:
-                message = str(error)
+                message, is_kept_out = str(error), isinstance(error, ComposerTaken)
             except Exception as error:
                 stage, message = DeliveryStage.UNKNOWN, f"{type(error).__name__}: {error}"
-        await self._tell(Submitted(prompt_id=prompt.prompt_id, stage=stage, message=message))
+        given = Submitted(prompt_id=prompt.prompt_id, stage=stage, message=message, is_kept_out=is_kept_out)
+        await self._tell(given)
 
     async def _history(self, prompt_id: PromptId) -> tuple[Json, ...]:
         """The conversation before this prompt, as the log has it."""

@@ -8,7 +8,9 @@ Laws:
 4. The way from a request to stop to a kill has two rungs, each with a deadline: ask, ask again, stop the process.
 5. A lost channel claims nothing: what was known of the agent is kept, and counts again once it is heard.
 6. `stopping` is left only by the end of the process, and with a process all that was known of it ends: the next one
-   starts with an open channel and on no rung.
+   starts with an open channel, an empty composer and on no rung.
+7. While a person's draft stands in the composer the agent takes no prompt. A composer that was cleared is free only
+   after a moment: a draft that was submitted leaves it empty before the work that it began shows.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ from interlock.runtime.deadlines import earliest
 from interlock.runtime.policy import RunPolicy
 from interlock.vocabulary.ids import SpawnId
 from interlock.vocabulary.states import Activity, Attention, ExitReason
+
+# The work that a submitted draft began shows within a fraction of this.
+_COMPOSER_SETTLES_SECONDS: Final = 1.0
 
 
 class AgentStage(StrEnum):
@@ -55,6 +60,14 @@ class StopRung(StrEnum):
     NONE = "none"
     ASKED = "asked"
     ASKED_LAST = "asked_last"
+
+
+class Composer(StrEnum):
+    """Whether a person's draft stands in the composer. `clearing`: it is gone, since a moment ago."""
+
+    FREE = "free"
+    TAKEN = "taken"
+    CLEARING = "clearing"
 
 
 # Inputs
@@ -193,6 +206,20 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
+class DraftAppeared:
+    """A draft that we did not type stands in the composer."""
+
+    on: ClassVar[str] = "draft_appeared"
+
+
+@dataclass(frozen=True, slots=True)
+class DraftGone:
+    """The composer is empty again, or holds what we typed."""
+
+    on: ClassVar[str] = "draft_gone"
+
+
+@dataclass(frozen=True, slots=True)
 class CountdownRestarted:
     """The idle countdown begins anew."""
 
@@ -235,6 +262,8 @@ LifeInput: TypeAlias = (
     | StandingShown
     | ChannelBroke
     | Heard
+    | DraftAppeared
+    | DraftGone
     | CountdownRestarted
     | DeadlinePassed
 )
@@ -261,6 +290,7 @@ class AgentLife:
     stage: AgentStage = AgentStage.ABSENT
     channel: Channel = Channel.OPEN
     rung: StopRung = StopRung.NONE
+    composer: Composer = Composer.FREE
     spawn_id: SpawnId | None = None
     capabilities: Capabilities = field(default_factory=Capabilities)
     started_seconds: float = 0.0
@@ -277,12 +307,17 @@ class AgentLife:
     presume_ready_at_seconds: float | None = None
     settle_by_seconds: float | None = None
     rung_due_seconds: float | None = None
+    composer_free_at_seconds: float | None = None
 
     @property
     def deadline(self) -> float | None:
         """The next of its deadlines."""
         return earliest(
-            self.rung_due_seconds, self.restart_at_seconds, self.settle_by_seconds, self.presume_ready_at_seconds
+            self.rung_due_seconds,
+            self.restart_at_seconds,
+            self.settle_by_seconds,
+            self.presume_ready_at_seconds,
+            self.composer_free_at_seconds,
         )
 
     @property
@@ -312,6 +347,15 @@ class AgentLife:
 
     @property
     def can_take_prompt(self) -> bool:
+        return self._is_free and self.composer is Composer.FREE
+
+    @property
+    def is_kept_by_draft(self) -> bool:
+        """Whether it would take a prompt, but for a person's draft."""
+        return self._is_free and self.composer is Composer.TAKEN
+
+    @property
+    def _is_free(self) -> bool:
         is_free = self.is_ready and not self.is_lost and not self.children
         return is_free and (self.standing is None or self.is_seen_at_rest)
 
@@ -444,6 +488,22 @@ CHANNEL: Final[Machine[Channel, Facts]] = Machine(
     observations=frozenset({ChannelBroke.on, Heard.on, StandingShown.on}),
 )
 
+COMPOSER_SETTLED: Final = "composer_settled"
+
+COMPOSER: Final[Machine[Composer, Facts]] = Machine(
+    name="agent.composer",
+    title="Whether a person's draft stands in the composer of a session's agent",
+    states=Composer,
+    initial=Composer.FREE,
+    edges=(
+        *from_each((Composer.FREE, Composer.CLEARING), DraftAppeared.on, Composer.TAKEN),
+        Edge(Composer.TAKEN, DraftGone.on, Composer.CLEARING),
+        Edge(Composer.CLEARING, COMPOSER_SETTLED, Composer.FREE),
+    ),
+    laws=__doc__,
+    observations=frozenset({DraftAppeared.on, DraftGone.on, COMPOSER_SETTLED}),
+)
+
 RUNG_DUE: Final = "rung_due"
 SPENT_AT_REST: Final = "spent_at_rest"
 RESTED: Final = "rested"
@@ -470,7 +530,7 @@ LADDER: Final[Machine[StopRung, Facts]] = Machine(
     observations=frozenset({RUNG_DUE, SPENT_AT_REST, RESTED}),
 )
 
-MACHINES: Final = (LIFE, CHANNEL, LADDER)
+MACHINES: Final = (LIFE, CHANNEL, COMPOSER, LADDER)
 
 
 # The step
@@ -490,6 +550,8 @@ def step(life: AgentLife, given: LifeInput, now: float, policy: RunPolicy) -> tu
             return replace(life, interrupt_problem=problem, was_interrupted=life.was_interrupted or not problem), ()
         case Heard() | ChannelBroke():
             return _heard(life, given), ()
+        case DraftAppeared() | DraftGone():
+            return _compose(life, given, now), ()
         case StandingShown(standing=standing):
             return replace(_heard(life, given), standing=standing), ()
         case InterruptRequested():
@@ -503,6 +565,14 @@ def step(life: AgentLife, given: LifeInput, now: float, policy: RunPolicy) -> tu
 def _heard(life: AgentLife, given: Heard | ChannelBroke | StandingShown) -> AgentLife:
     channel = CHANNEL.next_state(life.channel, given.on, Facts(life, given))
     return life if channel is life.channel else replace(life, channel=channel)
+
+
+def _compose(life: AgentLife, given: DraftAppeared | DraftGone, now: float) -> AgentLife:
+    composer = COMPOSER.next_state(life.composer, given.on, Facts(life, given))
+    if composer is life.composer:
+        return life
+    free_at = now + _COMPOSER_SETTLES_SECONDS if composer is Composer.CLEARING else None
+    return replace(life, composer=composer, composer_free_at_seconds=free_at)
 
 
 def _live(
@@ -630,4 +700,7 @@ def _fire(life: AgentLife, now: float, policy: RunPolicy) -> tuple[AgentLife, tu
     if life.presume_ready_at_seconds is not None and life.presume_ready_at_seconds <= now:
         stage = LIFE.next_state(life.stage, PRESUMED_READY, Facts(life, given))
         life = replace(life, stage=stage, presume_ready_at_seconds=None)
+    if life.composer_free_at_seconds is not None and life.composer_free_at_seconds <= now:
+        composer = COMPOSER.next_state(life.composer, COMPOSER_SETTLED, Facts(life, given))
+        life = replace(life, composer=composer, composer_free_at_seconds=None)
     return life, tuple(outputs)

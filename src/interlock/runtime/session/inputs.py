@@ -122,11 +122,13 @@ class Observed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """How giving a prompt to the agent went. `stage` is `not_delivered` or `unknown` where it failed."""
+    """How giving a prompt to the agent went. `stage` is `not_delivered` or `unknown` where it failed.
+    `is_kept_out`: not delivered, because a person's draft stands in the composer."""
 
     prompt_id: PromptId
     stage: DeliveryStage
     message: str = ""
+    is_kept_out: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,13 +14,15 @@ from interlock.runtime.session.agent_life import (
     AgentStage,
     ChannelBroke,
     ChildrenSeen,
+    DraftAppeared,
+    DraftGone,
     Heard,
     ReadySeen,
     RestSeen,
     StandingShown,
 )
 from interlock.runtime.session.state import OpenTurn, Session
-from interlock.runtime.session.turn_way import Origin
+from interlock.runtime.session.turn_way import Origin, TurnStage
 from interlock.vocabulary.audit import (
     AgentSession,
     DeliveryStage,
@@ -62,6 +64,7 @@ Aside: TypeAlias = (
     | seen.UsageReported
     | seen.ContextFilled
     | seen.RetryBegun
+    | seen.ComposerSeen
     | seen.Warned
     | seen.Traced
 )
@@ -93,6 +96,7 @@ _PROVES_A_CHANNEL: Final = (
 # What a terminal shows beside progress: that it is drawn, and how we read it.
 _NO_PROGRESS: Final = (
     seen.StandingSeen,
+    seen.ComposerSeen,
     seen.Warned,
     seen.Traced,
     seen.SessionNamed,
@@ -125,8 +129,8 @@ def observe(session: Session, spawn_id: SpawnId, what: Observation) -> None:
 def _sign_of_life(session: Session, turn: OpenTurn, what: Observation) -> None:
     if session.life.standing is None or not isinstance(what, _NO_PROGRESS):
         turn_control.on_progress(session, turn, what)
-    if turn.way.has_started:
-        return
+    if turn.way.has_started or turn.way.stage is TurnStage.KEPT_OUT:
+        return  # what it does while our prompt is kept out is of a person's own prompt
     is_silence = isinstance(what, seen.TurnEnded) and what.ending is seen.TurnEnding.SILENT
     is_of_the_turn = isinstance(what, _PROVES_A_START) and not is_silence and not getattr(what, "sub_agent", "")
     if isinstance(what, seen.TurnEnded) and what.ending is seen.TurnEnding.NATURAL and not what.text:
@@ -241,6 +245,8 @@ def _on_aside(session: Session, what: Aside) -> None:
             session.publish(ContextPressure(tier=_tier(used, window), used_tokens=used, window_tokens=window))
         case seen.RetryBegun(message=message, attempt=attempt):
             session.note("provider_retry", message, {"attempt": attempt})
+        case seen.ComposerSeen(has_draft=has_draft):
+            session.step_life(DraftAppeared() if has_draft else DraftGone())
         case seen.Warned(kind=kind, message=message, details=details):
             session.note(kind, message, details)
         case seen.Traced():

@@ -237,6 +237,7 @@ class SessionMachine:
                 process_control.spawn(session)
             elif session.life.can_take_prompt:
                 turn_control.dispatch(session)
+        turn_control.tell_what_keeps_prompt(session)
         status = self.status
         if status != session.shown:
             session.shown = status

@@ -44,6 +44,7 @@ from interlock.runtime.session.turn_way import (
     EndReported,
     FellSilent,
     PromptGiven,
+    PromptKeptOut,
     PromptNotDelivered,
     SignSeen,
     TurnOutput,
@@ -61,6 +62,7 @@ from interlock.vocabulary.states import Activity
 
 _INTERRUPT_ATTEMPTS = 2
 _SIGN: Final = SignSeen()
+DRAFT_IN_COMPOSER: Final = "a draft of somebody stands in the composer"
 
 # Beginning
 
@@ -129,7 +131,7 @@ def on_submitted(session: Session, submitted: Submitted) -> None:
     if turn is None or submitted.prompt_id != session.book.prompt_id:
         return
     if submitted.stage is DeliveryStage.NOT_DELIVERED:
-        _on_not_delivered(session, turn, submitted.message)
+        _on_not_delivered(session, turn, submitted)
         return
     record_receipt(session, submitted.stage)
     if submitted.stage is DeliveryStage.UNKNOWN:
@@ -137,13 +139,17 @@ def on_submitted(session: Session, submitted: Submitted) -> None:
         session.note("delivery_unknown", submitted.message)
 
 
-def _on_not_delivered(session: Session, turn: OpenTurn, message: str) -> None:
+def _on_not_delivered(session: Session, turn: OpenTurn, submitted: Submitted) -> None:
     """Given again, if nothing speaks against it. The agent has nothing of this prompt, and is left alone."""
+    message = submitted.message
     if _has_arrived(session):
         session.note("delivery_disputed", message)
         return
     if session.is_cancel_requested:
         _end_unsent(session, ending_by_cancel(session.run_id))
+        return
+    if submitted.is_kept_out:
+        session.step_turn(turn, PromptKeptOut())
         return
     session.step_turn(turn, PromptNotDelivered())
     if turn.way.stage is TurnStage.RETRYING:
@@ -151,6 +157,20 @@ def _on_not_delivered(session: Session, turn: OpenTurn, message: str) -> None:
         return
     _end_unsent(session, ending_by_failure(session.run_id, "", "not_delivered", message))
     give_up(session, message)  # the next prompt would meet the same
+
+
+def tell_what_keeps_prompt(session: Session) -> None:
+    """Write down why the next prompt waits, or that of the open turn, if that is news: a draft of a person's."""
+    queue, turn = session.book.queue, session.turn
+    prompt, is_kept = queue.head, turn is None and queue.is_open and session.life.is_kept_by_draft
+    if turn is not None and session.book.prompt_id is not None:
+        prompt, is_kept = queue.prompts.get(session.book.prompt_id), turn.way.stage is TurnStage.KEPT_OUT
+    waits_for = DRAFT_IN_COMPOSER if is_kept and not session.questions.open_count else ""
+    if prompt is None or prompt.stage is not DeliveryStage.QUEUED or prompt.waits_for == waits_for:
+        return
+    if turn is not None and turn.way.stage is TurnStage.DISPATCHED:
+        return  # it is being tried again
+    session.append(DeliveryReceipt(prompt_id=prompt.prompt_id, stage=DeliveryStage.QUEUED, waits_for=waits_for))
 
 
 def _end_unsent(session: Session, ending: Ending) -> None:
@@ -284,7 +304,7 @@ def cancel(session: Session, turn_id: TurnId | None) -> None:
         raise UsageError("that turn is not open", remedy="look at the session's turns")
     if facts.cancel_requested:
         return
-    if turn.way.stage is TurnStage.RETRYING:  # the agent does not have the prompt, and shall not get it
+    if turn.way.stage in (TurnStage.RETRYING, TurnStage.KEPT_OUT):  # the agent has no prompt, and shall not get it
         _end_unsent(session, ending_by_cancel(session.run_id))
         return
     session.tell_cancel(cancel_requested=True)

@@ -7,6 +7,8 @@ Laws:
 4. An agent that falls silent has a moment left in which the end of its process may say more.
 5. A clean end that is reported while a question is open ends nothing: the turn is held until the question is gone.
 6. Every stage but `held` has a deadline where its policy sets one; `held` waits for a person, as its question does.
+   `kept_out` waits for a person too, whose draft stands in the composer: the prompt is given again as often as it
+   takes, and the time in which it has to start begins anew.
 7. `ended` is final.
 8. A turn in which nothing moves is stalled until something does. What moves in a terminal is text, tokens, tools and
    children: a spinner shows that the program lives, and not that its turn gets on.
@@ -32,6 +34,7 @@ class TurnStage(StrEnum):
 
     DISPATCHED = "dispatched"
     RETRYING = "retrying"
+    KEPT_OUT = "kept_out"
     SENT = "sent"
     STARTED = "started"
     STOPPING = "stopping"
@@ -70,6 +73,13 @@ class PromptNotDelivered:
     """The agent certainly has nothing of the prompt."""
 
     on: ClassVar[str] = "prompt_not_delivered"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptKeptOut:
+    """The agent has nothing of the prompt, because a person's draft stands in its composer."""
+
+    on: ClassVar[str] = "prompt_kept_out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +159,7 @@ class Closed:
 TurnInput: TypeAlias = (
     PromptGiven
     | PromptNotDelivered
+    | PromptKeptOut
     | WorkSeen
     | SignSeen
     | CancelRequested
@@ -253,16 +264,19 @@ def had_started(facts: tuple[TurnWay, RunPolicy]) -> bool:
 _S: Final = TurnStage
 _UNSTARTED: Final = (_S.DISPATCHED, _S.RETRYING, _S.SENT)
 _OPEN: Final = tuple(stage for stage in _S if stage is not _S.ENDED)
+_UNGIVEN: Final = (_S.RETRYING, _S.KEPT_OUT)
 RETRY_DUE: Final = "retry_due"
 
 TRANSITIONS: Final[tuple[Edge[TurnStage, tuple[TurnWay, RunPolicy]], ...]] = (
-    *from_each((_S.DISPATCHED, _S.RETRYING), PromptGiven.on, _S.SENT),
+    *from_each((_S.DISPATCHED, _S.RETRYING, _S.KEPT_OUT), PromptGiven.on, _S.SENT),
+    *from_each((_S.DISPATCHED, _S.SENT), PromptKeptOut.on, _S.KEPT_OUT),
+    Edge(_S.KEPT_OUT, RETRY_DUE, _S.DISPATCHED),
     *from_each((_S.DISPATCHED, _S.SENT), PromptNotDelivered.on, _S.RETRYING, may_be_given_again),
     Edge(_S.RETRYING, RETRY_DUE, _S.DISPATCHED),
     *from_each(_UNSTARTED, WorkSeen.on, _S.STARTED),
     *(Edge(stage, WorkSeen.on, stage) for stage in (_S.STOPPING, _S.SILENT)),
     *from_each((_S.DISPATCHED, _S.SENT, _S.STARTED, _S.HELD), CancelRequested.on, _S.STOPPING),
-    *(Edge(stage, CancelRequested.on, stage) for stage in (_S.RETRYING, _S.STOPPING, _S.SILENT)),
+    *(Edge(stage, CancelRequested.on, stage) for stage in (*_UNGIVEN, _S.STOPPING, _S.SILENT)),
     Edge(_S.STOPPING, CancelUndelivered.on, _S.STARTED, had_started),
     Edge(_S.STOPPING, CancelUndelivered.on, _S.SENT),
     *from_each((*_UNSTARTED, _S.STARTED, _S.STOPPING, _S.HELD), FellSilent.on, _S.SILENT),
@@ -283,6 +297,7 @@ WAY: Final[Machine[TurnStage, tuple[TurnWay, RunPolicy]]] = Machine(
         {
             PromptGiven.on,
             PromptNotDelivered.on,
+            PromptKeptOut.on,
             RETRY_DUE,
             WorkSeen.on,
             CancelUndelivered.on,
@@ -333,6 +348,7 @@ def _move(
     way: TurnWay,
     given: PromptGiven
     | PromptNotDelivered
+    | PromptKeptOut
     | WorkSeen
     | CancelRequested
     | CancelUndelivered
@@ -355,6 +371,9 @@ def _move(
         case PromptNotDelivered():
             at = now + policy.resubmit_seconds if stage is _S.RETRYING else None
             return replace(way, retry_at_seconds=at)
+        case PromptKeptOut():
+            at = now + policy.resubmit_seconds
+            return replace(way, retry_at_seconds=at, start_by_seconds=_start(at, policy))
         case FellSilent(report=report):
             return replace(way, report=report, silent_by_seconds=now + _SILENT_SECONDS)
         case EndReported(report=report):
@@ -387,7 +406,8 @@ def _fire(
         return way, (TurnOutput.NEVER_BEGAN,)
     if is_due(way.retry_at_seconds):
         stage = WAY.next_state(way.stage, RETRY_DUE, (way, policy))
-        return replace(way, stage=stage, submits=way.submits + 1, retry_at_seconds=None), (TurnOutput.SUBMIT,)
+        submits = way.submits + (way.stage is not _S.KEPT_OUT)  # what was kept out was not given
+        return replace(way, stage=stage, submits=submits, retry_at_seconds=None), (TurnOutput.SUBMIT,)
     if is_due(stall_at):
         return replace(way, progress=PROGRESS.next_state(way.progress, STALL_DUE, None)), (TurnOutput.STALLED,)
     return way, ()
