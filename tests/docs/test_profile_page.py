@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -31,7 +32,7 @@ RULE = "─" * 20
 
 
 def read(*rows: str, title: str = "") -> ScreenReading:
-    (file,) = blocks(PAGE.read_text(encoding="utf-8"), "toml")
+    file, _ = blocks(PAGE.read_text(encoding="utf-8"), "toml")
     reader = select_reader([read_profile(file, PAGE.name)], "mytool", "1.2")
     return reader.parse_snapshot(read_snapshot("\n".join(rows), columns=80, title=title))
 
@@ -42,6 +43,15 @@ def test_its_profile_reads_a_dialog_with_its_options() -> None:
     assert found.block is not None
     assert found.block.kind is BlockKind.APPROVAL
     assert [(option.text, option.is_selected) for option in found.block.options] == [("Yes", True), ("No", False)]
+
+
+def test_its_steps_of_an_interrupt_are_good_ones_and_differ_by_version() -> None:
+    file, steps = blocks(PAGE.read_text(encoding="utf-8"), "toml")
+    keys, override = steps.split("\n\n")
+    whole = re.sub(r"(?m)^\[keys\](?:.*\n.*=)+.*$", lambda _: keys, file) + override
+    profile = read_profile(whole, PAGE.name)
+    pressed = [[step.press for step in profile.at_version(version).keys.interrupt] for version in ((1, 5), (1, 3))]
+    assert pressed == [["Escape", "Escape"], ["Escape", "C-c"]]
 
 
 def test_a_quoted_dialog_above_the_composer_is_none() -> None:

@@ -1,4 +1,4 @@
-"""How Gemini CLI and Qwen Code are started without a terminal: an own home, nothing asked, nothing sent outside."""
+"""How Gemini CLI, Qwen Code and opencode are started: an own home, nothing asked, nothing sent outside."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from interlock.agents.port import AgentSpec
 from interlock.testing.lab.installs import PINNED
-from tests.real.recipes import GEMINI, QWEN, Place, Recipe, common_environment
+from tests.real.recipes import GEMINI, OPENCODE, QWEN, Place, Recipe, common_environment
 from tools.agent_clis import install
 
 
@@ -39,6 +39,11 @@ def gemini(root: Path, url: str) -> OtherCli:
 def qwen(root: Path, url: str) -> OtherCli:
     """Qwen Code. Its Node is in its own folder; `--approval-mode default` makes it ask."""
     return _made(QWEN, root, url)
+
+
+def opencode(root: Path, url: str) -> OtherCli:
+    """opencode, which asks before it runs a command. It tries to fetch a package into its home, and fails in peace."""
+    return _made(OPENCODE, root, url)
 
 
 def _made(recipe: Recipe, root: Path, url: str) -> OtherCli:

@@ -9,7 +9,7 @@ from typing import Final
 from interlock.agents.port import AgentSpec
 from interlock.testing.scripted_model import ScriptedModel
 from interlock.vocabulary.states import TurnState
-from tests.real.other_recipes import gemini, qwen
+from tests.real.other_recipes import gemini, opencode, qwen
 from tests.real.recipes import CLAUDE, CODEX, Place, Recipe, common_environment
 from tools.agent_clis import install
 
@@ -40,7 +40,10 @@ class Agent:
                 arguments = () if self.driver == "terminal" else ("--acp",)
                 return gemini(root, model.url).spec(self.driver, *arguments)
             case "qwen":
-                return qwen(root, model.url).spec(self.driver, "--acp", "--approval-mode", "default")
+                arguments = () if self.driver == "terminal" else ("--acp",)
+                return qwen(root, model.url).spec(self.driver, *arguments, "--approval-mode", "default")
+            case "opencode":
+                return opencode(root, model.url).spec(self.driver)
             case _:
                 return self._seeded(CLAUDE if self.cli == "claude" else CODEX, model.url, Place(root))
 
@@ -65,5 +68,7 @@ CLAUDE_TERMINAL: Final = Agent("claude", "terminal", TurnState.INTERRUPTED, is_l
 CODEX_TERMINAL: Final = Agent("codex", "terminal", TurnState.INTERRUPTED, is_live=False, has_usage=False)
 # Gemini begins the answer again and does not say so. Qwen does not try again; refused, it stops without a word.
 GEMINI_TERMINAL: Final = Agent("gemini", "terminal", TurnState.INTERRUPTED, is_live=False, has_usage=False)
+QWEN_TERMINAL: Final = Agent("qwen", "terminal", TurnState.INTERRUPTED, is_live=False, has_usage=False)
+OPENCODE_TERMINAL: Final = Agent("opencode", "terminal", TurnState.INTERRUPTED, is_live=False, has_usage=False)
 GEMINI_ACP: Final = Agent("gemini", "acp", cut=(TurnState.COMPLETED, "HalfHalf and whole."))
 QWEN_ACP: Final = Agent("qwen", "acp", TurnState.FAILED, cut=(TurnState.PARTIAL_FAILED, "Half"))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from interlock.screen.assessment import Availability, BlockKind, BusinessState, InputMode, TurnEnd
 from interlock.screen.conditions import Condition, RowMatches, StyleSpec
+from interlock.screen.keys import Arguments, Keys
 from interlock.screen.regions import RegionSpec
 
 
@@ -113,6 +114,15 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True)
+class Override:
+    """What is different for some of the versions of a profile. It is whole: what did not change is in it too."""
+
+    versions: Versions
+    pace: Pace
+    keys: Keys
+
+
+@dataclass(frozen=True, slots=True)
 class TitleMarks:
     """What a title begins with while a turn runs, and while a person is asked. None where it does not tell.
 
@@ -162,8 +172,25 @@ class Profile:
     figures: tuple[re.Pattern[str], ...] = ()
     chrome: tuple[re.Pattern[str], ...] = ()
     pace: Pace = Pace()
+    keys: Keys = field(default_factory=Keys)
+    arguments: Arguments = field(default_factory=Arguments)
     titles: TitleMarks = TitleMarks()
     executables: tuple[str, ...] = ()
     version_pattern: re.Pattern[str] | None = None
     detect: tuple[tuple[Condition, ...], ...] = ()
     native_status: NativeStatus | None = None
+    overrides: tuple[Override, ...] = ()
+
+    def at_version(self, version: tuple[int, ...]) -> Profile:
+        """The profile with the pace and the keys of that version: those of the first override that holds it."""
+        found = next((one for one in self.overrides if one.versions.hold(version)), None)
+        return self if found is None else replace(self, pace=found.pace, keys=found.keys)
+
+
+class BrokenProfile(Exception):
+    """What is wrong with the file of a profile, and at which key."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(reason)
+        self.path = path
+        self.reason = reason

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Final
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from interlock.screen.assessment import Availability, BlockKind, BusinessState, InputMode, TurnEnd
+from interlock.screen.condition_tables import ConditionTable, ProfilePart, StyleTable
 from interlock.screen.conditions import (
     CommandMatches,
     Condition,
@@ -21,7 +22,20 @@ from interlock.screen.conditions import (
     StyleSpec,
     TitleMatches,
 )
+from interlock.screen.keys import Keys
+from interlock.screen.keys_file import (
+    ArgumentsTable,
+    KeysTable,
+    OverrideTable,
+    PaceTable,
+    VersionsTable,
+    compile_arguments,
+    compile_keys,
+    compile_override,
+    compile_pace,
+)
 from interlock.screen.profile import (
+    BrokenProfile,
     ComposerSpec,
     Ending,
     Introduction,
@@ -38,40 +52,10 @@ from interlock.screen.regions import SCREEN, RegionSpec
 from interlock.vocabulary.errors import UsageError
 
 Count = Annotated[int, Meta(ge=1, le=1000)]
-Seconds = Annotated[float, Meta(ge=0, le=600)]
 Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_.-]*$")]
 
 
-class _Table(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    pass
-
-
-class StyleTable(_Table, frozen=True):
-    fg: str | tuple[str, ...] | None = None
-    bg: str | tuple[str, ...] | None = None
-    bold: bool | None = None
-    dim: bool | None = None
-    italic: bool | None = None
-    underline: bool | None = None
-    reverse: bool | None = None
-
-
-class ConditionTable(_Table, frozen=True):
-    region: str | None = None
-    match: str | None = None
-    absent: str | None = None
-    style: StyleTable | None = None
-    present: str | None = None
-    missing: str | None = None
-    title: str | None = None
-    title_absent: str | None = None
-    command: str | None = None
-    cursor: str | None = None
-    cursor_in: str | None = None
-    draft: bool | None = None
-
-
-class RegionTable(_Table, frozen=True):
+class RegionTable(ProfilePart, frozen=True):
     name: Name
     start: str | None = None
     top: str | None = None
@@ -87,7 +71,7 @@ class RegionTable(_Table, frozen=True):
     max_rows: Count = 60
 
 
-class RuleTable(_Table, frozen=True):
+class RuleTable(ProfilePart, frozen=True):
     id: Name
     state: BusinessState
     when: tuple[ConditionTable, ...]
@@ -100,13 +84,13 @@ class RuleTable(_Table, frozen=True):
     options: str | None = None
 
 
-class EndingTable(_Table, frozen=True):
+class EndingTable(ProfilePart, frozen=True):
     id: Name
     end: TurnEnd
     when: tuple[ConditionTable, ...]
 
 
-class OptionsTable(_Table, frozen=True):
+class OptionsTable(ProfilePart, frozen=True):
     pattern: str
     separator: str | None = None
     continued: str | None = None
@@ -115,7 +99,7 @@ class OptionsTable(_Table, frozen=True):
     unbroken: bool = False
 
 
-class ComposerTable(_Table, frozen=True):
+class ComposerTable(ProfilePart, frozen=True):
     region: str
     mark: str | None = None
     ghosts: tuple[StyleTable, ...] = ()
@@ -124,35 +108,22 @@ class ComposerTable(_Table, frozen=True):
     ignore: str | None = None
 
 
-class PaceTable(_Table, frozen=True):
-    idle_hold_seconds: Seconds = Pace().idle_hold_seconds
-    weak_idle_hold_seconds: Seconds = Pace().weak_idle_hold_seconds
-    submit_grace_seconds: Seconds = Pace().submit_grace_seconds
-    answer_grace_seconds: Seconds = Pace().answer_grace_seconds
-    submit_pause_seconds: Seconds = Pace().submit_pause_seconds
-
-
-class VersionsTable(_Table, frozen=True):
-    start: str | None = msgspec.field(name="from", default=None)
-    before: str | None = None
-
-
-class TitlesTable(_Table, frozen=True):
+class TitlesTable(ProfilePart, frozen=True):
     working: str | None = None
     asking: str | None = None
     calm: str | None = None
 
 
-class NativeStatusTable(_Table, frozen=True):
+class NativeStatusTable(ProfilePart, frozen=True):
     app: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.+-]{1,32}$")]
     introduction: Introduction = NativeStatus("").introduction
 
 
-class DetectTable(_Table, frozen=True):
+class DetectTable(ProfilePart, frozen=True):
     when: tuple[ConditionTable, ...]
 
 
-class ProfileTable(_Table, frozen=True):
+class ProfileTable(ProfilePart, frozen=True):
     id: Name
     cli: Name
     title: str
@@ -165,13 +136,16 @@ class ProfileTable(_Table, frozen=True):
     prompts: ConditionTable | None = None
     composer: ComposerTable | None = None
     pace: PaceTable = PaceTable()
+    keys: KeysTable = KeysTable()
+    arguments: ArgumentsTable = ArgumentsTable()
     titles: TitlesTable = TitlesTable()
     region: tuple[RegionTable, ...] = ()
-    options: dict[str, OptionsTable] = {}
+    options: dict[str, OptionsTable] = msgspec.field(default_factory=dict)
     rule: tuple[RuleTable, ...] = ()
     ending: tuple[EndingTable, ...] = ()
     detect: tuple[DetectTable, ...] = ()
     native_status: NativeStatusTable | None = None
+    override: tuple[OverrideTable, ...] = ()
 
 
 _VERSION: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})*")
@@ -192,16 +166,14 @@ def read_profile(text: str, name: str) -> Profile:
         reason, _, path = str(error).partition(" - at `$")
         unknown = re.search(r"unknown field `([\w-]+)`", reason)
         path = path.rstrip("`") + (f".{unknown[1]}" if unknown else "")
-        raise UsageError(f"{name}:{_line_of(text, path)}: {reason}") from error
-    except _Broken as error:
-        raise UsageError(f"{name}:{_line_of(text, error.path)}: {error.reason}") from error
+        raise UsageError(f"{name}:{_line_of(text, path)}: {_named(path, reason)}") from error
+    except BrokenProfile as error:
+        raise UsageError(f"{name}:{_line_of(text, error.path)}: {_named(error.path, error.reason)}") from error
 
 
-class _Broken(Exception):
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(reason)
-        self.path = path
-        self.reason = reason
+def _named(path: str, reason: str) -> str:
+    """The reason, behind the key that it is about; none: the file as a whole."""
+    return f"{path.lstrip('.')}: {reason}" if path else reason
 
 
 def parse_version(text: str) -> tuple[int, ...] | None:
@@ -215,11 +187,13 @@ def _compiled(file: ProfileTable) -> Profile:
     for number, table in enumerate(file.region):
         regions[table.name] = _region(table, regions, f".region[{number}]")
     make = _Compiler(frozenset(regions), frozenset(file.options))
+    pace = compile_pace(file.pace, Pace())
+    keys = compile_keys(file.keys, Keys(), make.conditions, ".keys")
     return Profile(
         id=file.id,
         cli=file.cli,
         title=file.title,
-        versions=Versions(_version(file.versions.start, ".versions"), _version(file.versions.before, ".versions")),
+        versions=_versions(file.versions, ".versions"),
         regions=regions,
         rules=tuple(make.rule(table, f".rule[{number}]") for number, table in enumerate(file.rule)),
         endings=tuple(
@@ -232,7 +206,9 @@ def _compiled(file: ProfileTable) -> Profile:
         volatile=_patterns(file.volatile, ".volatile"),
         figures=_figures(file.figures, ".figures"),
         chrome=_patterns(file.chrome, ".chrome"),
-        pace=Pace(**{name: getattr(file.pace, name) for name in PaceTable.__struct_fields__}),
+        pace=pace,
+        keys=keys,
+        arguments=compile_arguments(file.arguments, ".arguments"),
         titles=TitleMarks(
             _maybe(file.titles.working, ".titles"),
             _maybe(file.titles.asking, ".titles"),
@@ -246,6 +222,12 @@ def _compiled(file: ProfileTable) -> Profile:
         native_status=None
         if file.native_status is None
         else NativeStatus(file.native_status.app, file.native_status.introduction),
+        overrides=tuple(
+            compile_override(
+                table, _versions(table.versions, f".override[{number}].versions"), pace, keys, make.conditions, number
+            )
+            for number, table in enumerate(file.override)
+        ),
     )
 
 
@@ -259,9 +241,11 @@ class _Compiler:
     def rule(self, table: RuleTable, path: str) -> Rule:
         self._known(table.region, path)
         if table.options is not None and table.options not in self._options:
-            raise _Broken(path, f"there are no options named {table.options!r}; add [options.{table.options}]")
+            raise BrokenProfile(path, f"there are no options named {table.options!r}; add [options.{table.options}]")
         if (table.state is BusinessState.AWAITING_OPERATOR) is not (table.kind is not None):
-            raise _Broken(path, f"rule {table.id!r}: `kind` belongs to the state awaiting_operator, and to no other")
+            raise BrokenProfile(
+                path, f"rule {table.id!r}: `kind` belongs to the state awaiting_operator, and to no other"
+            )
         return Rule(
             id=table.id,
             when=self.conditions(table.when, f"{path}.when"),
@@ -277,7 +261,8 @@ class _Compiler:
 
     def conditions(self, tables: Sequence[ConditionTable], path: str) -> tuple[Condition, ...]:
         if not tables:
-            raise _Broken(path, "`when` is empty and would hold on every screen; give it a condition")
+            name = path.rpartition(".")[2]
+            raise BrokenProfile(path, f"`{name}` is empty and would hold on every screen; give it a condition")
         return tuple(self._condition(table, path) for table in tables)
 
     def composer(self, table: ComposerTable, path: str) -> ComposerSpec:
@@ -295,12 +280,14 @@ class _Compiler:
         condition = self._condition(table, path)
         if isinstance(condition, RowMatches) and not condition.is_absent:
             return condition
-        raise _Broken(path, "`prompts` names a region and a pattern: { region = ..., match = ... }")
+        raise BrokenProfile(path, "`prompts` names a region and a pattern: { region = ..., match = ... }")
 
     def _condition(self, table: ConditionTable, path: str) -> Condition:
         found = [condition for condition in self._kinds(table, path) if condition is not None]
         if len(found) != 1:
-            raise _Broken(path, "a condition asks one thing: match, absent, present, missing, title, cursor, draft ...")
+            raise BrokenProfile(
+                path, "a condition asks one thing: match, absent, present, missing, title, cursor, draft ..."
+            )
         return found[0]
 
     def _kinds(self, table: ConditionTable, path: str) -> Iterable[Condition | None]:
@@ -317,10 +304,10 @@ class _Compiler:
         pattern = table.match if table.absent is None else table.absent
         if pattern is None:
             if table.region is not None or table.style is not None:
-                raise _Broken(path, "a condition with a region needs `match` or `absent`")
+                raise BrokenProfile(path, "a condition with a region needs `match` or `absent`")
             return None
         if table.match is not None and table.absent is not None:
-            raise _Broken(path, "a condition has `match` or `absent`, not both")
+            raise BrokenProfile(path, "a condition has `match` or `absent`, not both")
         region = self._known(table.region or SCREEN.name, path)
         style = None if table.style is None else _style(table.style)
         return RowMatches(region, _pattern(pattern, path), style, is_absent=table.absent is not None)
@@ -329,25 +316,27 @@ class _Compiler:
         if table.cursor is None and table.cursor_in is None:
             return None
         if table.cursor not in (None, "visible", "hidden"):
-            raise _Broken(path, "`cursor` is visible or hidden")
+            raise BrokenProfile(path, "`cursor` is visible or hidden")
         is_visible = None if table.cursor is None else table.cursor == "visible"
         return CursorIs(is_visible, None if table.cursor_in is None else self._known(table.cursor_in, path))
 
     def _known(self, name: str, path: str) -> str:
         if name not in self._regions:
-            raise _Broken(path, f"there is no region {name!r}; the regions are {', '.join(sorted(self._regions))}")
+            raise BrokenProfile(
+                path, f"there is no region {name!r}; the regions are {', '.join(sorted(self._regions))}"
+            )
         return name
 
 
 def _region(table: RegionTable, known: dict[str, RegionSpec], path: str) -> RegionSpec:
     if table.name in known:
-        raise _Broken(path, f"there are two regions named {table.name!r}")
+        raise BrokenProfile(path, f"there are two regions named {table.name!r}")
     other = table.above or table.below
     if other is not None and (other not in known or (table.above and table.below)):
-        raise _Broken(path, "`above` or `below` names one region that stands earlier in the file")
+        raise BrokenProfile(path, "`above` or `below` names one region that stands earlier in the file")
     kinds = [table.start is not None, table.from_ is not None, table.last is not None]
     if sum(kinds) > 1 or (not any(kinds) and other is None):
-        raise _Broken(path, "a region has one of start, from, last, above, below")
+        raise BrokenProfile(path, "a region has one of start, from, last, above, below")
     return RegionSpec(
         name=table.name,
         start=_maybe(table.start, path),
@@ -369,7 +358,7 @@ def _options(table: OptionsTable, path: str) -> OptionsSpec:
     pattern, continued = _pattern(table.pattern, path), _maybe(table.continued, path)
     for asked in (pattern, continued):
         if asked is not None and "text" not in asked.groupindex:
-            raise _Broken(path, "the pattern of options needs the group (?P<text>...)")
+            raise BrokenProfile(path, "the pattern of options needs the group (?P<text>...)")
     return OptionsSpec(
         pattern=pattern,
         separator=_maybe(table.separator, path),
@@ -388,11 +377,15 @@ def _style(table: StyleTable) -> StyleSpec:
     return StyleSpec(several(table.fg), several(table.bg), *flags)
 
 
+def _versions(table: VersionsTable, path: str) -> Versions:
+    return Versions(_version(table.start, path), _version(table.before, path))
+
+
 def _version(text: str | None, path: str) -> tuple[int, ...] | None:
     if text is None:
         return None
     if not _VERSION.fullmatch(text):
-        raise _Broken(path, f"{text!r} is no version; write it as 2.1.0")
+        raise BrokenProfile(path, f"{text!r} is no version; write it as 2.1.0")
     return parse_version(text)
 
 
@@ -404,7 +397,7 @@ def _figures(texts: Sequence[str], path: str) -> tuple[re.Pattern[str], ...]:
     patterns = _patterns(texts, path)
     for pattern in patterns:
         if not pattern.groups:
-            raise _Broken(path, f"{pattern.pattern!r} names no figure: put it in a group, such as (\\d+)")
+            raise BrokenProfile(path, f"{pattern.pattern!r} names no figure: put it in a group, such as (\\d+)")
     return patterns
 
 
@@ -416,7 +409,7 @@ def _pattern(text: str, path: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        raise _Broken(path, f"{text!r} is no regular expression: {error}") from error
+        raise BrokenProfile(path, f"{text!r} is no regular expression: {error}") from error
 
 
 def _line_of(text: str, path: str) -> int:
@@ -426,7 +419,9 @@ def _line_of(text: str, path: str) -> int:
     at, dotted = 0, ""
     for name, index in _STEP.findall(path):
         dotted = f"{dotted}.{name}".lstrip(".")
-        tables = [number for number, title in headers if f"{title}.".startswith(f"{dotted}.")]
+        inside = [(number, title) for number, title in headers if number >= at]
+        tables = [number for number, title in inside if title == dotted]
+        tables = tables or [number for number, title in inside if f"{title}.".startswith(f"{dotted}.")]
         if tables:
             at = tables[int(index) if index.isdecimal() and int(index) < len(tables) else 0]
             continue

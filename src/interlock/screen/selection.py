@@ -69,8 +69,8 @@ def select_reader(profiles: Sequence[Profile], cli: str, version: str | None = N
         return _reader(_newest(of_cli), SelectionSource.VERSION_UNKNOWN, version)
     for profile in of_cli:
         if profile.versions.hold(numbers):
-            return _reader(profile, SelectionSource.VERSION, version)
-    nearest = min(of_cli, key=lambda profile: _distance(profile.versions, numbers))
+            return _reader(profile.at_version(numbers), SelectionSource.VERSION, version)
+    nearest = min(of_cli, key=lambda profile: _distance(profile.versions, numbers)).at_version(numbers)
     anomaly = SurfaceAnomaly(
         code="version_outside_profile",
         message=f"{nearest.title} {version} is outside the versions that profile {nearest.id} was made for",

@@ -48,7 +48,6 @@ from interlock.agents.terminal.answering import AnswerPolicy, answer_dialog
 from interlock.agents.terminal.beside import Beside, Fence
 from interlock.agents.terminal.dialogs import Dialog, answer_to
 from interlock.agents.terminal.ending import EndWatch, process_gone
-from interlock.agents.terminal.habits import habits_of
 from interlock.agents.terminal.hub import TerminalHub, Watcher
 from interlock.agents.terminal.keyboard import Keyboard
 from interlock.agents.terminal.launch import SAYS_STALE_RESUME
@@ -113,7 +112,7 @@ class TerminalHandle:
     def __init__(self, station: Station, policy: TerminalPolicy) -> None:
         self._station, self._policy = station, policy
         self._translator = Translator(station.reader, f"dialog-{secrets.token_hex(4)}", is_adopted=station.is_adopted)
-        self._keyboard = Keyboard(station.pane, station.reader, habits_of(station.reader.profile.cli))
+        self._keyboard = Keyboard(station.pane, station.reader)
         self._pressing = asyncio.Lock()
         where = station.where
         self._beside = Beside(where.cli, where.home, station.process, station.spawn_id)

@@ -3,21 +3,26 @@
 Laws:
 1. Nothing is typed over the draft of a person. A draft that holds exactly what we typed last is ours: an interrupted
    CLI puts the prompt back into its composer.
-2. The interrupting key is pressed only while a turn shows, and again only if it still does after a while.
+2. The keys that interrupt are steps of the profile. Each is checked on the screen before the next; after the first, a
+   key is pressed only while a turn shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from interlock.agents.port import ComposerTaken, DeliveryUnknown, NotDelivered
-from interlock.agents.terminal.habits import Habits
 from interlock.agents.tmux.looking import Eye, Look
 from interlock.agents.tmux.panes import Pane
 from interlock.agents.tmux.typing import Refusal, TypingOutcome, TypingPolicy, squeeze, type_prompt
 from interlock.screen.assessment import BusinessState
+from interlock.screen.conditions import Condition
+from interlock.screen.engine import holds
+from interlock.screen.keys import KeyStep, next_step
+from interlock.screen.profile import Profile
 from interlock.screen.selection import ScreenReader
 
 _WHY: Final[Mapping[Refusal, str]] = {
@@ -27,7 +32,7 @@ _WHY: Final[Mapping[Refusal, str]] = {
     Refusal.DRAFT_UNKNOWN: "whether a draft stands in the composer cannot be seen",
     Refusal.NOT_READY: "the screen does not show that it is ready",
 }
-_PRESSES: Final = 3
+_ROUNDS: Final = 3
 _SHOWN_WITHIN_SECONDS: Final = 1.0
 _MAX_CLEARING_PRESSES: Final = 100
 
@@ -35,15 +40,16 @@ _MAX_CLEARING_PRESSES: Final = 100
 class Keyboard:
     """Types into one pane, for one caller at a time."""
 
-    def __init__(self, pane: Pane, reader: ScreenReader, habits: Habits) -> None:
-        self._pane, self._reader, self._habits = pane, reader, habits
+    def __init__(self, pane: Pane, reader: ScreenReader) -> None:
+        self._pane, self._reader = pane, reader
         self._typed = ""
 
     async def submit(self, text: str, policy: TypingPolicy, on_enter: Callable[[], None]) -> TypingOutcome:
         """Type a prompt and press Enter. `NotDelivered` if nothing was typed, and why; `ComposerTaken` for a draft."""
         await self._take_back_draft()
-        pause = max(policy.pause_before_enter_seconds, self._reader.profile.pace.submit_pause_seconds)
-        policy = replace(policy, pause_before_enter_seconds=pause)
+        profile = self._reader.profile
+        pause = max(policy.pause_before_enter_seconds, profile.pace.submit_pause_seconds)
+        policy = replace(policy, pause_before_enter_seconds=pause, submit_key=profile.keys.submit)
         outcome = await type_prompt(self._pane, text, self._reader.parse_snapshot, policy, on_enter)
         if outcome.refusal is not None:
             why = _WHY.get(outcome.refusal) or outcome.typed.evidence
@@ -76,33 +82,93 @@ class Keyboard:
                 look = await eye.until(_has_another_draft(draft), _SHOWN_WITHIN_SECONDS)
 
     async def interrupt(self, is_turn_open: Callable[[], bool], within_seconds: float) -> None:
-        """End the turn. `NotDelivered` if there is none; `DeliveryUnknown` if its end is not seen in time."""
+        """End the turn by the keys of the profile. `NotDelivered` if no turn is open; `DeliveryUnknown`, with the keys
+        that were pressed, if its end is not seen in time."""
         async with Eye(self._pane, self._reader.parse_snapshot) as eye:
             look = await eye.look()
             if not look.is_busy and not is_turn_open():
                 raise NotDelivered("nothing was pressed: no turn is open")
-            for number in range(_PRESSES):
-                was_busy = look.is_busy
-                if number == 0 or was_busy:
-                    await self._pane.send_keys(*self._habits.interrupt)
-
-                def is_over(seen: Look, was_busy: bool = was_busy) -> bool:
-                    return not is_turn_open() or (was_busy and seen.state is BusinessState.IDLE)
-
-                look = await eye.until(is_over, within_seconds / _PRESSES)
-                if is_over(look):
-                    return
-        raise DeliveryUnknown("the interrupting key was pressed, and the turn is not seen to end")
+            attempt = _Interrupt(self._pane, self._reader.profile, eye, is_turn_open)
+            if not await attempt.run(look, within_seconds):
+                raise DeliveryUnknown(f"the turn is not seen to end {within_seconds:g} s after {attempt.told}")
 
     async def quit(self) -> bool:
         """Ask an idle CLI to leave. False where it is not idle, or has no keys for that."""
+        profile = self._reader.profile
         async with Eye(self._pane, self._reader.parse_snapshot) as eye:
             look = await eye.look()
-        if not self._habits.quit or not look.reading.assessment.submit_ready or look.reading.draft != "":
-            return False
-        for key in self._habits.quit:
-            await self._pane.send_keys(key)
+            if not profile.keys.quit or not look.reading.assessment.submit_ready or look.reading.draft != "":
+                return False
+            for step in profile.keys.quit:
+                await self._pane.send_keys(step.press)
+                is_shown = _shows(step, profile)
+                if step.shows and not is_shown(await eye.until(is_shown, step.within_seconds)):
+                    return False
+                await asyncio.sleep(step.pause_seconds)
         return True
+
+
+class _Interrupt:
+    """One interrupt on its way: the steps of the profile, in order, each checked on the screen."""
+
+    def __init__(self, pane: Pane, profile: Profile, eye: Eye, is_turn_open: Callable[[], bool]) -> None:
+        self._pane, self._profile, self._eye, self._is_turn_open = pane, profile, eye, is_turn_open
+        self._was_busy = False
+        self._pressed: list[str] = []
+
+    @property
+    def told(self) -> str:
+        """What was pressed, and what did not follow."""
+        return f"these keys: {', '.join(self._pressed)}" if self._pressed else "no key: no step of the profile applies"
+
+    async def run(self, look: Look, within_seconds: float) -> bool:
+        """Whether the turn ended. The first key is pressed in any case, each further one only while a turn shows."""
+        loop = asyncio.get_running_loop()
+        deadline, at, rounds = loop.time() + within_seconds, -1, 0
+        while (left := deadline - loop.time()) > 0:
+            self._was_busy = self._was_busy or look.is_busy
+            found = self._next(at, look)
+            if found is None:
+                rounds, at = rounds + 1, -1
+            if rounds == _ROUNDS or (self._pressed and not look.is_busy) or (found is None and not self._pressed):
+                look = await self._eye.until(self._is_over, left)
+                return self._is_over(look)
+            if found is not None:
+                at, look = await self._press(found, left)
+                if self._is_over(look):
+                    return True
+                rounds += at < 0
+        return False
+
+    def _next(self, after: int, look: Look) -> int | None:
+        return next_step(self._profile.keys.interrupt, after, lambda when: _holds(when, look, self._profile))
+
+    async def _press(self, number: int, left: float) -> tuple[int, Look]:
+        """Press the key of a step and look for what it brings; the number to go on behind, and the last look."""
+        step = self._profile.keys.interrupt[number]
+        await self._pane.send_keys(step.press)
+        self._pressed.append(step.press)
+        is_shown = _shows(step, self._profile)
+        look = await self._eye.until(lambda seen: self._is_over(seen) or is_shown(seen), min(step.within_seconds, left))
+        if self._is_over(look):
+            return number, look
+        if step.shows and not is_shown(look):
+            self._pressed[-1] = f"{step.press} (not confirmed by the screen)"
+            return -1, look
+        if step.pause_seconds:
+            look = await self._eye.until(self._is_over, min(step.pause_seconds, left))
+        return number, look
+
+    def _is_over(self, seen: Look) -> bool:
+        return not self._is_turn_open() or (self._was_busy and seen.state is BusinessState.IDLE)
+
+
+def _shows(step: KeyStep, profile: Profile) -> Callable[[Look], bool]:
+    return lambda seen: bool(step.shows) and _holds(step.shows, seen, profile)
+
+
+def _holds(conditions: Iterable[Condition], look: Look, profile: Profile) -> bool:
+    return holds(conditions, look.capture.snapshot, profile)
 
 
 def _has_another_draft(draft: str) -> Callable[[Look], bool]:

@@ -19,7 +19,6 @@ from interlock.agents.port import AgentSpec, ProcessIdentity
 from interlock.agents.processes.child import inherited_environment
 from interlock.agents.processes.identity import identity_of
 from interlock.agents.terminal.beside import agent_home
-from interlock.agents.terminal.habits import with_arguments
 from interlock.screen.profile import Profile
 from interlock.screen.selection import ScreenReader, select_reader
 from interlock.vocabulary.errors import UsageError
@@ -71,11 +70,29 @@ def plan_launch(spec: AgentSpec, spawn_id: SpawnId, profiles: Sequence[Profile])
     known = {profile.cli for profile in profiles}
     cli = options.cli or (found.cli if found is not None and spec.agent not in known else spec.agent)
     words = len(found.argv) if found is not None and found.argv is not None else 1
-    argv = with_arguments(spec.argv, words, cli, model=spec.model, resume=spec.resume)
+    argv = with_arguments(spec, words, select_reader(profiles, cli).profile, cli)
     is_itself = found is not None and found.cli == cli
     version_argv = (program, *spec.argv[1:words]) if is_itself else None
     home, cwd = agent_home(cli, environment), str(Path(spec.cwd).absolute())
     return Launch(argv, cwd, environment, home, cli, version_argv, options)
+
+
+def with_arguments(spec: AgentSpec, program_words: int, profile: Profile, cli: str) -> tuple[str, ...]:
+    """The command line with the session to resume and the model, right behind the program itself."""
+    arguments = profile.arguments
+    if spec.resume and not arguments.resume:
+        raise UsageError(
+            f"how {cli} resumes a session in a terminal is not known",
+            remedy="start it without a session id, or name `resume` in [arguments] of its profile",
+        )
+    if spec.model and not arguments.model:
+        raise UsageError(
+            f"how {cli} is told its model is not known",
+            remedy="give it among the arguments of the program, or name `model` in [arguments] of its profile",
+        )
+    resume = arguments.for_resume(spec.resume) if spec.resume else ()
+    model = arguments.for_model(spec.model) if spec.model else ()
+    return (*spec.argv[:program_words], *resume, *model, *spec.argv[program_words:])
 
 
 def _options(spec: AgentSpec) -> TerminalOptions:

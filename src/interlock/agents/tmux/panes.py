@@ -12,6 +12,7 @@ from interlock.agents.tmux.capture import PaneCapture, capture_pane
 from interlock.agents.tmux.client import TmuxClient
 from interlock.agents.tmux.server import Absent, Command, NoServer, TmuxRefused, TmuxServer
 from interlock.log.lease import process_start
+from interlock.screen.keys import KEY_NAME
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 
 OWN_SESSION: Final = "agents"
@@ -20,10 +21,6 @@ _FIELDS: Final = (
     "window_name", "pane_current_command", "pane_title",
 )  # fmt: skip
 _FORMAT: Final = "\t".join(f"#{{s/[\001-\037]/ /:{name}}}" for name in _FIELDS)
-_KEY: Final = re.compile(
-    r"(?:[CMS]-)*(?:Enter|Escape|Tab|BTab|BSpace|Space|Up|Down|Left|Right|Home|End|PageUp|PageDown|DC|IC|F[1-9][0-2]?"
-    r"|[!-~])"
-)
 # Bytes that a terminal would act on. A paste that held its own end mark would go on as keys.
 _UNTYPABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -95,7 +92,7 @@ class Pane:
     async def send_keys(self, *keys: str) -> None:
         """Press keys by name (`Enter`, `Escape`, `C-c`, `y`). A name that tmux does not know would be typed out."""
         for key in keys:
-            if _KEY.fullmatch(key) is None:
+            if KEY_NAME.fullmatch(key) is None:
                 raise UsageError(f"{key!r} is no key", remedy="name keys as tmux does, and send text with send_text")
         await self.client.command("send-keys", "-t", self.pane_id, "--", *keys)
 

@@ -88,6 +88,8 @@ class TypingPolicy:
     settled_after_seconds: float = 0.3
     pause_before_enter_seconds: float = 0.0
     """How long the prompt stands in the composer before Enter is pressed."""
+    submit_key: str = "Enter"
+    """The key that submits what stands in the composer, which is called Enter here."""
     accepted_within_seconds: float = 3.0
     started_within_seconds: float = 3.0
 
@@ -170,7 +172,7 @@ class _Attempt:
     async def _submit(self, standing: Look, typed: Step, verified: Verified) -> TypingOutcome:
         look = standing
         for _ in range(2 if self._policy.press_again else 1):
-            await self._pane.send_keys("Enter")
+            await self._pane.send_keys(self._policy.submit_key)
             look = await self._eye.until(
                 lambda seen: self._is_accepted(standing, seen), self._policy.accepted_within_seconds
             )

@@ -30,7 +30,9 @@ def main(arguments: Sequence[str]) -> int:
         from interlock.testing.scripted_agent import tui
 
         start = steps_of(options.values.get("--start", ""))
-        return tui.run(tui.Agent(ledger=ledger, gates=gates, book=_book(options), steps=start))
+        is_slow = "--two-escapes" in options.flags
+        agent = tui.Agent(ledger=ledger, gates=gates, book=_book(options), steps=start, needs_two_escapes=is_slow)
+        return tui.run(agent)
     if options.face != ACP and "--resume" in options.values and "--stale-resume" in options.flags:
         sys.stderr.write(f"No conversation found with session ID: {options.values['--resume']}\n")
         return 1

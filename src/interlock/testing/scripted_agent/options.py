@@ -27,6 +27,7 @@ _VALUES: Final = {
 }
 _FLAGS: Final = {
     "--stale-resume": "  know no session that is to be resumed",
+    "--two-escapes": "  for --tui: the first Escape asks for a second one, and two that come together are one",
     "--replay-user-messages": "  for --stream-json: repeat each prompt on the output",
     "--whole-messages": "  for --stream-json: no partial messages",
 }

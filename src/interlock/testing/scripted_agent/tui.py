@@ -48,6 +48,8 @@ class Agent:
     gates: Gates | None = None
     book: ScriptBook = field(default_factory=ScriptBook)
     noise: bytes = b""
+    needs_two_escapes: bool = False
+    _has_escape: bool = False
     _gate: str = ""
 
     @property
@@ -61,9 +63,18 @@ class Agent:
         self.ledger.record(PROMPT, text=prompt)
         self.transcript += [f"> {prompt}", ""]
         self.steps = self.book.steps_for(prompt)
+        self._has_escape = False
         self.turn_began = self.step_began = now
 
+    def escape(self) -> None:
+        """Interrupt; where it takes two, the first one only asks for the second."""
+        if self.needs_two_escapes and self.steps and self.asked is None and not self._has_escape:
+            self._has_escape = True
+        else:
+            self.interrupt()
+
     def interrupt(self) -> None:
+        self._has_escape = False
         is_deaf = bool(self.steps) and self.steps[0].verb == "deaf"
         if self.state != "idle" and not is_deaf:
             self.ledger.record("interrupt", in_turn=True)
@@ -158,7 +169,8 @@ class Agent:
             elapsed = now - self.turn_began
             spinner = _SPINNER[int(now / _TICK_SECONDS) % len(_SPINNER)]
             status = [f"{spinner} Working ({elapsed:.0f}s)", ""] if self.steps else []
-            hint = "esc to interrupt" if self.steps else "enter to submit"
+            escape = "esc again to interrupt" if self._has_escape else "esc to interrupt"
+            hint = escape if self.steps else "enter to submit"
             below = [
                 *status,
                 rule,
@@ -191,12 +203,14 @@ class Agent:
             keys = keys[pasted.end() :]
         moves = keys.count(b"\x1b[B") - keys.count(b"\x1b[A")
         self.chosen = min(len(self.options) - 1, max(0, self.chosen + moves))
+        if self.needs_two_escapes:  # as opencode reads them: two that come together are one
+            keys = keys.replace(b"\x1b\x1b", b"\x1b")
         for key in _SEQUENCE.sub(b"", keys).decode("utf-8", "replace"):
             self._press(key, now)
 
     def _press(self, key: str, now: float) -> None:
         if key == "\x1b":
-            self.interrupt()
+            self.escape()
         elif key in "\r\n":
             self.answer(now) if self.asked is not None else self.submit(now)
         elif key == "\x04" and not self.steps:
