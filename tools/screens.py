@@ -24,6 +24,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from textual.pilot import Pilot
 
+from interlock.agents.tmux.server import TmuxServer
 from interlock.cli.server_api import ServerApi
 from interlock.cli.top.app import TopApp
 from interlock.client.client import Client
@@ -139,10 +140,7 @@ class Server:
     def begin(self) -> None:
         """Start it, and wait until it is ready."""
         argv = (sys.executable, "-m", "interlock.server", "--home", str(self.home))
-        environment = {**os.environ, "TMUX_TMPDIR": str(self.home)}
-        self._process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, env=environment
-        )
+        self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
         assert self._process.stdout is not None
         self._process.stdout.readline()
         _await(lambda: bool(ServerApi.of_home(self.home).get("/health")["ready"]), "the server")
@@ -168,10 +166,8 @@ def serving(inner: Path) -> Iterator[Server]:
         yield server
     finally:
         server.end()
-        for socket in home.glob("tmux-*/*"):
-            environment = {**os.environ, "TMUX_TMPDIR": str(home)}
-            kill = ("tmux", "-L", socket.name, "kill-server")
-            subprocess.run(kill, check=False, capture_output=True, timeout=WAIT_SECONDS, env=environment)
+        kill = TmuxServer.of_home(home).argv("kill-server")
+        subprocess.run(kill, check=False, capture_output=True, timeout=WAIT_SECONDS)
 
 
 def _await(look: Callable[[], bool], what: str) -> None:

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from interlock.agents.tmux.server import TmuxServer
 from interlock.cli.server_api import Body, ServerApi
 from interlock.testing.scripted_agent import Gates, command, write_program
 from interlock.vocabulary.errors import Unreachable
@@ -40,8 +41,8 @@ class Served:
 
     # The server
 
-    def start(self) -> None:
-        """Start it, and wait until it is ready."""
+    def start(self, **environment: str) -> None:
+        """Start it, perhaps with more in its environment, and wait until it is ready."""
         command_line = (sys.executable, "-m", "interlock.server", "--home", str(self.home))
         with (self.folder / "server-stderr").open("ab") as stderr:
             self.process = subprocess.Popen(
@@ -49,7 +50,7 @@ class Served:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                env={**os.environ, "TMUX_TMPDIR": str(self.home)},
+                env={**os.environ, **environment},
                 start_new_session=True,
             )
         assert self.process.stdout is not None
@@ -205,11 +206,13 @@ def serving(folder: Path) -> Iterator[Served]:
         finally:
             _stop_agents(served)
             served.stop()
-            # Whatever of tmux is left was started here: its sockets are in our folder.
-            for name in (path.name for path in served.home.glob("tmux-*/*")):
-                kill = ("tmux", "-L", name, "kill-server")
-                environment = {**os.environ, "TMUX_TMPDIR": str(served.home)}
-                subprocess.run(kill, check=False, capture_output=True, timeout=WAIT_SECONDS, env=environment)
+            end_tmux(served.home)
+
+
+def end_tmux(home: Path) -> None:
+    """Whatever of tmux is left in a home was started here: its socket is in our folder."""
+    kill = TmuxServer.of_home(home).argv("kill-server")
+    subprocess.run(kill, check=False, capture_output=True, timeout=WAIT_SECONDS)
 
 
 def _stop_agents(served: Served) -> None:

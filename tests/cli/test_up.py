@@ -30,24 +30,21 @@ from interlock.log.sqlite import SqliteLog
 from interlock.testing.scripted_agent import command
 from interlock.vocabulary.errors import Unreachable
 from tests.cli.harness import COMMAND, interlock, python
-from tests.cli.serving import WAIT_SECONDS, until
+from tests.cli.serving import WAIT_SECONDS, end_tmux, until
 from tests.log.schema_one import make_version_one
 
 
 @pytest.fixture
-def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def home() -> Iterator[Path]:
     """A home with a tmux of its own, and short enough for sockets. Its server, if there is one at the end, is ended."""
     with tempfile.TemporaryDirectory(prefix="il-") as short:
-        monkeypatch.setenv("TMUX_TMPDIR", short)
         folder = Path(short) / "home"
         yield folder
         with held_server(folder) as (_, grip):
             if grip is not None:
                 grip.send(signal.SIGKILL)
                 assert grip.wait(WAIT_SECONDS)
-        # A test that fails in the middle must not leave an agent. The folder is ours, and so is whatever runs in it.
-        for name in (path.name for path in Path(short).glob("tmux-*/*")):
-            subprocess.run(("tmux", "-L", name, "kill-server"), check=False, capture_output=True, timeout=WAIT_SECONDS)
+        end_tmux(folder)  # a test that fails in the middle must not leave an agent
 
 
 def run(home: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:

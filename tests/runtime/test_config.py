@@ -333,6 +333,20 @@ def test_acp_may_be_the_driver_of_an_agent() -> None:
     assert choose_agent(config, "gemini", {}, cwd="/").argv == ("gemini", "--acp")
 
 
+@pytest.mark.parametrize(
+    ("given", "argv"),
+    [
+        ("argv = ['/opt/gemini', '--acp', '--debug']", ("/opt/gemini", "--acp", "--debug")),
+        ("argv = ['/opt/gemini']\nacp_argv = ['/opt/gemini', 'serve']", ("/opt/gemini", "serve")),
+        ("acp_argv = ['/opt/gemini', 'serve']", ("/opt/gemini", "serve")),
+    ],
+)
+def test_a_program_that_is_configured_for_acp_holds_over_the_built_in_one(given: str, argv: tuple[str, ...]) -> None:
+    config = parse(f"[agents.gemini]\ndriver = 'acp'\n{given}\n", {}).config
+    assert choose_agent(config, "gemini", {}, cwd="/").argv == argv
+    assert choose_agent(config, "gemini", {}, cwd="/", mode=Mode.ACP).argv == argv
+
+
 def test_an_unknown_agent_is_refused_with_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"there is no agent 'cluade'; did you mean 'claude'\?"):
         agent_section(Config(), "cluade")

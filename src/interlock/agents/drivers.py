@@ -10,6 +10,7 @@ from typing import Final, cast
 
 from interlock.agents.evidence.hooks import hook_socket
 from interlock.agents.port import Driver
+from interlock.agents.tmux.server import TmuxServer, run_folder
 from interlock.log.paths import default_home
 from interlock.vocabulary.errors import UsageError
 
@@ -35,8 +36,8 @@ def driver(name: str, home: Path | None = None) -> Driver:
     module, made = DRIVERS[name]
     found = getattr(import_module(module), made)
     if name == TERMINAL:
-        home = home or default_home(os.environ)
-        return cast("Driver", found(home / "run", hook_socket=hook_socket(home)))
+        home = (home or default_home(os.environ)).absolute()
+        return cast("Driver", found(run_folder(home), TmuxServer.of_home(home), hook_socket=hook_socket(home)))
     return cast("Driver", found())
 
 

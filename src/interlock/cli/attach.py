@@ -107,10 +107,7 @@ def check_pane(where: Where) -> None:
     except subprocess.TimeoutExpired as error:
         raise Unreachable(f"tmux did not answer within {_TMUX_SECONDS:g} s") from error
     if told.returncode:
-        raise Unreachable(
-            f"the agent's pane {where.pane_id} cannot be reached: {told.stderr.strip()}; is TMUX_TMPDIR here what it "
-            "was for `interlock up`?"
-        )
+        raise Unreachable(f"the agent's pane {where.pane_id} cannot be reached: {told.stderr.strip()}")
     if where.pane_pid and told.stdout.strip() != str(where.pane_pid):
         raise Unreachable(f"pane {where.pane_id} holds another process than the agent's; see `interlock doctor`")
 

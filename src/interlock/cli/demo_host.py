@@ -37,8 +37,6 @@ _TMUX_SECONDS: Final = 5.0
 
 def main(folder: Path) -> int:
     """Serve until standard input ends, then leave nothing."""
-    # The name of a tmux server of ours is always the same; its folder is not, and so nobody else's is met.
-    os.environ["TMUX_TMPDIR"] = str(folder)
     home = home_of(folder)
     home.mkdir(mode=0o700)
     setup = Setup(home=home, settings=ServerSettings(), drivers=builtin_drivers(home, (STREAM, TERMINAL)))
@@ -47,7 +45,7 @@ def main(folder: Path) -> int:
         threading.Thread(target=_end_with_input, args=(home,), daemon=True).start()
         return asyncio.run(serve(setup, _tell))
     finally:
-        _end_tmux()
+        _end_tmux(home)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -81,10 +79,10 @@ def _stop_agent(api: ServerApi, path: str) -> None:
         api.ask("POST", path)
 
 
-def _end_tmux() -> None:
+def _end_tmux(home: Path) -> None:
     with suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
-            TmuxServer.own().argv("kill-server"),
+            TmuxServer.of_home(home).argv("kill-server"),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from cyclopts import Parameter
 
@@ -13,14 +14,20 @@ from interlock.agents.identify import Identified, ask_version, identify
 from interlock.agents.profiles import load_profiles
 from interlock.agents.tmux.panes import Adopted, adopt
 from interlock.agents.tmux.server import NoServer, TmuxServer
+from interlock.log.paths import default_home
 from interlock.screen.selection import GENERIC, ScreenReader, select_reader
 
 PaneArgument: TypeAlias = Annotated[
     str, Parameter(help="The pane: %3, session:window.pane, or less where that is enough; none: the only one.")
 ]
 SocketOption: TypeAlias = Annotated[
-    str | None, Parameter(help="The tmux socket, by name or path; else the one around this terminal, or the default.")
+    str | None,
+    Parameter(
+        help="The tmux socket, by name or path; `@home`: that of the agents of this home. Else the one around this "
+        "terminal, or the default."
+    ),
 ]
+_OF_HOME: Final = "@home"
 CliOption: TypeAlias = Annotated[str | None, Parameter(name="--cli", help="Which CLI it is, if it is not found out.")]
 
 
@@ -34,16 +41,22 @@ class KnownPane:
     reader: ScreenReader
 
 
+def _server(socket: str | None) -> TmuxServer:
+    if socket is None:
+        return TmuxServer.current()
+    return TmuxServer.of_home(default_home(os.environ)) if socket == _OF_HOME else TmuxServer(socket)
+
+
 @asynccontextmanager
 async def known_pane(target: str, socket: str | None, cli: str | None) -> AsyncIterator[KnownPane]:
     """Find a pane and what runs in it. The client that was attached for it is closed afterwards; the agent lives on."""
-    server = TmuxServer.current() if socket is None else TmuxServer(socket)
+    server = _server(socket)
     try:
         adopted = await adopt(server, target)
     except NoServer as missing:
         if missing.__cause__ is not None:  # tmux itself is missing
             raise
-        raise NoServer(f"{missing}; is the agent in tmux? --socket names another server") from missing
+        raise NoServer(f"{missing}; is the agent in tmux? --socket names another server, such as @home") from missing
     try:
         profiles = load_profiles()
         found = identify(profiles, adopted.capture.pid, adopted.capture.snapshot)

@@ -8,6 +8,7 @@ Laws:
 2. Variables win over the file, the file over defaults; `settings` says of every value which it was.
 3. A file that was named must be there. One that was not named need not be.
 4. What an agent says of `run` holds over `[run]`, key by key.
+5. With `driver = "acp"` an `argv` that was given holds over the `acp_argv` that is built in.
 """
 
 from __future__ import annotations
@@ -123,13 +124,16 @@ def _text_of(path: Path, *, is_named: bool) -> str | None:
 
 def _build(reading: Reading) -> Config:
     config: Config = _filled(Config(agents={}), (), reading.values)
-    agents = {
-        name: _filled(
-            structs.replace(BUILTIN_AGENTS.get(name, AgentSection()), run=config.run), ("agents", name), reading.values
-        )
-        for name in reading.agents
-    }
+    agents = {name: _agent(name, config, reading.values) for name in reading.agents}
     return structs.replace(config, agents=agents)
+
+
+def _agent(name: str, config: Config, values: Mapping[KeyPath, Value]) -> AgentSection:
+    known = structs.replace(BUILTIN_AGENTS.get(name, AgentSection()), run=config.run)
+    agent = _filled(known, ("agents", name), values)
+    is_given = {key for key in ("argv", "acp_argv") if ("agents", name, key) in values}
+    # The driver and the program were chosen together: what is built in must not run in their place.
+    return structs.replace(agent, acp_argv=()) if agent.driver == "acp" and is_given == {"argv"} else agent
 
 
 def _filled(base: SectionT, path: KeyPath, values: Mapping[KeyPath, Value]) -> SectionT:

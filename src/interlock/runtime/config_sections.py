@@ -92,9 +92,12 @@ class PoolSection(_Section, frozen=True):
 
 
 class EnvironmentSection(_Section, frozen=True):
-    """What an agent's process gets beside what its driver lets through."""
+    """What an agent's process gets beside what its driver passes on: in a terminal a short list, else all of ours."""
 
-    take: Annotated[tuple[VariableName, ...], Meta(description="variables to take over from ours")] = ()
+    take: Annotated[
+        tuple[VariableName, ...],
+        Meta(description="variables to take over from ours; agents that are built in take their own keys and folders"),
+    ] = ()
     set: Annotated[dict[VariableName, str], Meta(description="variables and their values; never shown")] = {}
 
 
@@ -148,13 +151,43 @@ class UiSection(_Section, frozen=True):
     theme: Annotated[Theme, Meta(description="the background that colours are chosen for")] = Theme.AUTO
 
 
+def _taking(*names: str) -> EnvironmentSection:
+    return EnvironmentSection(take=names)
+
+
+_ANTHROPIC: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
+_OPENAI: Final = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
+_GEMINI: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_CLOUD_PROJECT")
+
 BUILTIN_AGENTS: Final = {
-    "claude": AgentSection(argv=("claude",), stream_driver="claude-stream", acp_argv=("claude-code-acp",)),
-    "codex": AgentSection(argv=("codex",), stream_driver="codex-app-server"),
-    "gemini": AgentSection(argv=("gemini",), stream_driver="gemini-stream", acp_argv=("gemini", "--acp")),
-    "qwen": AgentSection(argv=("qwen",), stream_driver="qwen-stream", acp_argv=("qwen", "--acp")),
-    "opencode": AgentSection(argv=("opencode",), stream_driver="opencode-serve", acp_argv=("opencode", "acp")),
-    "pi": AgentSection(argv=("pi",), stream_driver="pi-rpc"),
+    "claude": AgentSection(
+        argv=("claude",),
+        stream_driver="claude-stream",
+        acp_argv=("claude-code-acp",),
+        environment=_taking(*_ANTHROPIC, "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR"),
+    ),
+    "codex": AgentSection(
+        argv=("codex",), stream_driver="codex-app-server", environment=_taking(*_OPENAI, "CODEX_API_KEY", "CODEX_HOME")
+    ),
+    "gemini": AgentSection(
+        argv=("gemini",),
+        stream_driver="gemini-stream",
+        acp_argv=("gemini", "--acp"),
+        environment=_taking(*_GEMINI, "GOOGLE_APPLICATION_CREDENTIALS"),
+    ),
+    "qwen": AgentSection(
+        argv=("qwen",),
+        stream_driver="qwen-stream",
+        acp_argv=("qwen", "--acp"),
+        environment=_taking(*_OPENAI, "OPENAI_MODEL", "DASHSCOPE_API_KEY"),
+    ),
+    "opencode": AgentSection(
+        argv=("opencode",),
+        stream_driver="opencode-serve",
+        acp_argv=("opencode", "acp"),
+        environment=_taking(*_ANTHROPIC, *_OPENAI, *_GEMINI, "OPENCODE_CONFIG"),
+    ),
+    "pi": AgentSection(argv=("pi",), stream_driver="pi-rpc", environment=_taking(*_ANTHROPIC, *_OPENAI, *_GEMINI)),
 }
 """What is known of each agent without a line of configuration."""
 

@@ -1,11 +1,12 @@
 """The terminal driver: agents in tmux, behind our shim. They outlive us, and are found again.
 
-    driver = TerminalDriver(run_folder)
+    driver = TerminalDriver(run_folder, TmuxServer.own(f"{run_folder}/tmux"))
     handle = await driver.spawn(AgentSpec(agent="claude", driver="terminal", argv=("claude",), cwd=project), spawn_id)
 
 Laws:
 1. `spawn` gives a handle of a living agent, or raises and leaves neither process nor pane nor socket behind.
-2. An agent gets the environment of its own spec: nothing of it reaches the next agent in the same server.
+2. An agent gets exactly the environment of its own spec (`launch.PASSED_ON` says what that includes of ours): nothing
+   of the process that started the tmux server, and nothing of another agent in it.
 3. `adopt` takes up that very process and no other. Without a process named, it takes up what runs in the pane now.
 """
 
@@ -71,7 +72,7 @@ class TerminalDriver:
     """
 
     run_folder: Path
-    server: TmuxServer = field(default_factory=TmuxServer.own)
+    server: TmuxServer
     policy: TerminalPolicy = field(default_factory=TerminalPolicy)
     profiles: Sequence[Profile] = field(default_factory=load_profiles)
     hook_socket: Path | None = None

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import Annotated, Final
 
@@ -16,7 +17,6 @@ from msgspec import Meta, Struct
 
 from interlock.agents.identify import Identified, ask_version
 from interlock.agents.port import AgentSpec, ProcessIdentity
-from interlock.agents.processes.child import inherited_environment
 from interlock.agents.processes.identity import identity_of
 from interlock.agents.terminal.beside import agent_home
 from interlock.screen.profile import Profile
@@ -30,10 +30,11 @@ SAYS_STALE_RESUME: Final = re.compile(
     r"\bno (?:saved )?(?:conversation|session|rollout)s? (?:was )?found\b|\bsession .{1,80} not found\b", re.IGNORECASE
 )
 """How CLIs say that they know no session by the id that they were given."""
-# They describe the terminal around us, and tmux sets those of the pane.
-_OF_OUR_TERMINAL: Final = frozenset(
-    {"TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "COLUMNS", "LINES", "PWD", "OLDPWD", "SHLVL", "_"}
+PASSED_ON: Final = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR"),
+    *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"),
 )
+"""What an agent in a terminal gets of our own environment; anything else is named in its spec."""
 
 
 class TerminalOptions(Struct, frozen=True, forbid_unknown_fields=True):
@@ -124,8 +125,8 @@ def recognise(profiles: Sequence[Profile], argv: Sequence[str]) -> Identified | 
 
 
 def pane_environment(spec: AgentSpec, spawn_id: SpawnId) -> dict[str, str]:
-    """What the agent gets: ours, as it is now and not as it was when the tmux server was started, and the spec's."""
-    own = {name: value for name, value in inherited_environment({}).items() if name not in _OF_OUR_TERMINAL}
+    """What the agent gets: the spec's, and of ours, as it is now, what `PASSED_ON` names. tmux adds the terminal."""
+    own = {name: value for name, value in os.environ.items() if any(fnmatchcase(name, one) for one in PASSED_ON)}
     return {**own, **spec.environment, SPAWN_ID_VARIABLE: spawn_id}
 
 

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from interlock.agents.live import Told
+from interlock.agents.tmux.server import MAX_SOCKET_BYTES
 from interlock.monitor.arbitration_claims import Claim, SourceReading
 from interlock.monitor.sources.shim_lines import Began, Ended, read_shim_line
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
@@ -25,8 +26,6 @@ from interlock.vocabulary.audit import Anomaly
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.evidence import EvidenceSource
 
-# What `sun_path` holds on the narrower of the systems that we know, with its closing NUL.
-MAX_PATH_BYTES: Final = 103
 _MAX_LINE_BYTES: Final = 1 << 20
 _RUNG: Final = EvidenceSource.NATIVE_STATUS
 
@@ -119,7 +118,7 @@ class ShimEar:
 
 
 def _bind(path: Path) -> socket.socket:
-    if len(os.fsencode(path)) > MAX_PATH_BYTES:
+    if len(os.fsencode(path)) > MAX_SOCKET_BYTES:
         raise UsageError(f"{path} is too long for a socket", remedy="choose a run folder with a shorter path")
     path.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import re
 import secrets
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from interlock.agents.tmux.capture import PaneCapture, capture_pane
 from interlock.agents.tmux.client import TmuxClient
-from interlock.agents.tmux.server import Absent, Command, NoServer, TmuxRefused, TmuxServer
+from interlock.agents.tmux.server import OF_OWN_SERVER, Absent, Command, NoServer, TmuxRefused, TmuxServer
 from interlock.log.lease import process_start
 from interlock.screen.keys import KEY_NAME
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 
 OWN_SESSION: Final = "agents"
+# A server of ours passes on to its panes neither its own environment nor that of a person who attaches to it.
+_BARE_SERVER: Final[tuple[Command, ...]] = (
+    ("set-option", "-g", "default-terminal", "screen-256color"),
+    ("set-option", "-g", "update-environment", ""),
+    *(("set-environment", "-g", "-u", name) for name in (*OF_OWN_SERVER, "PWD")),
+)
+# tmux gives a pane the PATH of its client and a SHELL of its own choice, whatever `-e` says.
+_SET_LATE: Final = ("PATH", "SHELL")
 _FIELDS: Final = (
     "pane_id", "window_id", "session_id", "pane_pid", "window_index", "pane_index", "pane_dead", "session_name",
     "window_name", "pane_current_command", "pane_title",
@@ -177,17 +186,20 @@ async def start_pane(
 ) -> PaneInfo:
     """Start a program in a window of its own, without a shell, on a server of ours.
 
-    The pane remains when the program ends, so that its exit status can be read. The window keeps its size until a
-    person attaches or it is resized.
+    It gets `env`, and beside that only what tmux sets itself: TERM, TERM_PROGRAM, TERM_PROGRAM_VERSION, TMUX, TMUX_PANE
+    and PWD; PATH and SHELL, where `env` does not name them. The pane remains when the program ends, so that its exit
+    status can be read. The window keeps its size until a person attaches or it is resized.
     """
     if not argv or (len(argv) == 1 and "=" in argv[0]):
         raise UsageError("there is no program to start", remedy="give its name and arguments as a list")
     name_for_now = f"interlock-{secrets.token_hex(8)}"  # found by it, whatever else runs; then it gets its own name
+    given = env or {}
     options = ["-d", "-n", name_for_now, *(["-c", cwd] if cwd else [])]
-    for key, value in (env or {}).items():
+    for key, value in given.items():
         options += ["-e", f"{key}={value}"]
     # tmux gives a single word to a shell, so there are always two.
-    program = [*options, "--", *(argv if len(argv) > 1 else ["env", *argv])]
+    late = [f"{key}={given[key]}" for key in _SET_LATE if key in given]
+    program = [*options, "--", shutil.which("env") or "env", *late, *argv]
     where, window = f"={session}:", f"={session}:={name_for_now}"
     after: list[Command] = [
         ("set-option", "-p", "-t", window, "remain-on-exit", "on"),
@@ -197,12 +209,14 @@ async def start_pane(
         ("rename-window", "-t", window, name),
     ]
     size = ("set-option", "-t", where, "default-size", f"{columns}x{rows}")
-    terminal = ("set-option", "-g", "default-terminal", "screen-256color")
-    first = ("new-session", "-s", session, "-x", str(columns), "-y", str(rows), *program)
-    printed = await _start(server, [size, ("new-window", "-t", where, *program), *after], [terminal, first, *after])
-    if env:
-        # The first window of a session leaves its variables to the session, and so to every later window.
-        await server.run(*(("set-environment", "-t", where, "-u", key) for key in env))
+    first = ("new-session", "-E", "-s", session, "-x", str(columns), "-y", str(rows), *program)
+    # The first window of a session leaves its variables to the session, and so to every later window.
+    forget = [("set-environment", "-t", where, "-u", key) for key in given]
+    printed = await _start(
+        server,
+        [size, ("new-window", "-t", where, *program), *after],
+        [*_BARE_SERVER, first, *forget, *after],
+    )
     return _info(server, printed.rstrip("\n"))
 
 

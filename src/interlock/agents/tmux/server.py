@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from interlock.agents.tmux.process import ClientProcess
@@ -19,7 +20,11 @@ from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 Command: TypeAlias = Sequence[str]
 """The name of a tmux command and its arguments, unquoted."""
 
-OWN_SOCKET: Final = "interlock"
+SOCKET_NAME: Final = "tmux"
+# What `sun_path` holds on the narrower of the systems that we know, with its closing NUL.
+MAX_SOCKET_BYTES: Final = 103
+OF_OWN_SERVER: Final = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE")
+"""All that a server of ours is given of our environment. It passes none of it on to a pane."""
 DEADLINE_SECONDS: Final = 5.0
 _NO_SERVER: Final = ("no server running", "error connecting", "lost server", "server exited")
 _ABSENT: Final = ("can't find", "no such", "no sessions", "no current")
@@ -65,16 +70,21 @@ def failure(text: str) -> Unreachable | TmuxRefused:
 class TmuxServer:
     """A server by the name of its socket, or by the path if there is a slash in it.
 
-    `is_own`: a server that Interlock may start, without the configuration of the person.
+    `is_own`: a server that Interlock may start, without the configuration and the environment of the person.
     """
 
-    socket: str = OWN_SOCKET
+    socket: str
     is_own: bool = False
 
     @classmethod
-    def own(cls, socket: str = OWN_SOCKET) -> TmuxServer:
-        """The server for agents that we start."""
+    def own(cls, socket: str) -> TmuxServer:
+        """A server for agents that we start."""
         return cls(socket, is_own=True)
+
+    @classmethod
+    def of_home(cls, home: Path) -> TmuxServer:
+        """The server for the agents of one home: its socket is in the home, so that no other home shares it."""
+        return cls.own(str(run_folder(home) / SOCKET_NAME))
 
     @classmethod
     def current(cls) -> TmuxServer:
@@ -91,17 +101,24 @@ class TmuxServer:
         self, *words: str, on_data: Callable[[bytes], None], on_end: Callable[[], None] = lambda: None
     ) -> ClientProcess:
         """Start a client of this server."""
-        # Inside a pane TMUX is set, and tmux would refuse to attach or would choose that server.
-        environment = {name: value for name, value in os.environ.items() if name not in ("TMUX", "TMUX_PANE")}
         try:
-            return await ClientProcess.start(self.argv(*words), environment, on_data, on_end)
+            return await ClientProcess.start(self.argv(*words), self._environment(), on_data, on_end)
         except FileNotFoundError as error:
             raise NoServer("tmux is not installed, or not in PATH; install tmux 3.2 or newer") from error
+
+    def _environment(self) -> dict[str, str]:
+        """What a client gets. The first one leaves its environment to the server, and so to every pane."""
+        if self.is_own:
+            return {name: os.environ[name] for name in OF_OWN_SERVER if name in os.environ}
+        # Inside a pane TMUX is set, and tmux would refuse to attach or would choose that server.
+        return {name: value for name, value in os.environ.items() if name not in ("TMUX", "TMUX_PANE")}
 
     async def run(self, *commands: Command, may_start: bool = False) -> str:
         """Run commands as one sequence with a client of a moment, and give what they print."""
         if may_start and not self.is_own:
-            raise UsageError(f"{self.socket} is not ours to start", remedy="start agents on TmuxServer.own()")
+            raise UsageError(f"{self.socket} is not ours to start", remedy="start agents on a server of ours")
+        if may_start and len(os.fsencode(self.socket)) > MAX_SOCKET_BYTES:
+            raise UsageError(f"{self.socket} is too long for a socket", remedy="choose a home with a shorter path")
         start = ["start-server", ";"] if may_start else ["-N"]
         printed: list[bytes] = []
         process = await self.spawn(*start, "source-file", "-", on_data=printed.append)
@@ -124,3 +141,8 @@ class TmuxServer:
             await self.run(["kill-server"])
         except NoServer:
             return
+
+
+def run_folder(home: Path) -> Path:
+    """Where the sockets of a home are. Absolute: the processes that use them have other folders."""
+    return home.absolute() / "run"
