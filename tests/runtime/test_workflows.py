@@ -374,6 +374,19 @@ def test_a_workflow_whose_log_takes_nothing_more_says_so_to_everybody() -> None:
     run(story())
 
 
+def test_workflows_close_though_the_session_of_one_of_them_is_gone() -> None:
+    async def story() -> None:
+        async with floor() as at:
+            await at.workflows.begin(at.on.parent, plan(*steps(a="")), spec_of)
+            await at.puppet("a")
+            await at.on.runtime.delete(at.on.parent)
+            await at.workflows.close()
+            with pytest.raises(SessionFailed):
+                await at.workflows.wait(WorkflowId("wf_1"))
+
+    run(story())
+
+
 def test_a_plan_runs_once_and_only_in_an_open_session() -> None:
     async def story() -> None:
         async with floor() as at:

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from interlock.agents.model import ModelDriver
+from interlock.agents.model.options import ModelOptions
 from interlock.agents.observations import BecameReady, Exited
 from interlock.agents.port import AgentHandle, Driver, Prompt
 from interlock.vocabulary.audit import DeliveryStage
@@ -84,6 +85,12 @@ def test_a_spawn_that_is_stopped_at_once_was_ready_and_exited() -> None:
 def test_an_option_that_is_wrong_is_refused(options: dict[str, Json]) -> None:
     with pytest.raises(UsageError):
         asyncio.run(spawn(replace(spec(), options=options), ModelDriver(caller=PlayedModel([]))))
+
+
+def test_a_wrong_option_is_answered_with_the_options_that_there_are() -> None:
+    with pytest.raises(UsageError) as refused:
+        asyncio.run(spawn(replace(spec(), options={"no_such": 1}), ModelDriver(caller=PlayedModel([]))))
+    assert refused.value.remedy == f"the options are {', '.join(ModelOptions.__struct_fields__)}"
 
 
 @pytest.mark.parametrize("wrong", [{"argv": ("sh",)}, {"resume": "abc"}, {"cwd": "/no/such/folder"}])
