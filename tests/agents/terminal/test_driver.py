@@ -36,6 +36,7 @@ from interlock.agents.tmux.panes import start_pane
 from interlock.agents.tmux.typing import TypingPolicy
 from interlock.monitor.policy import MonitorPolicy
 from interlock.monitor.standing import Confidence
+from interlock.monitor.tracker import TuiTrackerSession, Verdict
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 from interlock.vocabulary.evidence import EvidenceSource
@@ -94,6 +95,21 @@ def test_a_process_that_an_agent_starts_in_its_turn_is_told_as_a_tool() -> None:
             await seen.handle.submit(prompt("spawn child 600; hang"))
             told = await seen.until(ToolsSeen, lambda one: bool(one.open))
             assert [name for _, name in told.open] == ["sleep"]
+
+    run(main())
+
+
+def test_an_agent_that_comes_after_a_fault_in_watching_is_watched() -> None:
+    def break_down(session: TuiTrackerSession, now: float) -> Verdict:
+        raise RuntimeError("broken")
+
+    async def main() -> None:
+        async with driving() as driver, agent(driver) as first:
+            await first.until(BecameReady)
+            first.handle.tell(break_down)
+            assert (await first.until(ChannelLost)).message == "watching failed: RuntimeError: broken"
+            async with agent(driver) as second:
+                await second.until(BecameReady)
 
     run(main())
 

@@ -101,7 +101,6 @@ class ControlLink:
         for item in self._open:
             if not item.future.done():
                 item.future.set_exception(Unreachable(f"the connection to tmux ended: {reason}"))
-        self._open.clear()
 
     def _receive(self, data: bytes) -> None:
         try:
