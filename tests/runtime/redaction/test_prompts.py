@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from interlock.agents.observations import TurnEnded, TurnEnding
 from interlock.agents.port import AgentSpec
 from interlock.log.memory import MemoryLog
 from interlock.runtime.runtime import Runtime
@@ -67,5 +68,21 @@ def test_a_restart_closes_the_gate_for_such_a_prompt_and_says_why() -> None:
             queue = runtime.supervisor(session).book.queue
             assert not queue.is_open
             assert "held a secret" in queue.gate_reason
+
+    asyncio.run(story())
+
+
+def test_what_an_agent_says_after_a_restart_is_masked_as_before() -> None:
+    async def story() -> None:
+        log, puppets = MemoryLog(), PuppetDriver()
+        async with Runtime(log, [puppets]) as runtime:
+            session = await runtime.open_session(SPEC)
+        async with Runtime(log, [puppets], specs=lambda *_: SPEC) as runtime:
+            prompt = await runtime.send(session, "say it")
+            await soon(lambda: puppets.puppets and puppets.latest.prompts)
+            puppets.latest.say(TurnEnded(ending=TurnEnding.NATURAL, text=f"it is {SECRET}"))
+            await runtime.wait_turn(session, prompt)
+        events = str((await log.read(session)).events)
+        assert ("it is" in events, SECRET in events) == (True, False)
 
     asyncio.run(story())

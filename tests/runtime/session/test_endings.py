@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from interlock.agents.observations import TurnEnded, TurnEnding
+import pytest
+
+from interlock.agents.observations import Exited, TurnEnded, TurnEnding
 from interlock.agents.port import AgentSpec
 from interlock.log.memory import MemoryLog
 from interlock.projections.diagnose import diagnose
@@ -71,3 +73,17 @@ def test_our_own_budget_is_the_one_that_was_set() -> None:
 def test_an_interrupted_turn_says_so_in_a_sentence() -> None:
     failed, said, _ = ended_by(lambda puppet: puppet.say(TurnEnded(ending=TurnEnding.INTERRUPTED)))
     assert (failed.error_message, said) == ("stopped before it ended", "stopped before it ended")
+
+
+@pytest.mark.parametrize(
+    ("exited", "how"),
+    [
+        (Exited(signal=11), "the agent's process crashed: signal 11"),
+        (Exited(code=3), "the agent's process crashed: exit code 3"),
+        (Exited(code=0), "the agent's process exited in the middle of a turn: exit code 0"),
+        (Exited(), "the agent's process is gone, and nobody saw how it ended"),
+    ],
+)
+def test_the_death_of_an_agent_is_recorded_with_how_it_died(exited: Exited, how: str) -> None:
+    failed, said, _ = ended_by(lambda puppet: puppet.say(exited))
+    assert (failed.error_kind, failed.error_message, said) == ("process_died", how, how)
