@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.harness import interlock
 from tests.cli.lab_place import LAB_SECONDS, LabPlace, lab_place
 
 pytestmark = pytest.mark.timeout(300)
@@ -139,14 +140,14 @@ def test_a_failing_install_says_what_npm_said(place: LabPlace, tmp_path: Path) -
         (("scripted", "--hold", "-1"), "--hold is not less than 0"),
     ],
 )
-def test_what_cannot_be_asked_for_is_refused_with_a_remedy(place: LabPlace, words: tuple[str, ...], said: str) -> None:
-    done = place.run(*words)
+def test_what_cannot_be_asked_for_is_refused_with_a_remedy(words: tuple[str, ...], said: str) -> None:
+    done = interlock("lab", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
 
 
-def test_the_list_names_every_cli_and_scenario(place: LabPlace) -> None:
-    done = place.run("--list")
+def test_the_list_names_every_cli_and_scenario() -> None:
+    done = interlock("lab", "--list")
     assert done.returncode == 0
     for word in ("claude", "codex", "gemini", "qwen", "opencode", "interrupt-tool", "draft", "kill", "hang"):
         assert word in done.stdout

@@ -1,0 +1,111 @@
+"""How the lab counts: prompts by what the model was given, ends by the log, each held against the other."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from interlock.lifecycle.turn import Basis
+from interlock.lifecycle.turns import TurnRecord
+from interlock.testing.lab.results import (
+    FAILED,
+    INTERRUPTED,
+    Ends,
+    Reading,
+    ScenarioResult,
+    SentPrompt,
+    count_ends,
+    due_end,
+    times_delivered,
+)
+from interlock.testing.lab.table import row, total_row
+from interlock.testing.scripted_model import Kind, Outcome, Received
+from interlock.vocabulary.conversation import UserMessage
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.ids import EventId, PromptId, SessionId, TurnId
+from interlock.vocabulary.states import TurnState
+
+SESSION = SessionId("ses_lab")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def prompt(number: int, ends: frozenset[TurnState] | None = frozenset({TurnState.COMPLETED})) -> SentPrompt:
+    return SentPrompt(PromptId(f"prm_{number}"), "short", f"token{number}", ends)
+
+
+def request(*told: str, kind: Kind = Kind.MAIN, outcome: Outcome = Outcome.ANSWERED) -> Received:
+    return Received(0, kind, "/v1/messages", " ".join(told).encode(), prompt=told[-1], outcome=outcome)
+
+
+def begun(number: int) -> Event:
+    said = UserMessage(text="", prompt_id=PromptId(f"prm_{number}"))
+    return Event(
+        id=EventId(f"evt_{number}"), session_id=SESSION, seq=number, ts=NOW, turn_id=TurnId(f"trn_{number}"), data=said
+    )
+
+
+def ended(**states: TurnState) -> dict[TurnId, TurnRecord]:
+    basis = next(iter(Basis))
+    return {
+        TurnId(name): TurnRecord(session_id=SESSION, turn_id=TurnId(name), state=state, basis=basis)
+        for name, state in states.items()
+    }
+
+
+def test_a_prompt_is_delivered_once_doubled_or_lost_by_the_words_that_the_model_was_given() -> None:
+    requests = (request("token0"), request("token0", "token1", "token1"), request("token2", kind=Kind.SIDE))
+    assert [times_delivered(prompt(number), requests) for number in range(3)] == [1, 2, 0]
+
+
+def test_an_end_is_due_for_each_prompt_that_arrived_and_has_to_be_of_the_right_kind() -> None:
+    prompts = [prompt(0), prompt(1, INTERRUPTED), prompt(2)]
+    requests = (request("token0"), request("token0", "token1"), request("token0", "token1", "token2"))
+    turns = ended(trn_0=TurnState.COMPLETED, trn_1=TurnState.COMPLETED, trn_2=TurnState.RUNNING)
+    found = count_ends(prompts, requests, [begun(0), begun(1), begun(2)], turns)
+    assert found == Ends(due=3, reported=2, right=1, fabricated=0, false_deliveries=0)
+
+
+def test_a_completion_of_a_prompt_that_never_arrived_is_told_apart_from_an_honest_failure() -> None:
+    turns = ended(trn_0=TurnState.COMPLETED, trn_1=TurnState.FAILED)
+    found = count_ends([prompt(0), prompt(1)], (), [begun(0), begun(1)], turns)
+    assert found == Ends(due=0, reported=0, right=0, fabricated=0, false_deliveries=1)
+
+
+def test_a_completion_that_no_prompt_began_is_fabricated() -> None:
+    turns = ended(trn_0=TurnState.COMPLETED, trn_9=TurnState.COMPLETED, trn_8=TurnState.RUNNING)
+    assert count_ends([prompt(0)], (request("token0"),), [begun(0)], turns).fabricated == 1
+
+
+def test_where_the_scenario_does_not_know_the_last_answer_of_the_model_decides() -> None:
+    once = prompt(0, None)
+    cut, answered = request("token0", outcome=Outcome.CUT), request("token0")
+    assert due_end(once, (cut,)) == FAILED
+    assert due_end(once, (cut, answered)) == {TurnState.COMPLETED}
+
+
+def a_result(**changes: object) -> ScenarioResult:
+    made = ScenarioResult(cli="claude", version="2.1.0", scenario="stream", profile="0", prompts=2, delivered=2)
+    return msgspec.structs.replace(made, **changes)
+
+
+def test_each_thing_that_was_not_right_is_said_the_worst_first() -> None:
+    assert a_result().problems == []
+    found = a_result(delivered=0, lost=2, false_deliveries=1, interrupts=2, interrupted=0, killed=1, trouble="late")
+    assert found.problems == [
+        "1 lost but called completed",
+        "1 lost",
+        "1 killed instead of interrupted",
+        "1 interrupts without effect",
+        "late",
+    ]
+    assert a_result(checks={"it is stalled": False, "it ran": True}).problems == ["not so: it is stalled"]
+
+
+def test_the_row_of_a_cli_sums_its_scenarios() -> None:
+    reading = Reading(frames={"idle": (9, 10), "working": (10, 10)})
+    results = [a_result(reading=reading, ends=2, ends_right=2, ends_reported=2), a_result(delivered=1, lost=1)]
+    assert row(results[1])[-1] == "1 lost"
+    cells = total_row(results)
+    assert (cells[1], cells[2], cells[4], cells[7], cells[10]) == ("all", "3/4", "1", "2/2", "95.0%")
+    assert cells[-1] == "1 of 2 ok"
