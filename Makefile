@@ -14,7 +14,7 @@ JOBS ?= 2
 CHECKED := src tests $(patsubst %/,%,$(sort $(dir $(wildcard bench/*.py tools/*.py examples/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-deep test-real check fmt bench docs
+.PHONY: help setup demo test test-deep test-real lab check fmt bench docs
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r task text; do \
@@ -50,6 +50,9 @@ test-deep: $(STAMP) ## crash, chaos, long simulation, thorough properties
 
 test-real: $(STAMP) ## tests against real agent CLIs, which are installed with npm when first needed
 	@$(PYTEST) -m real --timeout 900
+
+lab: $(STAMP) ## every pinned CLI through every scenario, and its table for docs/; an hour, and resumable
+	@$(BIN)/interlock lab all; code=$$?; if [ $$code -le 1 ]; then $(BIN)/python -m tools.lab_page; fi; exit $$code
 
 check: $(STAMP) ## lint, format, types, import directions, unreached code, generated docs and vectors
 	$(BIN)/ruff check .

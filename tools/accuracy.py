@@ -19,7 +19,8 @@ _HEAD: Final = """\
 # Accuracy
 
 How right the verdicts of `interlock track` are on recordings of real CLIs, unmodified, run against scripted model
-servers, so that the truth is known. Written by `python tools/accuracy.py`; the suite fails if a figure is stale.
+servers, so that the truth is known. Written by `python tools/accuracy.py`; the suite fails if a figure is stale. How
+prompts, interrupts and answers fare on live CLIs is in [acting and reading](lab.md).
 
 *Unsafe* are blocked read as idle, working read as idle, and a completed turn that went on. *Macro recall* is the mean
 recall of the classes with at least 30 scored frames; `unknown` counts as a miss. Frames within 1.2 s after a change of

@@ -51,6 +51,7 @@ HOW = {
     ("docs/explanation/log-integrity.md", "console"): "tests/docs/test_incident_page.py::test_the_page_shows",
     ("docs/how-to/write-a-profile.md", "toml"): "tests/docs/test_profile_page.py::test_its_profile_reads_a_dialog",
     ("docs/how-to/write-a-profile.md", "sh"): "tests/docs/test_profile_page.py::test_a_pane_is_recorded",
+    ("docs/how-to/check-a-cli-version.md", "sh"): "tests/docs/test_lab_page.py::test_every_command",
     ("docs/how-to/test-with-scripted-agents.md", "pycon"): "tests/docs/test_scripted_agents_page.py::test_the_session",
     (
         "docs/how-to/test-with-scripted-agents.md",

@@ -17,10 +17,13 @@ from interlock.testing.lab.results import (
     SentPrompt,
     count_ends,
     due_end,
+    is_altered,
+    is_given_up,
     times_delivered,
 )
 from interlock.testing.lab.table import row, total_row
 from interlock.testing.scripted_model import Kind, Outcome, Received
+from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage
 from interlock.vocabulary.conversation import UserMessage
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import EventId, PromptId, SessionId, TurnId
@@ -58,6 +61,13 @@ def test_a_prompt_is_delivered_once_doubled_or_lost_by_the_words_that_the_model_
     assert [times_delivered(prompt(number), requests) for number in range(3)] == [1, 2, 0]
 
 
+def test_a_prompt_that_arrives_behind_the_rest_of_a_draft_is_altered() -> None:
+    clean = prompt(0).text
+    assert not is_altered(prompt(0), [request(clean), request(f"<reminder>\n {clean} \n")])
+    assert is_altered(prompt(0), [request(clean), request(f"half a thought{clean}")])
+    assert not is_altered(prompt(0), [request(f"half a thought{clean}", kind=Kind.SIDE)])
+
+
 def test_an_end_is_due_for_each_prompt_that_arrived_and_has_to_be_of_the_right_kind() -> None:
     prompts = [prompt(0), prompt(1, INTERRUPTED), prompt(2)]
     requests = (request("token0"), request("token0", "token1"), request("token0", "token1", "token2"))
@@ -70,6 +80,16 @@ def test_a_completion_of_a_prompt_that_never_arrived_is_told_apart_from_an_hones
     turns = ended(trn_0=TurnState.COMPLETED, trn_1=TurnState.FAILED)
     found = count_ends([prompt(0), prompt(1)], (), [begun(0), begun(1)], turns)
     assert found == Ends(due=0, reported=0, right=0, fabricated=0, false_deliveries=1)
+
+
+def test_a_prompt_that_never_arrived_is_lost_once_it_was_typed_or_given_up_and_waits_before() -> None:
+    def receipt(stage: DeliveryStage) -> Event:
+        told = DeliveryReceipt(prompt_id=PromptId("prm_0"), stage=stage)
+        return Event(id=EventId("evt_r"), session_id=SESSION, seq=9, ts=NOW, data=told)
+
+    assert not is_given_up(prompt(0), [begun(0), receipt(DeliveryStage.QUEUED)], ended(trn_0=TurnState.RUNNING))
+    assert is_given_up(prompt(0), [begun(0), receipt(DeliveryStage.TYPED)], ended(trn_0=TurnState.RUNNING))
+    assert is_given_up(prompt(0), [begun(0)], ended(trn_0=TurnState.FAILED))
 
 
 def test_a_completion_that_no_prompt_began_is_fabricated() -> None:

@@ -58,6 +58,11 @@ class Film:
         finally:
             await adopted.pane.client.close()
 
+    def shows(self, text: str) -> bool:
+        """Whether the screen showed a text, without a change of style in it, when it last changed."""
+        shown = next((one.ansi for one in reversed(self._frames) if one.ansi is not None), "")
+        return text in shown
+
     def truth(self, at_seconds: float, state: str, detail: str) -> None:
         """What is the case from then on. A later word on a time that lies before replaces what was said for after."""
         self._told = [one for one in self._told if one[0] <= at_seconds]

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from interlock.lifecycle.turns import TurnRecord
 from interlock.testing.scripted_model import Kind, Outcome, Received
+from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage
 from interlock.vocabulary.conversation import UserMessage
 from interlock.vocabulary.events import Event
 from interlock.vocabulary.ids import PromptId, TurnId
@@ -40,7 +41,7 @@ class SentPrompt:
 
 
 class Reading(Struct, frozen=True, kw_only=True):
-    """The screen, read from the recording. Counts of scored frames: (truth, right, all)."""
+    """The screen, read from the recording. `frames`: for each state of the truth, those read right, and all scored."""
 
     unsafe: int = 0
     frames: dict[str, tuple[int, int]] = {}
@@ -57,25 +58,28 @@ class Reading(Struct, frozen=True, kw_only=True):
 class ScenarioResult(Struct, frozen=True, kw_only=True):
     """One scenario of one CLI version, as `interlock lab --json` prints it.
 
-    `prompts` were given to the server; by the model's count so many were `delivered` once, `doubled` or `lost`.
-    `false_deliveries`: lost, and still said to be completed. `interrupted`: of the `interrupts` asked for, those after
-    which the model's answer or the tool stopped and the agent lived; `killed`: those that ended the agent's process.
-    `questions` were asked on the screen, `questions_seen` by the server, `answers` had their effect. `ends` of turns
-    were due, `ends_reported` were said in time, `ends_right` with the right kind; `fabricated` are ends of turns that
-    no prompt began. `checks` are what else the scenario looks at. `trouble` is why it ended early.
+    `prompts` were given to the server; by the model's count so many were `delivered` once, `doubled` or `lost`, which
+    is typed or given up and never received. What was neither is `waiting` in the queue.
+    `altered`: delivered, but not as it was given. `false_deliveries`: lost, and still said to be completed.
+    `interrupted`: of the `interrupts` asked for, those after which the model's answer or the tool stopped and the agent
+    lived; `killed`: those that ended the agent's process. `questions` were asked on the screen, `questions_seen` by the
+    server, `answers` had their effect. `ends` of turns were due, `ends_reported` were said in time, `ends_right` with
+    the right kind; `fabricated` are ends of turns that no prompt began. `checks` are what else the scenario looks at.
+    `trouble` is why it ended early.
     """
 
     cli: str
     version: str
     scenario: str
     profile: str
-    is_finished: bool = True
     seconds: float = 0.0
     trouble: str = ""
     prompts: int = 0
     delivered: int = 0
     doubled: int = 0
+    altered: int = 0
     lost: int = 0
+    waiting: int = 0
     false_deliveries: int = 0
     interrupts: int = 0
     interrupted: int = 0
@@ -98,8 +102,10 @@ class ScenarioResult(Struct, frozen=True, kw_only=True):
             (self.reading.unsafe, "unsafe readings"),
             (self.false_deliveries, "lost but called completed"),
             (self.doubled, "doubled"),
+            (self.altered, "altered"),
             (self.fabricated, "fabricated ends"),
             (self.lost - self.false_deliveries, "lost"),
+            (self.waiting, "still waiting"),
             (self.killed, "killed instead of interrupted"),
             (self.interrupts - self.interrupted - self.killed, "interrupts without effect"),
             (self.questions - self.questions_seen, "questions not seen"),
@@ -133,12 +139,30 @@ def times_delivered(prompt: SentPrompt, requests: Iterable[Received]) -> int:
     return max((one.body.count(token) for one in requests if one.kind is Kind.MAIN), default=0)
 
 
+def is_altered(prompt: SentPrompt, requests: Iterable[Received]) -> bool:
+    """Whether the model was given the prompt with something else in its line, such as the rest of a draft."""
+    given = [one.prompt for one in requests if one.kind is Kind.MAIN and prompt.token in one.prompt]
+    return any(prompt.text not in (line.strip() for line in text.splitlines()) for text in given)
+
+
 def turn_of(prompt: SentPrompt, events: Iterable[Event]) -> TurnId | None:
     """The turn that the log gave to a prompt."""
     return next(
         (one.turn_id for one in events if isinstance(one.data, UserMessage) and one.data.prompt_id == prompt.prompt_id),
         None,
     )
+
+
+def is_given_up(prompt: SentPrompt, events: Sequence[Event], turns: Mapping[TurnId, TurnRecord]) -> bool:
+    """Whether the server was through with a prompt: it typed it, or it said how its turn ended."""
+    turn_id = turn_of(prompt, events)
+    stages = [
+        one.data.stage
+        for one in events
+        if isinstance(one.data, DeliveryReceipt) and one.data.prompt_id == prompt.prompt_id
+    ]
+    is_over = turn_id is not None and turn_id in turns and turns[turn_id].state.is_terminal
+    return is_over or any(stage is not DeliveryStage.QUEUED for stage in stages)
 
 
 def due_end(prompt: SentPrompt, requests: Sequence[Received]) -> frozenset[TurnState]:

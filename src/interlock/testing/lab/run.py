@@ -28,6 +28,8 @@ from interlock.testing.lab.results import (
     SentPrompt,
     Tally,
     count_ends,
+    is_altered,
+    is_given_up,
     times_delivered,
     turn_of,
 )
@@ -119,6 +121,8 @@ async def _counted(subject: Subject, scenario: Scenario, scene: Scene, made: Pro
         if (at := _entered_at(prompt, requests, events)) is not None:
             scene.film.submitted(at, prompt.text)
     delivered = [times_delivered(prompt, requests) for prompt in tally.prompts]
+    missing = [prompt for prompt in tally.prompts if not times_delivered(prompt, requests)]
+    waiting = sum(not is_given_up(prompt, events, turns) for prompt in missing)
     ends = count_ends(tally.prompts, requests, events, turns)
     if scene.model.faults and not tally.trouble:
         tally.trouble = f"the model's record: {scene.model.faults[0]}"
@@ -131,7 +135,9 @@ async def _counted(subject: Subject, scenario: Scenario, scene: Scene, made: Pro
         prompts=len(tally.prompts),
         delivered=delivered.count(1),
         doubled=sum(1 for count in delivered if count > 1),
-        lost=delivered.count(0),
+        altered=sum(is_altered(prompt, requests) for prompt in tally.prompts),
+        lost=len(missing) - waiting,
+        waiting=waiting,
         false_deliveries=ends.false_deliveries,
         interrupts=tally.interrupts,
         interrupted=tally.interrupted,

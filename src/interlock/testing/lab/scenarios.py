@@ -15,7 +15,7 @@ from typing import Final
 
 from interlock.testing.lab.recipes import Recipe
 from interlock.testing.lab.results import COMPLETED, FAILED, INTERRUPTED, REFUSED
-from interlock.testing.lab.scene import HELD_COMMAND, STEP_SECONDS, Scene
+from interlock.testing.lab.scene import HELD_COMMAND, Scene
 from interlock.testing.scripted_model import Cut, Error, Gate, Hang, Script, Shell, Text, Think
 from interlock.testing.scripted_model.script import Step
 from interlock.vocabulary.states import Activity
@@ -178,6 +178,7 @@ async def _draft(scene: Scene) -> None:
     """A person's draft stands in the composer: the prompt waits, and goes by itself once the composer is free."""
     await _short(scene)
     await scene.type_by_hand(text=_DRAFT)
+    await scene.until(lambda: scene.film.shows(_DRAFT), "the draft stands on the screen")
     scene.truth("idle", "draft")
     prompt = await scene.send("short")
     scene.truth("idle", "draft")
@@ -199,7 +200,7 @@ async def _kill(scene: Scene) -> None:
     prompt.over_at = scene.now()
     await scene.turn_end(prompt)
     after = await scene.send("short")
-    await scene.answered(after, seconds=STEP_SECONDS)
+    await scene.answered(after)
     await scene.turn_end(after)
 
 

@@ -25,7 +25,9 @@ from interlock.vocabulary.states import Activity, TurnState
 
 T = TypeVar("T")
 
-STEP_SECONDS: Final = 60.0
+STEP_SECONDS: Final = 75.0
+# The first prompt waits for the CLI to start; opencode needs most of a minute for that on a busy machine.
+START_SECONDS: Final = 150.0
 END_SECONDS: Final = 60.0
 LOOK_EVERY_SECONDS: Final = 0.03
 # How long a state is held, so that the scorer has frames to count: it leaves out the first seconds of each.
@@ -121,8 +123,9 @@ class Scene:
         prompt.prompt_id = await self.product.handle.send(prompt.text)
         return prompt
 
-    async def arrived(self, prompt: SentPrompt, seconds: float = STEP_SECONDS) -> Received:
+    async def arrived(self, prompt: SentPrompt) -> Received:
         """Wait until the model was asked."""
+        seconds = START_SECONDS if prompt is self.tally.prompts[0] else STEP_SECONDS
         received = await self.until(lambda: self._request(prompt, 0), f"the model received {prompt.text!r}", seconds)
         self.truth("working", "thinking", received.received_at)
         return received
@@ -134,14 +137,15 @@ class Scene:
         self.truth("working", detail)
         await self.hold()
 
-    async def answered(self, prompt: SentPrompt, part: int = 0, seconds: float = STEP_SECONDS) -> Received:
+    async def answered(self, prompt: SentPrompt, part: int = 0) -> Received:
         """Wait until the model has said all that it says to one request."""
+        await self.arrived(prompt)
 
         def closed() -> Received | None:
             received = self._request(prompt, part)
             return received if received is not None and received.outcome is not Outcome.PENDING else None
 
-        return await self.until(closed, f"the end of part {part} of {prompt.text!r}", seconds)
+        return await self.until(closed, f"the end of part {part} of {prompt.text!r}")
 
     async def finish(self, prompt: SentPrompt, part: int = 0, detail: str = "done") -> None:
         """The model says its last words; then the server says how the turn ended, and the agent is idle."""

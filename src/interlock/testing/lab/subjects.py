@@ -34,7 +34,7 @@ def find_subject(name: str, executable: Path | None = None) -> Subject:
         raise UsageError(f"the lab knows no CLI {cli!r}", remedy=f"choose from {', '.join(RECIPES)}")
     recipe = RECIPES[cli]
     if executable is not None:
-        return Subject(recipe, executable.resolve(), _told_version(executable), profile_digest(cli))
+        return Subject(recipe, executable.absolute(), _told_version(executable), profile_digest(cli))
     if version and not _PACKAGE_VERSION.fullmatch(version):
         raise UsageError(f"{version!r} is no version", remedy=f"give it in full, such as {cli}@{recipe.version}")
     if cli not in PINNED:  # the scripted agent is a part of Interlock
@@ -46,7 +46,7 @@ def find_subject(name: str, executable: Path | None = None) -> Subject:
 def _told_version(executable: Path) -> str:
     if not executable.exists():
         raise UsageError(f"there is no program {executable}", remedy="check its path")
-    told = ask_version(executable.resolve())
+    told = ask_version(executable.absolute())
     found = _VERSION.search(told)
     if found is None:
         raise PeerFault(f"{executable} --version names no version: {told.strip()!r}")
