@@ -7,8 +7,7 @@ proxy is a dead loopback port: on a machine with internet a CLI that calls home 
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -80,14 +79,6 @@ def common_environment(place: Place) -> dict[str, str]:
         "HTTPS_PROXY": _DEAD_PROXY,
         "NO_PROXY": _LOCAL,
     }
-
-
-def command_line(recipe: Recipe, executable: Path, place: Place, url: str, behind: Sequence[str] = ()) -> str:
-    """What a shell in the pane runs: the CLI, `behind` other words if need be. Only tmux's own names are kept."""
-    made = {**common_environment(place), **recipe.environment(place, url)}
-    given = [shlex.quote(f"{name}={value}") for name, value in made.items()]
-    called = [shlex.quote(word) for word in (*behind, str(executable), *recipe.arguments)]
-    return " ".join(["exec env -i", 'TMUX="$TMUX" TMUX_PANE="$TMUX_PANE"', *given, *called])
 
 
 def _seed_claude(place: Place, url: str) -> None:
