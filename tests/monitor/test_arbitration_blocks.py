@@ -38,19 +38,20 @@ from tests.monitor.arbitrations import (
 WATCHED = pushed(NATIVE, SCREEN, TITLE)
 
 
-@pytest.mark.parametrize("rung", [NATIVE, FILE, HOOK, TITLE])
+@pytest.mark.parametrize("rung", [FILE, HOOK, TITLE])
 def test_a_dialog_on_the_screen_blocks_against_any_rung(rung: EvidenceSource) -> None:
     script = [*WATCHED, says(rung, 1, W, NONE), says(SCREEN, 2, None, APPROVAL)]
     assert stands(script, 2) == ("working", "approval")
 
 
 def test_a_dialog_that_only_a_lower_rung_tells_of_does_not_overrule_a_higher_one() -> None:
-    assert stands([*WATCHED, says(NATIVE, 1, W, NONE), says(TITLE, 2, None, QUESTION)], 3) == ("working", "none")
-    assert stands([*WATCHED, says(NATIVE, 1, W, NONE), says(HOOK, 2, None, QUESTION)], 3) == ("working", "none")
+    for higher in (FILE, HOOK):
+        script = [*WATCHED, says(higher, 1, W, NONE), says(TITLE, 2, None, QUESTION)]
+        assert stands(script, 3) == ("working", "none")
 
 
 def test_the_screen_names_the_dialog_that_another_rung_told_of() -> None:
-    script = [*WATCHED, says(NATIVE, 1, W, APPROVAL), says(TITLE, 1, None, QUESTION), says(SCREEN, 2, None, PLAN)]
+    script = [*WATCHED, says(FILE, 1, W, APPROVAL), says(TITLE, 1, None, QUESTION), says(SCREEN, 2, None, PLAN)]
     assert stands(script, 3) == ("working", "plan")
 
 
@@ -84,13 +85,13 @@ def test_a_frame_that_cannot_be_read_does_not_end_a_block() -> None:
 
 
 def test_what_was_said_before_the_dialog_is_no_evidence_that_it_is_gone() -> None:
-    script = [*WATCHED, says(NATIVE, 1, W, NONE), says(SCREEN, 2, None, APPROVAL), says(SCREEN, 3)]
+    script = [*WATCHED, says(FILE, 1, W, NONE), says(SCREEN, 2, None, APPROVAL), says(SCREEN, 3)]
     assert stands(script, 60) == ("working", "approval")
 
 
 @pytest.mark.parametrize(
     ("rung", "is_evidence"),
-    [(NATIVE, True), (FILE, True), (HOOK, True), (SCREEN, True), (TITLE, False), (R.SILENCE, False)],
+    [(NATIVE, False), (FILE, True), (HOOK, True), (SCREEN, True), (TITLE, False), (R.SILENCE, False)],
 )
 def test_who_can_tell_that_a_dialog_on_the_screen_is_gone(rung: EvidenceSource, is_evidence: bool) -> None:
     script = [*WATCHED, says(SCREEN, 2, None, APPROVAL), says(SCREEN, 3), says(rung, 4, W, NONE)]
@@ -102,13 +103,13 @@ def test_no_rung_ends_a_block_while_the_dialog_stands_on_the_screen() -> None:
     assert stands(script, 600)[1] == "approval"
     gone = [says(SCREEN, 601)]
     assert stands([*script, *gone], 700)[1] == "approval", "both spoke while the dialog was there"
-    assert stands([*script, *gone, says(NATIVE, 701, W, NONE)], 702)[1] == "none"
+    assert stands([*script, *gone, says(FILE, 701, W, NONE)], 702)[1] == "none"
 
 
 def test_a_screen_without_the_dialog_does_not_overrule_a_fresh_higher_rung() -> None:
-    script = [*WATCHED, says(NATIVE, 1, None, APPROVAL), says(SCREEN, 2, W, NONE)]
+    script = [*WATCHED, says(FILE, 1, None, APPROVAL), says(SCREEN, 2, W, NONE)]
     assert stands(script, 60) == ("working", "approval")
-    assert stands([*script, closed(NATIVE, 61)], 61) == ("working", "none")
+    assert stands([*script, closed(FILE, 61)], 61) == ("working", "none")
 
 
 def test_a_title_that_also_told_of_it_cannot_end_what_was_on_the_screen() -> None:
@@ -117,13 +118,13 @@ def test_a_title_that_also_told_of_it_cannot_end_what_was_on_the_screen() -> Non
 
 
 def test_of_one_instant_the_dialog_is_believed_against_all_but_the_next_frame() -> None:
-    at_once = [*WATCHED, says(SCREEN, 2, None, APPROVAL), says(NATIVE, 2, W, NONE)]
+    at_once = [*WATCHED, says(SCREEN, 2, None, APPROVAL), says(FILE, 2, W, NONE)]
     assert stands([*at_once, says(SCREEN, 2)], 60) == ("working", "approval")
     assert stands([*at_once, says(SCREEN, 2, W, NONE)], 60) == ("working", "none")
 
 
 def test_what_was_seen_at_the_instant_of_the_last_word_ends_a_block_that_was_only_told() -> None:
-    script = [opened(NATIVE), says(NATIVE, 1, None, APPROVAL), says(SCREEN, 2, W, NONE), closed(NATIVE, 3)]
+    script = [says(FILE, 1, None, APPROVAL), says(SCREEN, 2, W, NONE), closed(FILE, 3)]
     assert stands(script, 3) == ("working", "none")
 
 
@@ -161,9 +162,9 @@ def test_a_dialog_is_gone_with_its_process() -> None:
 
 
 def test_an_error_is_no_dialog_and_ends_with_the_evidence_for_it() -> None:
-    assert stands([*WATCHED, says(NATIVE, 1, Q, ERROR), says(SCREEN, 2, Q, NONE)], 60) == ("quiet", "error")
-    assert stands([*WATCHED, says(NATIVE, 1, Q, ERROR), closed(NATIVE, 5)], 60) == ("unknown", "none")
-    assert anomalies([*WATCHED, says(NATIVE, 1, Q, ERROR), says(SCREEN, 2, Q, NONE)], 60) == []
+    assert stands([*WATCHED, says(FILE, 1, Q, ERROR), says(SCREEN, 2, Q, NONE)], 60) == ("quiet", "error")
+    assert stands([*WATCHED, says(FILE, 1, Q, ERROR), closed(FILE, 5)], 60) == ("unknown", "none")
+    assert anomalies([*WATCHED, says(FILE, 1, Q, ERROR), says(SCREEN, 2, Q, NONE)], 60) == []
 
 
 # Disagreement.

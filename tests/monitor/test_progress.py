@@ -102,12 +102,13 @@ def heard(*claims: Claim) -> list[float]:
     return told
 
 
-def test_every_hook_is_progress_and_a_native_status_only_where_it_says_something_else() -> None:
+def test_every_hook_is_progress_a_file_only_where_it_says_something_else_and_a_native_status_never() -> None:
     hook = claim(EvidenceSource.HOOK)
     assert heard(hook, hook) == [0, 1]
-    working = claim(EvidenceSource.NATIVE_STATUS, Activity.WORKING)
-    child = claim(EvidenceSource.NATIVE_STATUS, Activity.WORKING, ChildNews(opened=frozenset({"a"})))
+    working = claim(EvidenceSource.NATIVE_FILE, Activity.WORKING)
+    child = claim(EvidenceSource.NATIVE_FILE, Activity.WORKING, ChildNews(opened=frozenset({"a"})))
     assert heard(working, working, child, child, working) == [0, 2, 4]
+    assert heard(claim(EvidenceSource.NATIVE_STATUS, Activity.WORKING)) == []
     asked = Claim(
         rung=EvidenceSource.NATIVE_FILE, at_seconds=0, rule="r", attention=Attention.APPROVAL, activity=Activity.WORKING
     )

@@ -120,13 +120,22 @@ def decides(state: Arbitration, rung: EvidenceSource, said: Activity) -> bool:
     return is_said and state.standing.activity_basis.rung is rung
 
 
-@given(histories(), SAID, histories(inputs([rung for rung in SOURCES if rung is not R.NATIVE_STATUS])))
-def test_no_lower_rung_overrules_an_event_source_with_an_open_channel(
-    before: History, said: Activity, after: History
-) -> None:
-    state = told(follow(Arbitration(), before), ProcessSpawned(), ChannelOpened(R.NATIVE_STATUS))
-    state = follow(told(state, says(R.NATIVE_STATUS, said)), after)
-    assert decides(state, R.NATIVE_STATUS, said)
+def is_native(input: ArbitrationInput) -> bool:
+    return getattr(input, "rung", None) is R.NATIVE_STATUS
+
+
+@given(histories(size=16))
+def test_a_native_status_changes_no_claim_but_to_unknown(history: History) -> None:
+    """Law 11 against the same history without it: whoever forges one gains nothing but a doubt that ends."""
+    heard, unheard = (told(Arbitration(), ChannelOpened(R.NATIVE_STATUS)) for _ in range(2))
+    for item in history:
+        heard = follow(heard, [item])
+        unheard = follow(unheard, [(item[0], TimerFired()) if is_native(item[1]) else item])
+        assert heard.standing.attention is unheard.standing.attention
+        assert heard.standing.activity in (unheard.standing.activity, Activity.UNKNOWN)
+        assert R.NATIVE_STATUS not in (heard.standing.activity_basis.rung, heard.standing.attention_basis.rung)
+    heard, unheard = (told(state, TimerFired(), after=300) for state in (heard, unheard))
+    assert verdict(heard.standing) == verdict(unheard.standing)
 
 
 @given(histories(), SAID, histories(inputs(LOWER)))

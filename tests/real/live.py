@@ -32,6 +32,7 @@ from interlock.monitor.sources.shim_lines import Began, Ended, read_shim_line
 from interlock.monitor.standing import Confidence
 from interlock.monitor.tracker import TrackerEvent, TuiTrackerSession, Verdict
 from interlock.screen.assessment import BusinessState, Option
+from interlock.screen.profile import NativeStatus
 from interlock.screen.selection import select_reader
 from interlock.testing.scripted_model import ScriptedModel
 from interlock.vocabulary.evidence import EvidenceSource
@@ -60,7 +61,12 @@ def blocked(verdict: Verdict) -> bool:
     return verdict.business_state is BusinessState.AWAITING_OPERATOR and verdict.attention != "none"
 
 
-def reported(activity: str, rung: EvidenceSource = EvidenceSource.NATIVE_STATUS) -> Holds:
+def stands(activity: str) -> Holds:
+    """All sources together say so."""
+    return lambda verdict: verdict.activity == activity
+
+
+def reported(activity: str, rung: EvidenceSource) -> Holds:
     """The agent itself says so, on this rung."""
 
     def holds(verdict: Verdict) -> bool:
@@ -188,7 +194,6 @@ class LiveAgent:
         self.status_server.close()
         for shim in self.shims:
             shim.close()
-        await self.until(lambda verdict: verdict.standing.rung is not EvidenceSource.NATIVE_STATUS, "from elsewhere")
 
     async def hear_shim(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass on what a shim says, until it or the test hangs up."""
@@ -196,7 +201,7 @@ class LiveAgent:
         source = EvidenceSource.NATIVE_STATUS
         while line := await reader.readline():
             self.lines.append(line)
-            self.tell(_told_by_shim(line))
+            self.tell(_told_by_shim(line, self.reader.profile.native_status))
         self.tell(lambda session, now: session.on_channel(source, now, is_open=False))
 
     def said_by_shim(self) -> list[tuple[str, str]]:
@@ -232,9 +237,9 @@ def _selected(verdict: Verdict) -> tuple[str, int] | None:
     return next(((one.text, number) for number, one in enumerate(options(verdict)) if one.is_selected), None)
 
 
-def _told_by_shim(line: bytes) -> Told:
+def _told_by_shim(line: bytes, declared: NativeStatus | None) -> Told:
     def take_in(session: TuiTrackerSession, now: float) -> Verdict:
-        match read_shim_line(line, at_seconds=now):
+        match read_shim_line(line, at_seconds=now, declared=declared):
             case Began():
                 return session.on_channel(EvidenceSource.NATIVE_STATUS, now, is_open=True)
             case Ended(code, signal):

@@ -16,7 +16,7 @@ from interlock.monitor.tracker import TrackerEvent
 from interlock.testing.scripted_model import Error, Gate, Kind, ScriptedModel, Shell, Text, Think
 from interlock.vocabulary.evidence import EvidenceSource
 from tests.contract.harness import run
-from tests.real.live import ENDS, blocked, event, interlock, live_agent, options, ready, reported, working
+from tests.real.live import ENDS, blocked, event, interlock, live_agent, options, ready, reported, stands, working
 from tests.real.live_sources import HOOKED, sources_of
 from tests.real.recipes import CLAUDE
 from tests.real.stories import FOLLOWED, LIMIT_SECONDS, LINES, LONG, QUESTION, follow_turns
@@ -115,15 +115,15 @@ def test_what_claude_says_of_itself_is_heard_through_the_shim(claude_executable:
 
     async def story(model: ScriptedModel) -> None:
         async with live_agent(CLAUDE, claude_executable, model, tmp_path, with_shim=True) as agent:
-            await agent.until(reported("quiet"), "quiet, as it says itself")
+            await agent.until(stands("quiet"), "quiet")
             await agent.ready()
             await agent.submit("SCN:think")
             await model.reached("thinking")
-            await agent.until(reported("working"), "working, as it says itself")
-            await agent.stays(reported("working"), "working, as it says itself")
-            # No hook fires on Escape, and the prompt goes back into the composer: the record is the best proof.
+            await agent.until(stands("working"), "working")
+            await agent.stays(stands("working"), "working")
+            # No hook fires on Escape, and the prompt goes back into the composer; its record says so too.
             await agent.pane.send_keys("Escape")
-            await agent.until(reported("quiet"), "quiet, as it says itself")
+            await agent.until(stands("quiet"), "quiet")
             await agent.until(event(TrackerEvent.INTERRUPTED), "interrupted")
             assert agent.said_by_shim() == [("idle", ""), ("working", ""), ("idle", "")]
             await agent.pane.send_keys("C-u")

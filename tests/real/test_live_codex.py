@@ -13,9 +13,8 @@ import pytest
 from interlock.agents.tmux.typing import Refusal
 from interlock.monitor.tracker import TrackerEvent
 from interlock.testing.scripted_model import Error, Gate, Kind, ScriptedModel, Shell, Text, Think
-from interlock.vocabulary.evidence import EvidenceSource
 from tests.contract.harness import run
-from tests.real.live import LiveAgent, blocked, event, interlock, live_agent, ready, reported, working
+from tests.real.live import LiveAgent, blocked, event, interlock, live_agent, ready, stands, working
 from tests.real.processes import family
 from tests.real.recipes import CODEX
 from tests.real.stories import FOLLOWED, LIMIT_SECONDS, LINES, LONG, follow_turns
@@ -116,9 +115,9 @@ def test_what_codex_says_of_itself_is_heard_through_the_shim(codex_executable: P
             assert (code, found["cli"], found["version"], found["selection"]) == (0, "codex", CODEX.version, "version")
             await agent.submit("SCN:stream")
             await model.reached("streaming")
-            await agent.until(reported("working"), "working, as it says itself")
+            await agent.until(stands("working"), "working")
             await agent.pane.send_keys("Escape")
-            await agent.until(reported("quiet"), "quiet, as it says itself")
+            await agent.until(stands("quiet"), "quiet")
             await agent.until(event(TrackerEvent.INTERRUPTED), "interrupted")
             await agent.ready()
 
@@ -135,7 +134,7 @@ def test_what_codex_says_of_itself_is_heard_through_the_shim(codex_executable: P
             await agent.submit("SCN:again")
             await model.reached("again")
             await agent.until(working, "working")
-            await agent.stays(lambda one: one.standing.rung is not EvidenceSource.NATIVE_STATUS, "by the terminal")
+            await agent.stays(working, "working, by the terminal alone")
             model.release("again")
             await agent.until(event(TrackerEvent.COMPLETED), "completed")
             assert agent.ends == ["interrupted", "completed", "completed"]

@@ -2,7 +2,8 @@
 
 Laws:
 1. The best fresh rung decides, an axis at a time; `arbitration_ladder` tells what is fresh. No lower rung overrules a
-   higher fresh one. When nothing is fresh the activity is unknown, and never quiet.
+   higher fresh one. When nothing is fresh the activity is unknown, and never quiet. Native status alone decides nothing
+   (law 11).
 2. A proven exit overrules every rung and stands until a new spawn; late claims of a dead process change nothing.
 3. A hook starts a state and never alone keeps one. A better rung that says otherwise later, or a screen that says
    otherwise for `LASTING_SECONDS`, ends it for good.
@@ -16,13 +17,18 @@ Laws:
 9. Two fresh rungs that contradict each other for `LASTING_SECONDS` are an anomaly, once an episode. Below that they are
    out of step, as each tells of an edge in its own time.
 10. A due deadline comes before the input that makes us look, and is dated to itself.
+11. Native status is what any output can forge: it raises doubt, and no claim rests on it. Where it contradicts what
+   decides an axis, that decides for `LASTING_SECONDS`; then the activity is unknown, with both sides as evidence, until
+   they agree again or the status is `native_status_seconds` old. A contradiction that lasts as long discredits native
+   status for the rest of this spawn, so that no doubt lasts for ever. It neither supports nor ends a hook, makes no
+   file stale, ends nothing that we expect, and tells of no children. A file is not doubted: output cannot write one.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Final, assert_never
+from typing import assert_never
 
 from msgspec import structs
 
@@ -40,6 +46,7 @@ from interlock.monitor.arbitration_state import (
     TurnSubmitted,
 )
 from interlock.monitor.arbitration_verdict import at_instant, judge, told
+from interlock.monitor.native_status import DISCREDITED
 from interlock.monitor.observation import TimerFired, not_before
 from interlock.monitor.standing import Basis, Confidence
 from interlock.vocabulary.audit import Anomaly
@@ -48,7 +55,6 @@ from interlock.vocabulary.ids import SpawnId
 from interlock.vocabulary.states import Activity, Attention
 
 _R = EvidenceSource
-_EDGES: Final = frozenset({_R.NATIVE_STATUS, _R.HOOK})
 
 
 def step(state: Arbitration, input: ArbitrationInput, now: float) -> tuple[Arbitration, tuple[Output, ...]]:
@@ -131,7 +137,7 @@ def _submit(state: Arbitration, now: float) -> Arbitration:
         voice for voice in state.ladders.attention if voice.stance or voice.claim.attention is Attention.NONE
     )
     ladders = Ladders(activity, attention)
-    if not activity:
+    if all(voice.rung is _R.NATIVE_STATUS for voice in activity):
         due = _our_act("turn.submitted", Activity.WORKING, now)
         ladders = ladder.admit(ladders, due, now + state.policy.watched_gap_seconds, after_seconds=now)
     return structs.replace(state, submitted_at_seconds=now, edge_at_seconds=now, ladders=ladders)
@@ -164,12 +170,19 @@ def _hear(state: Arbitration, claim: Claim, now: float) -> tuple[Arbitration, tu
         return state, ()
     if claim.at_seconds > now:
         claim = replace(claim, at_seconds=now)
-    is_lasting = claim.rung not in ladder.CAPTURES or claim.rung in state.channels
-    expires = math.inf if is_lasting else claim.at_seconds + state.policy.watched_gap_seconds
-    ladders = ladder.admit(state.ladders, claim, expires, after_seconds=state.submitted_at_seconds)
-    is_edge = claim.rung in _EDGES and (claim.activity is not None or claim.attention is not None)
+    if claim.rung is _R.NATIVE_STATUS and DISCREDITED in state.remarks:
+        return state, ()
+    ladders = ladder.admit(state.ladders, claim, _expires_at(state, claim), after_seconds=state.submitted_at_seconds)
+    is_edge = claim.rung is _R.HOOK and (claim.activity is not None or claim.attention is not None)
     edge = max(state.edge_at_seconds, claim.at_seconds) if is_edge else state.edge_at_seconds
     return _note_children(structs.replace(state, ladders=ladders, edge_at_seconds=edge), claim), ()
+
+
+def _expires_at(state: Arbitration, claim: Claim) -> float:
+    if claim.rung is _R.NATIVE_STATUS:
+        return claim.at_seconds + state.policy.native_status_seconds
+    is_lasting = claim.rung not in ladder.CAPTURES or claim.rung in state.channels
+    return math.inf if is_lasting else claim.at_seconds + state.policy.watched_gap_seconds
 
 
 def _refusal(state: Arbitration, claim: Claim) -> str | None:

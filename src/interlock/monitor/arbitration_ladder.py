@@ -1,7 +1,8 @@
 """The ladder: what each rung last said on an axis, what of it is still fresh, and who contradicts whom.
 
 Freshness, by rung:
-- native status: from a claim on an open channel until that channel closes. A channel that opens again starts empty.
+- native status: from a claim on an open channel until that channel closes, or the claim is `native_status_seconds` old.
+  A channel that opens again starts empty.
 - native file: while it was written after the last known edge of its process.
 - hook: until another rung says otherwise (the machine then takes it off the ladder), and never alone: without any
   other fresh rung it lasts as long as a capture does.
@@ -30,8 +31,10 @@ CAPTURES: Final = frozenset({EvidenceSource.PANE_TITLE, EvidenceSource.SCREEN, E
 CHANNELS: Final = CAPTURES | {EvidenceSource.NATIVE_STATUS}
 """The rungs whose freshness hangs on an open channel."""
 _SNAPSHOTS: Final = CAPTURES | {EvidenceSource.NATIVE_FILE}
-# Who keeps a hook from being alone. Bytes that do not come, and our own acts, support nothing.
-_SUPPORTS: Final = frozenset(RANK) - {EvidenceSource.HOOK, EvidenceSource.SILENCE, EvidenceSource.OPERATOR}
+# Who keeps a hook from being alone. Bytes that do not come, our own acts, and what any output can say support nothing.
+_SUPPORTS: Final = frozenset({EvidenceSource.NATIVE_FILE, EvidenceSource.PANE_TITLE, EvidenceSource.SCREEN})
+# What native status may cast doubt on: a file is harder to forge than a record.
+_DOUBTED: Final = frozenset({EvidenceSource.HOOK, EvidenceSource.PANE_TITLE, EvidenceSource.SCREEN})
 
 
 class Axis(StrEnum):
@@ -74,6 +77,12 @@ class Pair(NamedTuple):
     higher: Voice
     lower: Voice
 
+    @property
+    def casts_doubt(self) -> bool:
+        """The agent reports something else than it shows. A dialog that it shows is there, whatever it reports."""
+        is_native = self.higher.rung is EvidenceSource.NATIVE_STATUS and self.lower.rung in _DOUBTED
+        return is_native and (self.axis is Axis.ACTIVITY or self.higher.stance is True)
+
 
 def admit(ladders: Ladders, claim: Claim, expires_at_seconds: float, *, after_seconds: float) -> Ladders:
     """Put a claim on the ladders. On activity, one from before `after_seconds` (the last submit) is too old."""
@@ -102,8 +111,8 @@ def _place(ladder: tuple[Voice, ...], voice: Voice) -> tuple[Voice, ...]:
         if held.rung is voice.rung:
             if held.at_seconds > voice.at_seconds:
                 return ladder
-        elif held.rung is not EvidenceSource.OPERATOR:
-            # What the agent shows replaces what we expected of it, for good.
+        elif held.rung is not EvidenceSource.OPERATOR or voice.rung is EvidenceSource.NATIVE_STATUS:
+            # What the agent shows replaces what we expected of it, for good. What it reports is not shown yet.
             others.append(held)
     others.append(voice)
     others.sort(key=_rank)

@@ -11,9 +11,10 @@ from interlock.monitor import arbitration_ladder as ladder
 from interlock.monitor.arbitration_claims import Claim
 from interlock.monitor.arbitration_ladder import Ladders, Pair, Voice
 from interlock.monitor.arbitration_state import Arbitration, Block, Dispute, Output, StandingChanged
+from interlock.monitor.native_status import DISCREDITED
 from interlock.monitor.standing import NO_BASIS, Basis, Confidence, Standing, basis_of
 from interlock.vocabulary.audit import Anomaly
-from interlock.vocabulary.evidence import EvidenceSource
+from interlock.vocabulary.evidence import NATIVE_CONTRADICTED, Evidence, EvidenceSource
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import Activity, Attention
 
@@ -21,7 +22,8 @@ LASTING_SECONDS: Final = 2.0
 """How long a contradiction lasts before it is more than two sources out of step."""
 
 _R = EvidenceSource
-_TELL_OF_DIALOGS: Final = frozenset({_R.NATIVE_STATUS, _R.NATIVE_FILE, _R.HOOK, _R.SCREEN})
+_SHOWN_BY: Final = {_R.HOOK: "hook says", _R.PANE_TITLE: "title shows", _R.SCREEN: "screen shows"}
+_TELL_OF_DIALOGS: Final = frozenset({_R.NATIVE_FILE, _R.HOOK, _R.SCREEN})
 
 
 def at_instant(state: Arbitration, now: float) -> Arbitration:
@@ -47,10 +49,12 @@ def judge(state: Arbitration, now: float) -> tuple[Arbitration, tuple[Output, ..
         gone = _stand(before, Activity.GONE, Attention.NONE, state.exited, NO_BASIS, now)
         return _conclude(state, before, gone)
     state, anomalies = _settle(state, now)
-    fresh = _fresh(state, state.settled, now)
+    heard = _fresh(state, state.settled, now)
+    fresh = ladder.without(heard, _R.NATIVE_STATUS)
     block, sighted = _block_after(state, fresh.attention, now)
     attention, attention_basis = _attention(block, fresh.attention)
-    activity, activity_basis = _activity(state, block, fresh.activity)
+    doubt = _doubt(state, heard, fresh)
+    activity, activity_basis = _activity(state, block, fresh.activity) if doubt is None else _doubted(doubt)
     after = _stand(before, activity, attention, activity_basis, attention_basis, now)
     state, changed = _conclude(structs.replace(state, block=block, block_sighted=sighted), before, after)
     return state, (*anomalies, *changed)
@@ -72,6 +76,11 @@ def _stand(
 def _deadline(state: Arbitration) -> float | None:
     due = [at for at in ladder.expiries(state.settled, state.policy.watched_gap_seconds) if at < math.inf]
     due += [dispute.since_seconds + LASTING_SECONDS for dispute in state.disputes if not dispute.is_recorded]
+    due += [
+        dispute.since_seconds + state.policy.native_status_seconds
+        for dispute in state.disputes
+        if dispute.higher is _R.NATIVE_STATUS
+    ]
     return min((at for at in due if at > state.at_seconds), default=None)
 
 
@@ -80,7 +89,7 @@ def _fresh(state: Arbitration, ladders: Ladders, now: float) -> Ladders:
 
 
 def _settle(state: Arbitration, now: float) -> tuple[Arbitration, tuple[Anomaly, ...]]:
-    """Laws 3 and 9. What is ended is off the settled ladders; it is gone for good when the instant is over.
+    """Laws 3, 9 and 11. What is ended is off the settled ladders; it is gone for good when the instant is over.
 
     Until then another input of the same instant may still show that whoever ended it was stale.
     """
@@ -89,8 +98,8 @@ def _settle(state: Arbitration, now: float) -> tuple[Arbitration, tuple[Anomaly,
         return structs.replace(state, settled=state.ladders, disputes=()), ()
     settled = state.ladders
     for pair in ladder.contradictions(fresh):
-        # A better rung ends a hook if it spoke at the hook's time or later: else the hook is the newer word.
-        if pair.lower.rung is _R.HOOK and pair.higher.at_seconds >= pair.lower.at_seconds:
+        # A fresh file was written after the hook fired, which is an edge.
+        if pair.higher.rung is _R.NATIVE_FILE and pair.lower.rung is _R.HOOK:
             settled = ladder.drop_voice(settled, pair.axis, _R.HOOK)
     known = {dispute[:3]: dispute for dispute in state.disputes_before}
     recorded = {dispute[:4] for dispute in state.disputes if dispute.is_recorded}
@@ -104,20 +113,67 @@ def _settle(state: Arbitration, now: float) -> tuple[Arbitration, tuple[Anomaly,
             anomalies.append(_disagreement(pair, dispute.since_seconds))
         if is_lasting and pair.higher.rung is _R.HOOK and pair.lower.rung is _R.SCREEN:
             settled = ladder.drop_voice(settled, pair.axis, _R.HOOK)
+        if pair.casts_doubt and now >= dispute.since_seconds + state.policy.native_status_seconds:
+            return _discredit(state, pair, dispute.since_seconds, now, tuple(anomalies))
         disputes.append(dispute._replace(is_recorded=is_lasting))
     return structs.replace(state, settled=settled, disputes=tuple(disputes)), tuple(anomalies)
 
 
+def _discredit(
+    state: Arbitration, pair: Pair, since: float, now: float, anomalies: tuple[Anomaly, ...]
+) -> tuple[Arbitration, tuple[Anomaly, ...]]:
+    """Native status goes, for this spawn; what is left is settled without it."""
+    anomaly = Anomaly(
+        kind=DISCREDITED,
+        source="arbitration",
+        message="the native status contradicted the screen for too long, and counts no more",
+        details=_both(pair, since),
+    )
+    rest = structs.replace(
+        state, ladders=ladder.without(state.ladders, _R.NATIVE_STATUS), remarks=state.remarks | {DISCREDITED}
+    )
+    rest, more = _settle(rest, now)
+    return rest, (*anomalies, anomaly, *more)
+
+
+def _doubt(state: Arbitration, heard: Ladders, fresh: Ladders) -> Pair | None:
+    """What the agent reports against what decides, where that has lasted."""
+    lasting = {dispute[:3] for dispute in state.disputes if dispute.is_recorded}
+    if not lasting:
+        return None
+    deciding = {axis: voices[0].rung for axis, voices in zip(ladder.Axis, fresh, strict=True) if voices}
+    for pair in ladder.contradictions(heard):
+        is_lasting = (pair.axis, pair.higher.rung, pair.lower.rung) in lasting
+        if pair.casts_doubt and is_lasting and pair.lower.rung is deciding[pair.axis]:
+            return pair
+    return None
+
+
+def _doubted(pair: Pair) -> tuple[Activity, Basis]:
+    reports, shows = pair.higher.claim, pair.lower.claim
+    where = f"it reports {_in_words(reports)} ({reports.rule}), its {_SHOWN_BY[pair.lower.rung]} {_in_words(shows)}"
+    evidence = Evidence(source=_R.NATIVE_STATUS, rule=NATIVE_CONTRADICTED, where=where)
+    return Activity.UNKNOWN, Basis(at_seconds=reports.at_seconds, evidence=(evidence, shows.evidence))
+
+
+def _in_words(claim: Claim) -> str:
+    if claim.is_dialog and claim.attention is not None:
+        return f"blocked ({claim.attention.value})"
+    return "no dialog" if claim.activity is None else claim.activity.value
+
+
 def _disagreement(pair: Pair, since: float) -> Anomaly:
-    details: dict[str, Json] = {
+    message = "two sources contradict each other"
+    return Anomaly(kind="evidence_disagreement", source="arbitration", message=message, details=_both(pair, since))
+
+
+def _both(pair: Pair, since: float) -> dict[str, Json]:
+    return {
         "axis": pair.axis.value,
         "since_seconds": since,
         "higher": told(pair.higher.claim),
         "lower": told(pair.lower.claim),
     }
-    return Anomaly(
-        kind="evidence_disagreement", source="arbitration", message="two sources contradict each other", details=details
-    )
 
 
 def told(claim: Claim) -> dict[str, Json]:

@@ -1,7 +1,7 @@
 """Native status: which records of the status protocol (OSC 7501) count, and for what.
 
-Any process that can write to the agent's terminal can write a record, and no record can prove who wrote it. The protocol
-has neither a secret nor a question from the terminal to the program. So:
+Any process that can write to the agent's terminal can write a record, and no record can prove who wrote it. The
+protocol has neither a secret nor a question from the terminal to the program. So:
 
 1. A record counts only if the profile of the CLI declares native status, names this app, the CLI introduced itself
    before the first Enter was typed into it (no tool runs before that), and the process that we started held the

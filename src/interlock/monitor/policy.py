@@ -11,15 +11,25 @@ from interlock.vocabulary.errors import ContractError
 
 @dataclass(frozen=True, slots=True)
 class MonitorPolicy:
-    """The waits of both kernels. A polled gap longer than `watched_gap_seconds` was not watched."""
+    """The waits of both kernels. A polled gap longer than `watched_gap_seconds` was not watched.
+
+    `native_status_seconds`: how long what an agent reports of itself may cast doubt on its screen, from when it was
+    said, and from when the screen first contradicted it.
+    """
 
     unknown_to_stalled_timeout_seconds: float = 30.0
     completion_stability_seconds: float = 1.0
     watched_gap_seconds: float = 2.0
+    native_status_seconds: float = 120.0
     stalled_is_terminal: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("unknown_to_stalled_timeout_seconds", "completion_stability_seconds", "watched_gap_seconds"):
+        for name in (
+            "unknown_to_stalled_timeout_seconds",
+            "completion_stability_seconds",
+            "watched_gap_seconds",
+            "native_status_seconds",
+        ):
             seconds = getattr(self, name)
             if not (math.isfinite(seconds) and seconds > 0):
                 raise ContractError(f"{name} is {seconds}; give a finite number of seconds above zero")

@@ -4,7 +4,8 @@ Laws:
 1. A row above the composer that was not seen before is new text, which is progress. What a profile masks (a spinner, an
    elapsed counter, a tip) is none, nor is a row that comes back, what is typed, and what stands below the composer.
 2. A figure that the profile names, such as the tokens that a model wrote, is progress where its value is new.
-3. A hook that fired is progress. So is a native status or file that says something else than before.
+3. A hook that fired is progress. So is a native file that says something else than before. A native status is none: any
+   output can be one.
 4. A look, a timer and a change of what we believe are none: they tell of us, and not of the agent.
 """
 
@@ -22,7 +23,6 @@ from interlock.vocabulary.evidence import EvidenceSource
 
 # A turn that wrote more rows than this knows only those of its last screens.
 _KEPT_ROWS: Final = 1024
-_EDGES: Final = (EvidenceSource.NATIVE_STATUS, EvidenceSource.NATIVE_FILE)
 _Told = tuple[object, ...]
 
 
@@ -74,7 +74,7 @@ def hear(state: ProgressState, claim: Claim, now: float) -> ProgressState:
     """Take in what another source says."""
     if claim.rung is EvidenceSource.HOOK:
         return replace(state, last=Progress(now, claim.rung, claim.rule))
-    if claim.rung not in _EDGES:
+    if claim.rung is not EvidenceSource.NATIVE_FILE:
         return state
     said = (claim.activity, claim.attention, claim.children, claim.withdraws)
     if state.told.get(claim.rung) == said:

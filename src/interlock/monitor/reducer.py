@@ -25,6 +25,7 @@ class StreamStateReducer:
     def __init__(self, header: Header, reader: ScreenReader, policy: MonitorPolicy = DEFAULT_POLICY) -> None:
         self._header = header
         self._session = TuiTrackerSession(reader, policy)
+        self._declared = reader.profile.native_status
         self._between: list[Verdict] = []
 
     def reduce(self, record: Record) -> Verdict | None:
@@ -48,7 +49,8 @@ class StreamStateReducer:
 
     def _hear(self, record: Status) -> list[Verdict]:
         if record.source == SHIM:
-            return self._hear_shim(read_shim_line(bytes(record.data), at_seconds=record.t), record.t)
+            news = read_shim_line(bytes(record.data), at_seconds=record.t, declared=self._declared)
+            return self._hear_shim(news, record.t)
         if record.source == HOOK:
             return [self._session.on_claims(read_hook(bytes(record.data), at_seconds=record.t).claims, record.t)]
         return []

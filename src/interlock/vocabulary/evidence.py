@@ -17,7 +17,11 @@ NO_PROFILE_FITS: Final = "no_profile_fits"
 
 NO_PROGRESS: Final = "turn.no_progress"
 """The rule of a turn that is stalled though its agent seems to work. `where` says what was last seen, and when."""
-TELLS_WHERE: Final = frozenset({NO_PROFILE_FITS, NO_PROGRESS})
+
+NATIVE_CONTRADICTED: Final = "native_status.contradicted"
+"""The rule of an agent that is unknown because it reports something else than it shows. `where` says both."""
+
+TELLS_WHERE: Final = frozenset({NO_PROFILE_FITS, NO_PROGRESS, NATIVE_CONTRADICTED})
 """The rules that say little without their `where`."""
 
 

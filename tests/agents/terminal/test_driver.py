@@ -35,7 +35,6 @@ from interlock.agents.terminal.where import AgentGone, read_where
 from interlock.agents.tmux.panes import start_pane
 from interlock.agents.tmux.typing import TypingPolicy
 from interlock.monitor.policy import MonitorPolicy
-from interlock.monitor.standing import Confidence
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
@@ -136,25 +135,20 @@ def _is_unread(seen: StandingSeen) -> bool:
 SAYS: Final = r"say() { printf '\033]7501;state=%s:app=mine\033\\' $1; }; "
 
 
-def test_what_the_agent_says_of_itself_is_heard_also_by_who_adopts_it() -> None:
+def test_a_record_of_a_cli_that_declares_no_native_status_is_noted_also_by_who_adopts_it() -> None:
     async def main() -> None:
         async with driving() as driver:
-            argv = ("sh", "-c", f"{SAYS} say working; read line; say idle; exec sleep 600")
+            argv = ("sh", "-c", f"{SAYS} say working; exec sleep 600")
             spec = AgentSpec(agent="mine", driver="terminal", argv=argv)
             handle = await driver.spawn(spec, new_spawn())
-            async with reading(handle) as seen:
-                said = await seen.until(StandingSeen, lambda one: one.standing.rung is EvidenceSource.NATIVE_STATUS)
-                assert (said.standing.activity, said.standing.basis.confidence) == (
-                    Activity.WORKING,
-                    Confidence.REPORTED,
-                )
-                await handle.release()
-            handle = await driver.adopt(spec, handle.spawn_id, handle.where)
-            async with reading(handle) as seen:
-                await press(seen, "Enter")
-                said = await seen.until(StandingSeen, lambda one: one.standing.rung is EvidenceSource.NATIVE_STATUS)
-                assert said.standing.activity is Activity.QUIET
-                await handle.stop()
+            for is_adopted in (False, True):
+                handle = await driver.adopt(spec, handle.spawn_id, handle.where) if is_adopted else handle
+                async with reading(handle) as seen:
+                    noted = await seen.until(Warned, lambda one: one.kind == "native_status_refused")
+                    assert noted.details == {"reason": "undeclared", "excerpt": "working mine"}
+                    proofs = [proof.source for one in seen.of(StandingSeen) for proof in one.standing.evidence]
+                    assert EvidenceSource.NATIVE_STATUS not in proofs
+                    await (handle.stop() if is_adopted else handle.release())
 
     run(main())
 

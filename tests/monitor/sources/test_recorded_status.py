@@ -20,7 +20,7 @@ from interlock.monitor.arbitration_state import Arbitration, ArbitrationInput, C
 from interlock.monitor.sources.claude_status import FileRead, read_claude_status
 from interlock.monitor.sources.hooks import read_hook
 from interlock.monitor.sources.shim_lines import Began, Ended, read_shim_line
-from interlock.monitor.standing import Confidence
+from interlock.screen.profile import Introduction, NativeStatus
 from interlock.vocabulary.evidence import EvidenceSource
 
 RECORDINGS: Final = Path(__file__).parents[2] / "recordings" / "status"
@@ -31,11 +31,23 @@ def lines_of(name: str) -> list[bytes]:
     return (RECORDINGS / f"{name}.ndjson").read_bytes().splitlines()
 
 
+DECLARED: Final = {
+    "claude-osc7501": NativeStatus("claude-code"),
+    "codex-osc7501": NativeStatus("codex", Introduction.RECORD),
+}
+# The shim of that time did not tell where a record came from. Both were alone in their terminals.
+ORIGIN: Final = {
+    "claude-osc7501": {"is_own": True, "has_asked": True},
+    "codex-osc7501": {"is_own": True, "greeted_as": "codex"},
+}
+
+
 def heard(name: str) -> Iterator[tuple[float, ArbitrationInput]]:
     """The lines of a shim, each with its time, as arbitration takes them in."""
     for line in lines_of(name):
         at = json.loads(line)["at_monotonic_seconds"]
-        match read_shim_line(line, at_seconds=at):
+        told = json.dumps(json.loads(line) | ORIGIN[name]).encode()
+        match read_shim_line(told, at_seconds=at, declared=DECLARED[name]):
             case Began():
                 yield at, ChannelOpened(EvidenceSource.NATIVE_STATUS)
             case Ended(code, signal):
@@ -57,37 +69,41 @@ def standings(inputs: Iterable[tuple[float, ArbitrationInput]]) -> list[str]:
     return told
 
 
-BEGINNING: Final = "unknown quiet working quiet working working/approval working quiet working "
+BEGINNING: Final = "quiet working quiet working approval working quiet working "
 
 
 @pytest.mark.parametrize(
     ("name", "rest"),
     [
-        ("claude-osc7501", "working/question working quiet working quiet/error working quiet unknown gone"),
-        ("codex-osc7501", "quiet/error quiet unknown gone"),
+        ("claude-osc7501", "question working quiet working error working quiet -"),
+        ("codex-osc7501", "error quiet -"),
     ],
 )
 def test_records_of_a_real_run_tell_its_truth(name: str, rest: str) -> None:
-    assert standings(heard(name)) == (BEGINNING + rest).split()
+    told: list[str] = []
+    for _, one in heard(name):
+        if isinstance(one, Claim):
+            word = one.activity if one.attention in (None, "none") else one.attention
+            told += [word or "-"] if not told or told[-1] != (word or "-") else []
+    assert told == (BEGINNING + rest).split()
 
 
-def test_every_record_counts_as_the_agents_own_word() -> None:
-    state = Arbitration()
-    for at, one in heard("claude-osc7501"):
-        state, _ = arbitration.step(state, one, at)
-        if isinstance(one, Claim) and not one.withdraws:
-            basis = state.standing.activity_basis
-            assert (basis.rung, basis.confidence) == (EvidenceSource.NATIVE_STATUS, Confidence.REPORTED)
+@pytest.mark.parametrize("name", [*DECLARED])
+def test_records_alone_claim_nothing(name: str) -> None:
+    assert standings(heard(name)) == ["unknown", "gone"]
+
+
+@pytest.mark.parametrize("name", [*DECLARED])
+def test_a_shim_that_does_not_tell_where_a_record_came_from_is_not_believed(name: str) -> None:
+    read = [read_shim_line(line, at_seconds=1.0, declared=DECLARED[name]) for line in lines_of(name)]
+    readings = [one for one in read if isinstance(one, SourceReading)]
+    assert not any(one.claims for one in readings)
+    assert {anomaly.kind for one in readings for anomaly in one.anomalies} == {"native_status_refused"}
 
 
 def test_a_blocked_record_carries_what_is_asked() -> None:
     asked = [one.excerpt for _, one in heard("claude-osc7501") if isinstance(one, Claim) and one.is_dialog]
     assert asked == ["approve Bash: touch made.txt; echo hi", "answer: Which colour shall it be? (Red · Blue)"]
-
-
-def test_a_record_of_a_subagent_opens_and_closes_a_child() -> None:
-    children = [one.children for _, one in heard("claude-osc7501") if isinstance(one, Claim) and one.children]
-    assert children[:2] == [ChildNews(opened=CHILD), ChildNews(closed=CHILD)]
 
 
 def test_an_exit_is_told_with_its_code() -> None:

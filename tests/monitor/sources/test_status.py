@@ -7,14 +7,10 @@ from typing import Final
 
 import pytest
 
-from interlock.monitor.arbitration_claims import ChildNews, Claim
+from interlock.monitor.arbitration_claims import Claim, SourceReading
 from interlock.monitor.sources.claude_status import FileRead, read_claude_status
 from interlock.monitor.sources.status_protocol import StatusFields, read_status
 from interlock.vocabulary.evidence import EvidenceSource
-from tests.monitor.arbitrations import NATIVE, Timed, history, opened
-
-# As both tools write them: Codex unasked, Claude Code to a terminal that answers its probe.
-CODEX_TURN: Final = ["idle", "working", "blocked:permission", "working", "done", "idle", "clear"]
 
 
 def record(text: str, **fields: str) -> Claim:
@@ -44,15 +40,9 @@ def test_every_state_of_a_record(text: str, expected: tuple[str | None, str | No
     assert claim.rung is EvidenceSource.NATIVE_STATUS
 
 
-def test_a_record_of_a_child_tells_of_the_child_alone() -> None:
-    for state, news in [
-        ("working", ChildNews(opened=frozenset({"c"}))),
-        ("blocked", ChildNews(opened=frozenset({"c"}))),
-        ("done", ChildNews(closed=frozenset({"c"}))),
-        ("clear", ChildNews(closed=frozenset({"c"}))),
-    ]:
-        claim = record(state, id="c")
-        assert (claim.activity, claim.attention, claim.withdraws, claim.children) == (None, None, False, news)
+def test_a_record_of_a_child_claims_nothing() -> None:
+    for state in ("idle", "working", "blocked", "done", "error", "clear"):
+        assert read_status(StatusFields(state, "codex", id="c"), at_seconds=1) == SourceReading()
 
 
 def test_a_state_that_is_not_known_claims_nothing_and_is_kept() -> None:
@@ -65,22 +55,6 @@ def test_a_message_is_bounded_and_cannot_write_to_a_terminal() -> None:
     claim = record("blocked:permission", message="\x1b[31mrun\nthis\x07 " + "x" * 9999)
     assert claim.excerpt.startswith("run this xxx")
     assert len(claim.excerpt) == 240
-
-
-def test_a_turn_of_records_reads_as_it_went() -> None:
-    script: list[Timed] = [opened(NATIVE)]
-    for number, text in enumerate(CODEX_TURN):
-        state, _, kind = text.partition(":")
-        at = 10.0 * (number + 1)
-        script += [(at, claim) for claim in read_status(StatusFields(state, kind=kind), at_seconds=at).claims]
-    assert [pair[1:] for pair in history(script, 200)] == [
-        ("quiet", "none"),
-        ("working", "none"),
-        ("working", "approval"),
-        ("working", "none"),
-        ("quiet", "none"),
-        ("unknown", "none"),
-    ]
 
 
 # Claude Code's file.

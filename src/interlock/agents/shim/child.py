@@ -44,6 +44,13 @@ class Child(NamedTuple):
         except (ProcessLookupError, PermissionError):
             return
 
+    def is_foreground(self) -> bool:
+        """Whether the program's own group is in the foreground of its terminal. No where the kernel does not tell."""
+        try:
+            return os.tcgetpgrp(self.master) == self.pid
+        except OSError:
+            return False
+
     def hang_up(self) -> None:
         """Close the terminal, both sides: the kernel then sends SIGHUP, as when a window is closed."""
         os.close(self.master)

@@ -3,8 +3,12 @@
     {"type": "started", "seq": 1, "at_monotonic_seconds": 8.1, "shim_pid": 10, "pid": 11, "dropped": 0}
     {"type": "probe", ...}      the program asked whether its status is heard, and was told yes
     {"type": "status", ..., "state": "blocked", "app": "claude-code", "kind": "permission", "id": "", "title": null,
-     "message": "Run it?", "progress": null, "fields": [["state", "blocked"], ...]}
+     "message": "Run it?", "progress": null, "fields": [["state", "blocked"], ...],
+     "is_own": true, "has_asked": true, "greeted_as": "claude-code"}
     {"type": "exited", ..., "code": 0, "signal": null}
+
+`is_own`: the program's own process group was in the foreground when the record was read. `has_asked`, `greeted_as`: how
+it had introduced itself before the first Enter: by the probe, and by the app of its first record.
 
 Every line has the first six fields. `seq` grows by one a line; the clock is the machine's monotonic one. A new
 connection of the socket begins with `started` and the records that stand now, with their own numbers and times, and
@@ -16,13 +20,21 @@ from __future__ import annotations
 import os
 import select
 import time
-from typing import Final
+from typing import Final, NamedTuple
 
 from interlock.agents.shim.listeners import StatusFile, StatusSocket
 from interlock.agents.status_protocol import ProgramState, StatusRecord
 
 MAX_STANDING: Final = 256
 FAREWELL_SECONDS: Final = 0.2
+
+
+class Origin(NamedTuple):
+    """What the shim knows of who sent a record."""
+
+    is_own: bool
+    has_asked: bool
+    greeted_as: str
 
 
 class Reporter:
@@ -43,12 +55,12 @@ class Reporter:
         self._pid = pid
         self._tell("started", {})
 
-    def heard(self, record: StatusRecord) -> None:
-        """The program sent a record."""
+    def heard(self, record: StatusRecord, origin: Origin) -> None:
+        """A record came from the program's terminal."""
         if record.is_probe:
-            self._tell("probe", {})
+            self._tell("probe", origin._asdict())
         else:
-            self._tell("status", record._asdict(), record)
+            self._tell("status", record._asdict() | origin._asdict(), record)
 
     def exited(self, status: int) -> None:
         """The program ended with this wait status. Waits a moment for a listener that is about to read."""

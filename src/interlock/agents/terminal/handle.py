@@ -330,7 +330,8 @@ class TerminalHandle:
             # The first frame begins a new process, for a tracker; what its shim said before would be void.
             self._is_seen = True
             if self._station.ear is not None:
-                self._station.ear.attach(self.tell, self._on_anomaly)
+                declared = self._station.reader.profile.native_status
+                self._station.ear.attach(self.tell, self._on_anomaly, declared, self._station.process.pid)
         self._has_turn, self._verdict = live.verdict.turn is not None, live.verdict
         self._watch_composer(is_typing=self._pressing.locked())
         for observation in self._translator.see(live):

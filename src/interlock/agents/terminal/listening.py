@@ -1,27 +1,28 @@
 """Hearing the shim of one agent: when its program began, what it says of itself, and how it ended.
 
 The socket belongs to us and is reached by nobody else (0600, in a folder of 0700). The shim comes back to it each
-second, so a runtime that was started anew hears it again, with everything that stands.
+second, so a runtime that was started anew hears it again, with everything that stands. A record keeps the time at which
+it was written, so that it grows old also while nobody listens.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from interlock.agents.live import Told
 from interlock.agents.tmux.server import MAX_SOCKET_BYTES
-from interlock.monitor.arbitration_claims import Claim, SourceReading
+from interlock.monitor.arbitration_claims import SourceReading
 from interlock.monitor.sources.shim_lines import Began, Ended, read_shim_line
-from interlock.monitor.tracker import TuiTrackerSession, Verdict
+from interlock.screen.profile import NativeStatus
 from interlock.vocabulary.audit import Anomaly
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.evidence import EvidenceSource
@@ -30,8 +31,20 @@ _MAX_LINE_BYTES: Final = 1 << 20
 _RUNG: Final = EvidenceSource.NATIVE_STATUS
 
 
-class _Started(Struct, frozen=True):
+# A file full of records that do not count says the same thing again and again.
+_MAX_ANOMALIES: Final = 32
+
+
+class _Head(Struct, frozen=True):
     pid: int = 0
+    at_monotonic_seconds: float = math.inf
+
+
+class _Listener(NamedTuple):
+    tell: Callable[[Told], None]
+    on_anomaly: Callable[[Anomaly], None]
+    declared: NativeStatus | None
+    pid: int
 
 
 class ShimEar:
@@ -45,9 +58,9 @@ class ShimEar:
         """A shim that spoke to us went away without telling how its program ended."""
         self._server: asyncio.Server | None = None
         self._hearing: set[asyncio.Task[None]] = set()
-        self._waiting: list[Told] = []
-        self._tell: Callable[[Told], None] = self._waiting.append
-        self._anomaly: Callable[[Anomaly], None] = lambda _: None
+        self._waiting: list[Callable[[], None]] = []
+        self._listener: _Listener | None = None
+        self._anomalies: set[tuple[str, str]] = set()
 
     @classmethod
     async def open(cls, path: Path) -> ShimEar:
@@ -64,12 +77,18 @@ class ShimEar:
             raise
         return ear
 
-    def attach(self, tell: Callable[[Told], None], on_anomaly: Callable[[Anomaly], None]) -> None:
-        """Pass on what was heard, and what will be."""
-        self._tell, self._anomaly = tell, on_anomaly
-        for told in self._waiting:
-            tell(told)
-        self._waiting.clear()
+    def attach(
+        self,
+        tell: Callable[[Told], None],
+        on_anomaly: Callable[[Anomaly], None],
+        declared: NativeStatus | None,
+        pid: int,
+    ) -> None:
+        """Pass on what was heard, and what will be: of process `pid`, whose profile declares this native status."""
+        self._listener = _Listener(tell, on_anomaly, declared, pid)
+        waiting, self._waiting = self._waiting, []
+        for pass_on in waiting:
+            pass_on()
 
     async def close(self, *, is_over: bool) -> None:
         """Hear no more. `is_over`: nobody will listen here again, so the socket goes as well."""
@@ -99,22 +118,42 @@ class ShimEar:
             self.was_cut = self.began.done() and not self.ended.done()
             self._tell(lambda session, now: session.on_channel(_RUNG, now, is_open=False))
 
+    def _tell(self, told: Told) -> None:
+        if self._listener is None:
+            self._waiting.append(lambda: self._tell(told))
+        else:
+            self._listener.tell(told)
+
     def _take(self, line: bytes) -> None:
-        news = read_shim_line(line, at_seconds=asyncio.get_running_loop().time())
+        listener, head = self._listener, _head_of(line)
+        at = min(head.at_monotonic_seconds, asyncio.get_running_loop().time())
+        declared, pid = (None, None) if listener is None else (listener.declared, listener.pid)
+        news = read_shim_line(line, at_seconds=at, declared=declared, pid=pid)
         match news:
             case Began():
                 self.was_cut = False
-                if not self.began.done() and (pid := _pid_in(line)) > 0:
-                    self.began.set_result(pid)
+                if not self.began.done() and head.pid > 0:
+                    self.began.set_result(head.pid)
                 self._tell(lambda session, now: session.on_channel(_RUNG, now, is_open=True))
             case Ended():
                 # The pane tells the tracker of the end: until it does, its last screen would look like a new program.
                 if not self.ended.done():
                     self.ended.set_result(news)
+            case SourceReading() if listener is None:
+                self._waiting.append(lambda: self._take(line))
             case SourceReading(claims, anomalies):
                 for anomaly in anomalies:
-                    self._anomaly(anomaly)
-                self._tell(_standing(claims))
+                    self._note(anomaly)
+                if claims:
+                    self._tell(lambda session, now: session.on_claims(claims, now))
+
+    def _note(self, anomaly: Anomaly) -> None:
+        """Tell of each kind of surprise once."""
+        assert self._listener is not None
+        kind = (anomaly.kind, anomaly.message)
+        if kind not in self._anomalies and len(self._anomalies) < _MAX_ANOMALIES:
+            self._anomalies.add(kind)
+            self._listener.on_anomaly(anomaly)
 
 
 def _bind(path: Path) -> socket.socket:
@@ -131,17 +170,8 @@ def _bind(path: Path) -> socket.socket:
     return listening
 
 
-def _standing(claims: tuple[Claim, ...]) -> Told:
-    """What the program says stands until it says otherwise: so it is said now, whenever it was said first."""
-
-    def take_in(session: TuiTrackerSession, now: float) -> Verdict:
-        return session.on_claims([replace(claim, at_seconds=now) for claim in claims], now)
-
-    return take_in
-
-
-def _pid_in(line: bytes) -> int:
+def _head_of(line: bytes) -> _Head:
     try:
-        return msgspec.json.decode(line, type=_Started).pid
+        return msgspec.json.decode(line, type=_Head)
     except msgspec.MsgspecError:
-        return 0
+        return _Head()

@@ -1,4 +1,7 @@
-"""The lines of `interlock shim`: what the program in its terminal reported, when it began and how it ended."""
+"""The lines of `interlock shim`: what the program in its terminal reported, when it began and how it ended.
+
+A record that does not count (`monitor.native_status`) claims nothing, and is kept as an anomaly that says why.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,11 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from interlock.monitor.arbitration_claims import SourceReading, not_understood
-from interlock.monitor.sources.status_protocol import StatusFields, read_status
+from interlock.monitor.arbitration_claims import SourceReading, bounded, not_understood
+from interlock.monitor.native_status import REASONS, RecordOrigin, refusal_of
+from interlock.monitor.sources.status_protocol import CLEAR, StatusFields, read_status
+from interlock.screen.profile import NativeStatus
+from interlock.vocabulary.audit import Anomaly
 
 _SOURCE: Final = "shim"
 
@@ -24,6 +30,10 @@ class _Line(Struct, frozen=True):
     message: str | None = None
     code: int | None = None
     signal: int | None = None
+    pid: int = 0
+    is_own: bool = False
+    has_asked: bool = False
+    greeted_as: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +52,13 @@ class Ended:
 ShimNews: TypeAlias = Began | Ended | SourceReading
 
 
-def read_shim_line(line: bytes, *, at_seconds: float) -> ShimNews:
-    """What a line tells. One that cannot be read is kept as an anomaly."""
+def read_shim_line(
+    line: bytes, *, at_seconds: float, declared: NativeStatus | None, pid: int | None = None
+) -> ShimNews:
+    """What a line tells of a CLI whose profile declares this. One that cannot be read is kept as an anomaly.
+
+    `pid` is the process that we started, where it is known: what a shim tells of another one is not its own.
+    """
     try:
         told = msgspec.json.decode(line, type=_Line)
     except msgspec.MsgspecError as error:
@@ -57,8 +72,27 @@ def read_shim_line(line: bytes, *, at_seconds: float) -> ShimNews:
             fields = StatusFields(
                 told.state or "", told.app or "", told.kind or "", told.message or "", told.id or "", told.title or ""
             )
-            return read_status(fields, at_seconds=at_seconds)
+            is_own = told.is_own and pid in (None, told.pid)
+            return _read_status(fields, RecordOrigin(is_own, told.has_asked, told.greeted_as), at_seconds, declared)
         case "probe":
             return SourceReading()
         case _:
             return not_understood(_SOURCE, "unknown line", told.type)
+
+
+def _read_status(
+    record: StatusFields, origin: RecordOrigin, at_seconds: float, declared: NativeStatus | None
+) -> SourceReading:
+    # A record of a child inherits the app of its parent; one that takes all back says nothing that needs a name.
+    may_omit_app = bool(record.id) or record.state == CLEAR
+    refusal = refusal_of(record.app, origin, declared, may_omit_app=may_omit_app)
+    if refusal is None:
+        return read_status(record, at_seconds=at_seconds)
+    said = bounded(f"{record.state} {record.app} {record.kind} {record.id}")
+    anomaly = Anomaly(
+        kind="native_status_refused",
+        source=_SOURCE,
+        message=f"a status record (OSC 7501) decides nothing: {REASONS[refusal]}",
+        details={"reason": refusal.value, "excerpt": said},
+    )
+    return SourceReading(anomalies=(anomaly,))

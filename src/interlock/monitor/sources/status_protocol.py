@@ -1,7 +1,7 @@
 """OSC 7501 records: the state that a program writes to its own terminal.
 
-A record with an `id` is about a child. It tells of the child and of nothing else: what a child's block means for a
-person stands in the program's own record, and on its screen.
+A record with an `id` is about a child, and claims nothing: what a child's block means for a person stands in the
+program's own record, and on its screen.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from interlock.monitor.arbitration_claims import ChildNews, Claim, SourceReading, bounded, not_understood
+from interlock.monitor.arbitration_claims import Claim, SourceReading, bounded, not_understood
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import SpawnId
 from interlock.vocabulary.states import Activity, Attention
@@ -38,46 +38,30 @@ _STATES: Final[Mapping[str, tuple[Activity, Attention]]] = {
 }
 _KINDS: Final[Mapping[str, Attention]] = {"permission": Attention.APPROVAL, "question": Attention.QUESTION}
 _BLOCKED: Final = "blocked"
-_CLEAR: Final = "clear"
-_IS_CHILD_OPEN: Final[Mapping[str, bool]] = {
-    "working": True,
-    _BLOCKED: True,
-    "idle": False,
-    "done": False,
-    "error": False,
-    _CLEAR: False,
-}
+CLEAR: Final = "clear"
+_KNOWN: Final = frozenset({*_STATES, _BLOCKED, CLEAR})
 
 
 def read_status(record: StatusFields, *, at_seconds: float, spawn_id: SpawnId | None = None) -> SourceReading:
     """What a record claims. A state that we do not know claims nothing."""
-    if record.state not in _IS_CHILD_OPEN:
+    if record.state not in _KNOWN:
         return not_understood(_SOURCE, "unknown state", f"{record.state} {record.app} {record.kind}")
-    return SourceReading((_claim(record, at_seconds, spawn_id),))
+    return SourceReading() if record.id else SourceReading((_claim(record, at_seconds, spawn_id),))
 
 
 def _claim(record: StatusFields, at_seconds: float, spawn_id: SpawnId | None) -> Claim:
     # A blocked program goes on doing what it did, so a block says nothing on activity. One of unknown kind still asks.
-    is_own = not record.id
-    is_dialog = is_own and record.state == _BLOCKED
-    activity, attention = _STATES.get(record.state, (None, None)) if is_own else (None, None)
+    is_dialog = record.state == _BLOCKED
+    activity, attention = _STATES.get(record.state, (None, None))
     return Claim(
         rung=EvidenceSource.NATIVE_STATUS,
         at_seconds=at_seconds,
-        rule=f"{_SOURCE}.{record.state}" if is_own else f"{_SOURCE}.child.{record.state}",
+        rule=f"{_SOURCE}.{record.state}",
         activity=activity,
         attention=_KINDS.get(record.kind, Attention.QUESTION) if is_dialog else attention,
         is_dialog=is_dialog,
-        withdraws=is_own and record.state == _CLEAR,
+        withdraws=record.state == CLEAR,
         where=bounded(f"{_SOURCE} {record.app}".strip()),
         excerpt=bounded(record.message or record.title),
-        children=_children(record),
         spawn_id=spawn_id,
     )
-
-
-def _children(record: StatusFields) -> ChildNews | None:
-    if not record.id:
-        return ChildNews(all_open=frozenset()) if record.state == _CLEAR else None
-    name = frozenset({bounded(record.id)})
-    return ChildNews(opened=name) if _IS_CHILD_OPEN[record.state] else ChildNews(closed=name)
