@@ -15,6 +15,7 @@ from msgspec import structs
 
 from interlock.agents.terminal.where import Where
 from interlock.cli.attach import check_pane, find_pane, tmux_command
+from interlock.log.home_identity import HomeStanding, NotOurs, look_at_home
 from interlock.vocabulary.errors import Unreachable
 from tests.cli.harness import COMMAND
 from tests.cli.serving import WAIT_SECONDS, Served, serving, until
@@ -70,11 +71,14 @@ def test_a_person_comes_to_the_terminal_of_the_agent_and_to_no_other(served: Ser
         os.close(ours)
 
     where = find_pane(served.api, task_id)
-    check_pane(where)
+    home = look_at_home(served.home)
+    check_pane(where, home)
+    with pytest.raises(NotOurs, match="another home"):
+        check_pane(where, HomeStanding("hom_other", frozenset({"hom_other"})))
     with pytest.raises(Unreachable, match="another process"):
-        check_pane(structs.replace(where, pane_pid=where.pane_pid + 1))
+        check_pane(structs.replace(where, pane_pid=where.pane_pid + 1), home)
     with pytest.raises(Unreachable, match="cannot be reached"):
-        check_pane(structs.replace(where, socket=f"{where.socket}-none"))
+        check_pane(structs.replace(where, socket=f"{where.socket}-none"), home)
 
     assert served.cli("stop", task_id).returncode == 0
     gone = served.cli("attach", task_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -138,6 +139,27 @@ def test_two_processes_never_both_write(home: Path) -> None:
         assert next_one.answer() == "open"
         assert next_one.append() == "version 2"
     assert actions(home) == [], "a lease that was let go needs no take-over"
+
+
+def test_the_lease_in_a_copy_of_the_log_is_nobodys_while_the_holder_of_the_original_writes_on(
+    home: Path, tmp_path: Path
+) -> None:
+    with child(home) as first:
+        assert first.answer() == "open"
+        assert first.append() == "version 1"
+        copy = tmp_path / "copy"
+        shutil.copytree(home, copy)
+        with child(copy) as second:
+            assert second.answer() == "open"
+            assert second.append() == "version 2"
+            with child(copy) as third:
+                assert third.answer().startswith(f"refused process {second.process.pid} on")
+        assert [action for action, _ in actions(copy)] == ["lease_of_copy"]
+        moved = home.rename(home.with_name("moved"))
+        with child(moved) as fourth:
+            assert fourth.answer().startswith(f"refused process {first.process.pid} on")
+        moved.rename(home)
+        assert first.append() == "version 2"
 
 
 def test_one_of_many_that_start_at_once_gets_the_log(tmp_path: Path) -> None:

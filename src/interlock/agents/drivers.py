@@ -37,7 +37,8 @@ def driver(name: str, home: Path | None = None) -> Driver:
     found = getattr(import_module(module), made)
     if name == TERMINAL:
         home = (home or default_home(os.environ)).absolute()
-        return cast("Driver", found(run_folder(home), TmuxServer.of_home(home), hook_socket=hook_socket(home)))
+        own = TmuxServer.of_home(home)
+        return cast("Driver", found(run_folder(home), own, hook_socket=hook_socket(home), home=home))
     return cast("Driver", found())
 
 

@@ -1,7 +1,7 @@
 """`interlock attach`: a person at the terminal of an agent.
 
-Law: the pane is the one of the spawn that runs now, as the log says, and holds the very process that the log names.
-Nothing else is attached to in its place.
+Law: the pane is the one of the spawn that runs now, as the log says, holds the very process that the log names, and
+bears the mark of this home. Nothing else is attached to in its place.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from interlock.agents.terminal.where import Where, read_where
+from interlock.agents.tmux.ownership import OWNER_OPTION, read_mark
 from interlock.cli import output
 from interlock.cli.server_api import ServerApi, home_folder
 from interlock.cli.server_options import HomeOption, JsonFlag, SessionArgument
 from interlock.cli.task_lines import PAGE, find_task, task_path
+from interlock.log.home_identity import HomeStanding, NotOurs, look_at_home
 from interlock.vocabulary.audit import ProcessEvent
 from interlock.vocabulary.codec import decode_event
 from interlock.vocabulary.errors import Unreachable, UsageError
@@ -43,7 +45,8 @@ def attach(
     Only agents in a terminal have one; of others, `interlock logs -f` shows what they say. Exit code 2: it has none, or
     its agent does not run.
     """
-    api = ServerApi.of_home(home_folder(home))
+    folder = home_folder(home)
+    api = ServerApi.of_home(folder)
     summary = find_task(api, session)
     task_id = str(summary["task_id"])
     if summary.get("driver") != _TERMINAL:
@@ -59,7 +62,7 @@ def attach(
         output.print_text(shlex.join(["env", *(word for name in _OF_TMUX for word in ("-u", name)), *command]))
     else:
         _check_terminal()
-        check_pane(where)
+        check_pane(where, look_at_home(folder))
         _go(command)
     return 0
 
@@ -92,12 +95,13 @@ def tmux_command(where: Where) -> list[str]:
     )
 
 
-def check_pane(where: Where) -> None:
-    """Whether the process in the pane is the one that was put there. `Unreachable` where it is not, or nobody can tell.
+def check_pane(where: Where, home: HomeStanding) -> None:
+    """Whether the process in the pane is the one that was put there. `Unreachable` where it is not, or nobody can tell;
+    `NotOurs` where the pane belongs to another home.
 
     A number of a pane is given out once by a server of tmux, and again by the next server.
     """
-    asked = where.server.argv("-N", "display-message", "-p", "-t", where.pane_id, "#{pane_pid}")
+    asked = where.server.argv("-N", "display-message", "-p", "-t", where.pane_id, f"#{{pane_pid}} #{{{OWNER_OPTION}}}")
     try:
         told = subprocess.run(
             asked, capture_output=True, encoding="utf-8", errors="replace", timeout=_TMUX_SECONDS, check=False
@@ -108,7 +112,10 @@ def check_pane(where: Where) -> None:
         raise Unreachable(f"tmux did not answer within {_TMUX_SECONDS:g} s") from error
     if told.returncode:
         raise Unreachable(f"the agent's pane {where.pane_id} cannot be reached: {told.stderr.strip()}")
-    if where.pane_pid and told.stdout.strip() != str(where.pane_pid):
+    pane_pid, _, mark = told.stdout.strip().partition(" ")
+    if mark and read_mark(mark).home_id not in home.owned:
+        raise NotOurs(f"pane {where.pane_id} belongs to another home ({read_mark(mark).home_id})")
+    if where.pane_pid and pane_pid != str(where.pane_pid):
         raise Unreachable(f"pane {where.pane_id} holds another process than the agent's; see `interlock doctor`")
 
 

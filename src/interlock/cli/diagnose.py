@@ -39,7 +39,7 @@ def diagnose(session: SessionArgument, /, *, home: HomeOption = None, json: Json
             child_activity=await _child_activity(log, found),
         )
         if pid is not None and any(not one.state.is_terminal for one in report.turns):
-            tell_survivor(pid)
+            tell_survivor(pid, log.path.parent)
         if json:
             output.print_json(report)
         else:

@@ -18,11 +18,14 @@ from urllib.parse import urlsplit
 import apsw
 import msgspec
 
+from interlock.agents.tmux.server import MAX_SOCKET_BYTES, TmuxServer, run_folder
 from interlock.cli.doctor_checks import PROBE_SECONDS, Check, Health, Probe
 from interlock.cli.home import has_log
-from interlock.log.lease import Holder, Life, judge, process_start, this_process
+from interlock.log.home_identity import HomeStanding, look_at_home
+from interlock.log.lease import Life, judge, process_start, read_holder, this_process
 from interlock.log.paths import check_home
 from interlock.log.port import LogUnavailable
+from interlock.log.private_file import folder_key
 from interlock.log.schema import CURRENT, connect, disconnect
 from interlock.runtime.config_sections import Config
 from interlock.server.token_file import TOKEN_FILE
@@ -32,6 +35,7 @@ SERVER_FILE: Final = "server.json"
 """As the server names it; its module is too heavy to be asked."""
 
 _GROUP: Final = "home"
+_ID_CHARACTERS: Final = 26
 _MEGABYTE: Final = 1024 * 1024
 _LOW_MEGABYTES: Final = 1024
 _NO_MEGABYTES: Final = 64
@@ -46,6 +50,8 @@ def home_probes(home: Path | None, config: Config) -> list[Probe]:
         return [Probe.told(check.but(Health.FAIL, check.found, "set HOME, or name a folder with INTERLOCK_HOME"))]
     looks = {
         "folder": partial(_folder, home),
+        "identity": partial(_identity, home),
+        "sockets": partial(_sockets, home),
         "log": partial(_log, home),
         "disk": partial(_disk, home),
         "tokens": partial(_tokens, home),
@@ -76,6 +82,26 @@ def _folder(home: Path) -> Check:
         return check.but(Health.FAIL, f"{home} belongs to another user", "set INTERLOCK_HOME to a folder of your own")
     if home.stat().st_mode & 0o077:
         return check.but(Health.WARN, f"others can look into {home}", f"chmod 700 '{home}'")
+    return check
+
+
+def _identity(home: Path) -> Check:
+    check = Check(id="identity", group=_GROUP, health=Health.OK, found="made when it is first used")
+    standing = look_at_home(home) if home.is_dir() else HomeStanding()
+    if standing.is_copy:
+        mend = "nothing, to use it as a home of its own; `interlock up --take-over` if the original is gone"
+        found = f"a copy of {standing.copied_from}: it leaves the agents of its original alone"
+        return check.but(Health.WARN, found, mend)
+    return check.but(Health.OK, f"{standing.home_id}, not a copy") if standing.home_id else check
+
+
+def _sockets(home: Path) -> Check:
+    longest = run_folder(home) / f"spn_{'0' * _ID_CHARACTERS}.sock"
+    size = len(os.fsencode(longest))
+    check = Check(id="sockets", group=_GROUP, health=Health.OK, found=f"{TmuxServer.of_home(home).socket}")
+    if size > MAX_SOCKET_BYTES:
+        found = f"{home} is {size - MAX_SOCKET_BYTES} bytes too long: no agent can be run in a terminal"
+        return check.but(Health.WARN, found, "set INTERLOCK_HOME to a shorter path")
     return check
 
 
@@ -134,13 +160,12 @@ def _sound(connection: apsw.Connection, check: Check) -> Check:
 
 
 def _holder(connection: apsw.Connection) -> str:
-    ((spelled,),) = connection.execute("SELECT holder FROM lease").fetchall()
-    if not spelled:
-        return "nobody writes"
     try:
-        holder = msgspec.json.decode(str(spelled), type=Holder)
+        holder = read_holder(connection)
     except msgspec.MsgspecError:
         return "held by somebody whose name cannot be read"
+    if holder is None:
+        return "nobody writes"
     life = judge(holder, this_process())
     words = {Life.ALIVE: "writes", Life.DEAD: "was the last to write, and is gone", Life.UNKNOWN: "may be writing"}
     return f"{holder} {words[life]}"
@@ -192,12 +217,15 @@ def _port(home: Path, config: Config) -> Check:
 class _ServerFile(msgspec.Struct, frozen=True):
     url: str
     pid: int
+    folder: str = ""
 
 
 def _running(home: Path) -> str | None:
     """Where the server of this home says that it is, if its process lives."""
     try:
         told = msgspec.json.decode((home / SERVER_FILE).read_bytes(), type=_ServerFile)
+        if told.folder not in ("", folder_key(home)):  # it came here with a copy
+            return None
         return told.url if urlsplit(told.url).port and process_start(told.pid) is not None else None
     except (OSError, msgspec.MsgspecError, ValueError, Unreachable):
         return None

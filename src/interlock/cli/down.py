@@ -20,6 +20,7 @@ from interlock.cli.server_options import Flag, HomeOption, JsonFlag
 from interlock.cli.server_process import Grip, Presence, Server, health_of, held_server
 from interlock.cli.survivors import living_agent
 from interlock.cli.task_lines import PAGE, task_path
+from interlock.log.home_identity import look_at_home
 from interlock.log.paths import DATABASE_NAME
 from interlock.log.port import LogUnavailable
 from interlock.log.sqlite import SqliteLog
@@ -192,7 +193,8 @@ def _survivors(home: Path) -> list[str] | None:
 
 
 async def _is_left(log: SqliteLog, session_id: SessionId) -> bool:
-    return living_agent((await log.read(session_id)).events) is not None
+    standing = look_at_home(log.path.parent)
+    return living_agent((await log.read(session_id)).events, standing) is not None
 
 
 def _tell(

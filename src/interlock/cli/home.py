@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from interlock.cli import output, server_options
 from interlock.cli.exit_codes import ExitCode
 from interlock.log import paths
-from interlock.log.lease import Holder, LeaseHeld, Life, judge, this_process
+from interlock.log.lease import LeaseHeld, Life, judge, read_holder, this_process
 from interlock.log.port import LogDamage, LogUnavailable, Slice
 from interlock.log.sqlite import SqliteLog
 from interlock.vocabulary.ids import SessionId
@@ -99,10 +99,8 @@ def has_log(folder: Path) -> bool:
 async def may_have_owner(log: SqliteLog) -> bool:
     """Whether a process may live that could still end an open turn. False only where it is proven that none does."""
     try:
-        ((spelled,),) = await log.query(lambda connection: connection.execute("SELECT holder FROM lease").fetchall())
-        if not spelled:
-            return False
-        return judge(msgspec.json.decode(str(spelled), type=Holder), this_process()) is not Life.DEAD
+        holder = await log.query(read_holder)
+        return holder is not None and judge(holder, this_process()) is not Life.DEAD
     except (LogUnavailable, msgspec.MsgspecError, ValueError):
         return True  # what cannot be read proves nothing
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 from urllib.parse import quote, urlsplit
 
-from interlock.log.private_file import read_private_file
+from interlock.log.private_file import folder_key, read_private_file
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 
 ANSWER_SECONDS: Final = 40.0
@@ -96,7 +96,7 @@ class ServerApi:
     def of_home(cls, home: Path) -> ServerApi:
         """The server that runs in a home; `Unreachable` if none does."""
         try:
-            server = read_private(home / "server.json")
+            server = read_server_file(home)
         except FileNotFoundError as missing:
             raise Unreachable(f"no server runs in {home}; start one with `interlock up`") from missing
         if not _is_process(server.get("pid")):
@@ -383,6 +383,15 @@ def listed(page: Body) -> list[Body]:
     if not isinstance(items, list) or not all(isinstance(one, dict) for one in items):
         raise ServerFault(f"the server's list is none; {_OTHER}")
     return items
+
+
+def read_server_file(home: Path) -> Body:
+    """What the server of a home says of itself. `FileNotFoundError`: none, or the file came here with a copy of a home,
+    and tells of the server of the original."""
+    said = read_private(home / "server.json")
+    if said.get("folder", "") not in ("", folder_key(home)):
+        raise FileNotFoundError
+    return said
 
 
 def read_private(path: Path) -> Body:

@@ -12,7 +12,6 @@ from interlock.vocabulary.errors import InterlockError
 if TYPE_CHECKING:
     from interlock.log.lease import Holder
 
-SERVER_FILE: Final = "server.json"
 HEALTH_SECONDS: Final = 5.0
 
 

@@ -24,9 +24,9 @@ import msgspec
 
 from interlock.cli import output
 from interlock.cli.exit_codes import DamagedLog
-from interlock.cli.server_api import read_private
-from interlock.cli.server_presence import SERVER_FILE, Presence, Server, health_of
-from interlock.log.lease import Holder, Life, judge, this_process
+from interlock.cli.server_api import read_server_file
+from interlock.cli.server_presence import Presence, Server, health_of
+from interlock.log.lease import Holder, Life, judge, read_holder, this_process
 from interlock.log.paths import DATABASE_NAME, check_home
 from interlock.log.port import LogUnavailable
 from interlock.log.schema import CURRENT, connect, disconnect
@@ -49,7 +49,7 @@ def look_for_server(home: Path) -> Server:
     holder = _holder(home)
     life = Life.DEAD if holder is None else judge(holder, this_process())
     try:
-        said = read_private(home / SERVER_FILE)
+        said = read_server_file(home)
     except FileNotFoundError:
         presence = {Life.ALIVE: Presence.HELD, Life.DEAD: Presence.ABSENT, Life.UNKNOWN: Presence.UNKNOWN}[life]
         return Server(presence=presence, holder=holder)
@@ -86,8 +86,7 @@ def _holder(home: Path) -> Holder | None:
     try:
         if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'lease'").fetchall():
             return None  # somebody is making it
-        ((spelled,),) = connection.execute("SELECT holder FROM lease").fetchall()
-        return msgspec.json.decode(str(spelled), type=Holder) if spelled else None
+        return read_holder(connection)
     except (apsw.Error, msgspec.MsgspecError) as error:
         raise Unreachable(f"it cannot be read who has the log in {home}: {error}") from error
     finally:

@@ -10,10 +10,11 @@ from interlock.cli import output
 from interlock.cli.board import Found, ask, tone_of
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.painting import Line, Tone
-from interlock.cli.server_api import Body, ServerApi, home_folder, read_private
+from interlock.cli.server_api import Body, ServerApi, home_folder, read_server_file
 from interlock.cli.server_options import HomeOption, JsonFlag
-from interlock.cli.server_presence import SERVER_FILE, Presence, Server, health_of
+from interlock.cli.server_presence import Presence, Server, health_of
 from interlock.cli.task_lines import age, read_moment, shown_of, since_of, why_of
+from interlock.log.home_identity import look_at_home
 from interlock.vocabulary.errors import InterlockError
 
 _WIDTH = 10
@@ -40,7 +41,7 @@ def status(*, home: HomeOption = None, json: JsonFlag = False) -> int:
 def _answering(home: Path) -> tuple[Server, Body, Found] | None:
     """A server that is ready, and takes our token: that proves it, and the log need not be opened, which costs more."""
     try:
-        said = read_private(home / SERVER_FILE)
+        said = read_server_file(home)
         health = health_of(str(said.get("url", "")))
         found = ask(ServerApi.of_home(home)) if health is not None and health.get("ready") else None
     except (FileNotFoundError, InterlockError):
@@ -65,6 +66,7 @@ def _told(home: Path, server: Server, health: Body | None, found: Found | None) 
     tasks = None if found is None else found.tasks
     return {
         "home": str(home),
+        "copied_from": look_at_home(home).copied_from or None,
         "presence": server.presence.value,
         "is_up": health is not None,
         "is_ready": bool((health or {}).get("ready")),
@@ -81,6 +83,8 @@ def _told(home: Path, server: Server, health: Body | None, found: Found | None) 
 def _lines(home: Path, server: Server, health: Body | None, found: Found | None) -> list[Line]:
     now = datetime.now(UTC)
     lines = [_field("home", str(home))]
+    if copied_from := look_at_home(home).copied_from:
+        lines.append(_field("copy of", f"{copied_from}; it leaves the agents of its original alone", Tone.DOUBTFUL))
     if health is None:
         return [*lines, _field("server", _SAYS[server.presence], Tone.URGENT), *_holder(server)]
     is_ready = bool(health.get("ready"))

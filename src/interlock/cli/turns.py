@@ -65,7 +65,7 @@ def turns(
         else:
             records, damage, pid = await _last_turns(log, session_id, last, is_owned=is_owned)
         if pid is not None and any(not one.state.is_terminal for one in records):
-            tell_survivor(pid)
+            tell_survivor(pid, log.path.parent)
         if json:
             output.print_json(records)
         elif records:

@@ -12,6 +12,7 @@ from interlock.cli import output
 from interlock.cli.server_api import home_folder
 from interlock.cli.server_options import Flag, HomeOption, JsonFlag
 from interlock.cli.server_process import Presence, Server, look_for_server, start_server
+from interlock.log import home_identity
 from interlock.vocabulary.errors import Unreachable, UsageError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def up(
     host: str | None = None,
     port: int | None = None,
     allow_remote: Flag = False,
+    take_over: Flag = False,
     log_file: Annotated[Path | None, Parameter(show=False)] = None,
     home: HomeOption = None,
     json: JsonFlag = False,
@@ -43,10 +45,15 @@ def up(
         The port; else as configured, or any that is free.
     allow_remote
         The address may be one that other machines can reach.
+    take_over
+        This home is a copy of one that is gone, such as one moved to another disk: its agents and prompts are now those
+        of this home. Refused while the original is there.
     """
     folder = home_folder(home)
     if port is not None and not 0 <= port <= 65_535:
         raise UsageError(f"--port {port} is no port", remedy="give 0 to 65535; 0 is any that is free")
+    if take_over:
+        _take_over(folder)
     if foreground:
         return _serve(folder, host, port, log_file, allow_remote=allow_remote, json=json)
     before = look_for_server(folder)
@@ -55,8 +62,25 @@ def up(
     server = start_server(folder, [*options, *(["--allow-remote"] if allow_remote else [])])
     is_new = server.holder != before.holder
     output.note(f"a server {'runs' if is_new else 'ran already'} (process {server.pid})")
+    tell_copy(folder)
     _tell(server, is_new=is_new, json=json)
     return 0
+
+
+def _take_over(home: Path) -> None:
+    """Law of identity: only where a person asks for it, and while nobody runs this home."""
+    if look_for_server(home).presence is Presence.RUNS:
+        raise UsageError("a server runs in this home", remedy="end it with `interlock down` first")
+    output.note(f"this home takes over the agents and prompts of {home_identity.take_over(home)}")
+
+
+def tell_copy(home: Path) -> None:
+    """Say that a home is a copy, and what that means."""
+    standing = home_identity.look_at_home(home)
+    if standing.is_copy:
+        output.note(f"this home is a copy of {standing.copied_from}")
+        output.note("  agents of the original are left alone, and prompts that waited there are held here")
+        output.note("  if the original is gone: `interlock down`, then `interlock up --take-over`")
 
 
 def _tell(server: Server, *, is_new: bool, json: bool) -> None:

@@ -53,7 +53,7 @@ def why(
         pid = None if is_owned else living_agent(part.process)
         explanation = _explain(part, turn, moment, is_last=is_last, owner_alive=is_owned or pid is not None)
         if pid is not None and explanation.record is not None and not explanation.record.state.is_terminal:
-            tell_survivor(pid)
+            tell_survivor(pid, log.path.parent)
         if json:
             output.print_json(explanation)
         else:

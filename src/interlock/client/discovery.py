@@ -16,7 +16,7 @@ import msgspec
 
 from interlock.client.sockets import base_url
 from interlock.log.paths import default_home
-from interlock.log.private_file import read_private_file
+from interlock.log.private_file import folder_key, read_private_file
 from interlock.vocabulary.errors import Unreachable, UsageError
 from interlock.vocabulary.requests import AccessRole
 
@@ -27,6 +27,7 @@ _MAX_FILE_BYTES: Final = 64 * 1024
 
 class _ServerFile(msgspec.Struct, frozen=True):
     url: str
+    folder: str = ""
 
 
 class _TokenFile(msgspec.Struct, frozen=True):
@@ -86,6 +87,8 @@ def find_server(home: Path | None = None, *, role: AccessRole = AccessRole.OPERA
     folder = default_home(os.environ) if home is None else home
     try:
         server = _read(folder / SERVER_FILE, _ServerFile)
+        if server.folder not in ("", folder_key(folder)):
+            raise FileNotFoundError  # it came here with a copy of a home, and tells of the server of the original
     except FileNotFoundError as missing:
         raise Unreachable(f"no server runs in {folder}; start one with `interlock up --home {folder}`") from missing
     try:

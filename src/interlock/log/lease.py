@@ -6,6 +6,7 @@ Laws:
    anew, or no process with its pid and start time lives in our boot and pid namespace.
 3. A holder that is provably alive keeps the lease, also against `force`. `force` is for when we cannot tell.
 4. Every take-over leaves a row in `maintenance` that names the old holder.
+5. A holder holds one file, by device and inode. The lease in a copy of that file is nobody's, whoever lives.
 
 The heartbeat is for people: it decides nothing, because a suspended laptop stops it as surely as a crash.
 """
@@ -21,9 +22,10 @@ from typing import Final
 
 import apsw
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from interlock.log.port import LogUnavailable
+from interlock.log.private_file import folder_key
 from interlock.vocabulary.errors import Unreachable
 
 _PROC: Final = Path("/proc")
@@ -40,6 +42,7 @@ class Holder(Struct, frozen=True, kw_only=True):
     pid_namespace: str
     host: str
     machine_id: str
+    database: str = ""
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
@@ -124,12 +127,14 @@ def process_start(pid: int) -> str | None:
 def take(connection: apsw.Connection, here: Holder, now_unix_ms: int, *, force: bool = False) -> int:
     """Take the lease and return its token, or raise `LeaseHeld`. Call it inside a transaction."""
     ((token, spelled, heartbeat_unix_ms),) = connection.execute("SELECT token, holder, heartbeat_unix_ms FROM lease")
+    here = structs.replace(here, database=_database_key(connection))
     if spelled:
         holder = _decode_holder(str(spelled))
-        life = judge(holder, here) if holder else Life.UNKNOWN
+        is_of_copy = holder is not None and not _holds(holder, connection)
+        life = Life.DEAD if is_of_copy else judge(holder, here) if holder else Life.UNKNOWN
         if life is Life.ALIVE or (life is Life.UNKNOWN and not force):
             raise _held(holder, life, (now_unix_ms - int(str(heartbeat_unix_ms))) / 1000)
-        action = "lease_taken_over" if life is Life.DEAD else "lease_forced"
+        action = "lease_of_copy" if is_of_copy else "lease_taken_over" if life is Life.DEAD else "lease_forced"
         details = {"token": token, "from": spelled, "last_heartbeat_unix_ms": heartbeat_unix_ms, "by": str(here)}
         note(connection, now_unix_ms, action, json.dumps(details))
     connection.execute(
@@ -137,6 +142,22 @@ def take(connection: apsw.Connection, here: Holder, now_unix_ms: int, *, force: 
         (msgspec.json.encode(here).decode(), now_unix_ms),
     )
     return int(str(token)) + 1
+
+
+def read_holder(connection: apsw.Connection) -> Holder | None:
+    """Who has the lease of this very file, by its own word; None: nobody. `MsgspecError` if that cannot be read."""
+    ((spelled,),) = connection.execute("SELECT holder FROM lease").fetchall()
+    holder = msgspec.json.decode(str(spelled), type=Holder) if spelled else None
+    return holder if holder is not None and _holds(holder, connection) else None
+
+
+def _holds(holder: Holder, connection: apsw.Connection) -> bool:
+    """Law 5. A holder of an older version does not say which file it holds."""
+    return holder.database in ("", _database_key(connection))
+
+
+def _database_key(connection: apsw.Connection) -> str:
+    return folder_key(Path(connection.filename)) if connection.filename else ""
 
 
 def check(connection: apsw.Connection, token: int) -> None:

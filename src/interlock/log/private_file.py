@@ -56,3 +56,9 @@ def _refuse_odd(path: Path, found: os.stat_result) -> None:
             f"others can read or write {path}",
             remedy=f"run `chmod 600 {path}`; if it holds tokens, remove it and start the server again for new ones",
         )
+
+
+def folder_key(folder: Path) -> str:
+    """Which folder or file this is, wherever it is moved to in its file system. A copy of it has another key."""
+    found = folder.stat()
+    return f"{found.st_dev}:{found.st_ino}"

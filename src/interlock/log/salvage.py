@@ -23,7 +23,7 @@ from msgspec import Struct
 from interlock.log import lease, paths, turn_index
 from interlock.log.chain import Row
 from interlock.log.faults import UNREADABLE, scan, top_position, unavailable
-from interlock.log.lease import Holder, LeaseHeld, Life
+from interlock.log.lease import LeaseHeld, Life
 from interlock.log.port import LogUnavailable
 from interlock.log.schema import CURRENT, Schema, connect
 from interlock.vocabulary.ids import is_valid_id
@@ -153,12 +153,12 @@ def _rescue(
 def _refuse_writers(source: apsw.Connection, force: bool) -> int:
     """The token of the lease, if it is certain that nobody holds it, or by force if that cannot be told."""
     try:
-        ((token, spelled),) = source.execute("SELECT token, holder FROM lease").fetchall()
-        holder = msgspec.json.decode(str(spelled), type=Holder) if spelled else None
+        ((token,),) = source.execute("SELECT token FROM lease").fetchall()
+        holder = lease.read_holder(source)
         life = lease.judge(holder, lease.this_process()) if holder else Life.DEAD
     except (*UNREADABLE, ValueError, msgspec.MsgspecError):
         token, holder, life = 0, None, Life.UNKNOWN
-    if life is Life.ALIVE and holder != lease.this_process():
+    if life is Life.ALIVE and holder is not None and holder.pid != os.getpid():
         raise LeaseHeld(f"{holder} is writing to this log", next_action="stop it first", holder=holder)
     if life is Life.UNKNOWN and not force:
         raise LeaseHeld("it cannot be told whether another process writes", next_action=_NO_OTHER, holder=holder)

@@ -13,6 +13,8 @@ Laws:
 5. What was accepted and not dispatched is still in the queue, and goes on; but a prompt that held a secret, which the
    log does not keep, holds the queue until somebody gives its text again.
 6. An agent whose end is known may have left processes: unless the log says that they were looked for, they are.
+7. An agent of another home (this one is a copy) is neither adopted nor ended, nor is what it started. While it may live
+   its session is not run here. What waited in the queue when the copy was made is held: the original may send it.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from interlock.agents.processes.stopping import stop_tree
 from interlock.lifecycle.closing import abandoned_ending, closing_batch
 from interlock.lifecycle.turn import TurnFacts
 from interlock.lifecycle.turns import LOG_DAMAGED, record_of
+from interlock.log.home_identity import HomeStanding, NotOurs
 from interlock.log.port import Log, Slice
 from interlock.runtime.book import LivingSpawn, SessionBook
 from interlock.runtime.policy import RunPolicy
@@ -44,6 +47,7 @@ from interlock.vocabulary.audit import (
     DialogOutcome,
     ProcessEvent,
     ProcessEventKind,
+    QueueGate,
     SessionOpened,
 )
 from interlock.vocabulary.errors import PeerFault, Unreachable
@@ -88,23 +92,19 @@ async def recover(
     spec = specs(session_id, book.opened)
     driver = None if spec is None else drivers.get(spec.driver)
     problem = "" if driver is not None else f"there is no driver {book.opened.driver!r} to run it with"
-    handle, why = await _adopt(book, spec, driver)
+    handle, why = await _adopt(book, spec, driver, services.home)
     report = StopReport()
     ended = settled = settled_as = None
     is_unknown = False
     if handle is None:
         spawn, turn = book.spawn, book.turn
-        if spawn is not None:
-            ended = spawn.spawn_id
-            report = await stop_tree(_identity(spawn), spawn.spawn_id)
-        elif (unswept := _unswept(found.events)) is not None:
-            report = await stop_tree(None, unswept)
-            await _append(book, log, services, [_census(report)], unswept)
+        ended = None if spawn is None else spawn.spawn_id
+        report = await _stop_left(book, found.events, log, services)
         if spawn is not None or turn is not None or book.dialogs.open:
             is_unknown = await _settle(book, log, services, why, report)
         if turn is not None:
             problem, settled, settled_as = _result(book, turn, problem)
-    if (held := book.queue.hold_redacted()) is not None and not book.is_deleted:
+    if (held := _hold(book, services.home)) is not None and not book.is_deleted:
         await _append(book, log, services, [held])
     supervisor = None
     if spec is not None and driver is not None and not book.is_deleted:
@@ -127,6 +127,18 @@ async def recover(
     return recovered if is_news else None, supervisor
 
 
+async def _stop_left(book: SessionBook, events: Sequence[Event], log: Log, services: Services) -> StopReport:
+    """End what is left of the newest spawn, if it is ours."""
+    spawn, home = book.spawn, services.home
+    if spawn is not None:
+        return await stop_tree(_identity(spawn), spawn.spawn_id) if home.owns(spawn.event.owner) else StopReport()
+    if (unswept := _unswept(events, home)) is None:
+        return StopReport()
+    report = await stop_tree(None, unswept)
+    await _append(book, log, services, [_census(report)], unswept)
+    return report
+
+
 def policy_from_log(opened: SessionOpened) -> RunPolicy | None:
     """The limits that a session was opened with; None where it has none of its own, or they cannot be read."""
     try:
@@ -135,18 +147,30 @@ def policy_from_log(opened: SessionOpened) -> RunPolicy | None:
         return None
 
 
-def _unswept(events: Sequence[Event]) -> SpawnId | None:
+def _hold(book: SessionBook, home: HomeStanding) -> QueueGate | None:
+    """Close the gate for a prompt that must not go by itself."""
+    if home.is_fresh_copy and book.queue.is_open and book.queue.waiting:
+        return QueueGate(is_open=False, reason=f"this home is a copy of {home.copied_from}, which may send them")
+    return book.queue.hold_redacted()
+
+
+def _unswept(events: Sequence[Event], home: HomeStanding) -> SpawnId | None:
     """The newest spawn, if its end is in the log and nothing tells that a census followed. An older one had its census:
     the next agent is not started before. The end that a recovery writes comes after its census, and says why."""
     for event in reversed(events):
         match event.data:
             case ProcessEvent(kind=ProcessEventKind.EXITED, message=""):
-                return event.spawn_id
+                return event.spawn_id if home.owns(_owner(events, event.spawn_id)) else None
             case ProcessEvent(kind=ProcessEventKind.EXITED | ProcessEventKind.CENSUS):
                 return None
             case _:
                 pass
     return None
+
+
+def _owner(events: Sequence[Event], spawn_id: SpawnId | None) -> str:
+    of_spawn = (one.data for one in reversed(events) if one.spawn_id == spawn_id and isinstance(one.data, ProcessEvent))
+    return next((one.owner for one in of_spawn if one.owner), "")
 
 
 def _result(book: SessionBook, turn: TurnFacts, problem: str) -> tuple[str, TurnId | None, TurnState | None]:
@@ -173,12 +197,18 @@ def _census(report: StopReport) -> ProcessEvent:
     return ProcessEvent(kind=ProcessEventKind.CENSUS, ended=report.ended, message=left)
 
 
-async def _adopt(book: SessionBook, spec: AgentSpec | None, driver: Driver | None) -> tuple[AgentHandle | None, str]:
+async def _adopt(
+    book: SessionBook, spec: AgentSpec | None, driver: Driver | None, home: HomeStanding
+) -> tuple[AgentHandle | None, str]:
     """The living agent of a session; else why there is none. `Unreachable` where nobody can tell: such an agent is
     left alone, and so is its turn."""
     spawn = book.spawn
     if spawn is None:
         return None, "the runtime ended, and no agent was running"
+    if not home.owns(spawn.event.owner):
+        if (identity := _identity(spawn)) is None or is_alive(identity):
+            raise NotOurs(home.refusal)
+        return None, f"{home.refusal}, and it has ended"
     if spawn.event.where is None:
         return None, "the runtime ended, and this kind of agent ends with it"
     if spec is None or driver is None or not _can_adopt(driver):

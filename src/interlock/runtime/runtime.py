@@ -30,6 +30,7 @@ from interlock.agents.pool.slots import Slots
 from interlock.agents.port import AgentSpec, Driver, ScreenSeen, StopReport
 from interlock.lifecycle.queue import PromptState, QueuedPrompt
 from interlock.lifecycle.turns import TurnRecord, record_of
+from interlock.log.home_identity import HomeStanding
 from interlock.log.port import Log, LogUnavailable, VersionConflict
 from interlock.runtime.book import SessionBook
 from interlock.runtime.policy import Instant, RunPolicy
@@ -131,7 +132,8 @@ class Runtime:
     """Use it as a context manager. Commands are durable when they return.
 
     `hooks` is the socket on which it hears the hooks of its agents; None: it does not listen. `redactor` knows what
-    must not be told beside the environments of the agents, such as the tokens of a server.
+    must not be told beside the environments of the agents, such as the tokens of a server. `home` is whose agents are
+    ours: those of another home are left alone.
     """
 
     def __init__(
@@ -146,8 +148,10 @@ class Runtime:
         clock: Callable[[], Instant] = wall_clock,
         ids: Callable[[str], str] = new_id,
         redactor: Redactor | None = None,
+        home: HomeStanding | None = None,
     ) -> None:
         self.redactor = redactor or Redactor()
+        self._home = home or HomeStanding()
         self._log: Log = RedactedLog(log, self.redactor)
         self._feed = RedactedFeed(self._tell_watchers, self.redactor)
         self._drivers: Mapping[str, Driver] = {driver.name: driver for driver in drivers}
@@ -444,6 +448,7 @@ class Runtime:
             publish=self._publish,
             admit=self._slots.acquire,
             dismiss=self._slots.release,
+            home=self._home,
         )
 
     def _supervise(self, supervisor: Supervisor) -> None:

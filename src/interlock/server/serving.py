@@ -31,7 +31,9 @@ from interlock.agents.drivers import builtin_drivers
 from interlock.agents.evidence.hooks import hook_socket
 from interlock.agents.pool.pool import PoolLimits
 from interlock.agents.port import Driver
+from interlock.log.home_identity import HomeStanding, copy_is_settled, settle_home
 from interlock.log.port import Log
+from interlock.log.private_file import folder_key
 from interlock.log.sqlite import SqliteLog
 from interlock.runtime.config_sections import NotifySection
 from interlock.runtime.notify import Channel
@@ -61,11 +63,12 @@ _logger: Final = logging.getLogger("interlock.server")
 
 
 class ServerFile(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a server of this home is to be found."""
+    """Where a server of this home is to be found. `folder` is the home itself: a copy of it has another."""
 
     url: str
     pid: int
     started_at: datetime
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,16 +137,26 @@ async def _live(setup: Setup, asked: asyncio.Event, on_ready: Callable[[ServerFi
                 specs=setup.specs,
                 hooks=hook_socket(setup.home),
                 redactor=redactor,
+                home=_settled(setup.home),
             ) as runtime,
             # Before agents are let go, and after clients were told: an agent that we end ourselves is no news.
             noticing(setup.home, setup.notify or NotifySection(), _channels(setup)) as notices,
             running(runtime, log, tokens, setup.settings, listening) as server,
         ):
+            copy_is_settled(setup.home)
             if notices is not None:
                 notices.watch(server.state.hub)
             with announced(setup.home, server.url) as told:
                 on_ready(told)
                 await _first_of(server.task, asked)
+
+
+def _settled(home: Path) -> HomeStanding:
+    """Called once the log is held: nobody else gives this home its id."""
+    standing = settle_home(home)
+    if standing.is_copy:
+        _logger.warning("%s is a copy of %s: it leaves the agents of its original alone", home, standing.copied_from)
+    return standing
 
 
 def _channels(setup: Setup) -> list[Channel]:
@@ -294,7 +307,7 @@ def url_of(host: str, port: int) -> str:
 @contextmanager
 def announced(home: Path, url: str) -> Iterator[ServerFile]:
     """`server.json`, for as long as the block."""
-    told = ServerFile(url=url, pid=os.getpid(), started_at=datetime.now(UTC))
+    told = ServerFile(url=url, pid=os.getpid(), started_at=datetime.now(UTC), folder=folder_key(home))
     path = home / SERVER_FILE
     draft = path.with_name(f".{path.name}.{told.pid}")
     draft.unlink(missing_ok=True)

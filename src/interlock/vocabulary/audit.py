@@ -310,7 +310,8 @@ class EndedProcess(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ProcessEvent(Payload, frozen=True, kw_only=True):
     """The start or the end of a spawn. An exit carries its reason; `ended` is the census of a stop.
 
-    `where` is where a process that outlives us is found again, such as its pane.
+    `where` is where a process that outlives us is found again, such as its pane. `owner` is the id of the home that
+    started or adopted it: a copy of that home leaves it alone.
     """
 
     kind: ProcessEventKind
@@ -327,6 +328,7 @@ class ProcessEvent(Payload, frozen=True, kw_only=True):
     attempt: Count | None = None
     delay_seconds: Amount | None = None
     ended: tuple[EndedProcess, ...] = ()
+    owner: str = ""
 
     def __post_init__(self) -> None:
         if (self.kind is ProcessEventKind.EXITED) != (self.exit_reason is not None):

@@ -8,6 +8,7 @@ Laws:
 2. An agent gets exactly the environment of its own spec (`launch.PASSED_ON` says what that includes of ours): nothing
    of the process that started the tmux server, and nothing of another agent in it.
 3. `adopt` takes up that very process and no other. Without a process named, it takes up what runs in the pane now.
+4. What it starts or adopts bears the mark of its home and process, and what bears another mark is left alone.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ from interlock.agents.terminal.launch import (
 )
 from interlock.agents.terminal.listening import ShimEar
 from interlock.agents.terminal.where import AgentGone, Where, read_where
+from interlock.agents.tmux.ownership import PaneOwner, claim_pane, owner_here, refuse_foreign
 from interlock.agents.tmux.panes import Pane, PaneInfo, find_again, find_pane, start_pane
 from interlock.agents.tmux.server import Absent, NoServer, TmuxServer
+from interlock.log.home_identity import HomeStanding, look_at_home, settle_home
 from interlock.screen.profile import Profile
 from interlock.screen.selection import GENERIC, ScreenReader, select_reader
 from interlock.vocabulary.errors import PeerFault, Unreachable
@@ -68,7 +71,8 @@ class _Start:
 class TerminalDriver:
     """Starts and adopts agents in terminals. `run_folder` is for our sockets and is made private (0700).
 
-    `hook_socket` is where the hooks of these agents report; without it they report to the default home.
+    `hook_socket` is where the hooks of these agents report; without it they report to the default home. `home` is the
+    folder whose identity marks the panes; without it, `run_folder`.
     """
 
     run_folder: Path
@@ -76,6 +80,7 @@ class TerminalDriver:
     policy: TerminalPolicy = field(default_factory=TerminalPolicy)
     profiles: Sequence[Profile] = field(default_factory=load_profiles)
     hook_socket: Path | None = None
+    home: Path | None = None
     _hubs: dict[TmuxServer, TerminalHub] = field(default_factory=dict)
 
     @property
@@ -93,8 +98,7 @@ class TerminalDriver:
     async def spawn(self, spec: AgentSpec, spawn_id: SpawnId) -> TerminalHandle:
         """Start an agent in a window of our own server. `PeerFault` if it ended before it was seen to run."""
         launch = plan_launch(spec, spawn_id, self.profiles)
-        self.run_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.run_folder.chmod(0o700)
+        self._settle()
         ear = await ShimEar.open(self.run_folder / f"{spawn_id}.sock")
         start = _Start(spawn_id, ear, asyncio.get_running_loop().create_task(self._open_pane(spec, launch, ear)))
         try:
@@ -112,7 +116,17 @@ class TerminalDriver:
             env=self._environment(launch),
             columns=launch.options.columns,
             rows=launch.options.rows,
+            owner=self._owner().mark,
         )
+
+    def _settle(self) -> HomeStanding:
+        """Make the folder of our sockets, and know which home this is."""
+        self.run_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.run_folder.chmod(0o700)
+        return settle_home(self.home or self.run_folder)
+
+    def _owner(self) -> PaneOwner:
+        return owner_here(look_at_home(self.home or self.run_folder).home_id)
 
     def _environment(self, launch: Launch) -> Mapping[str, str]:
         hooks = {} if self.hook_socket is None else {SOCKET_VARIABLE: str(self.hook_socket)}
@@ -120,12 +134,13 @@ class TerminalDriver:
 
     async def _begin(self, spec: AgentSpec, launch: Launch, start: _Start) -> TerminalHandle:
         info = await asyncio.shield(start.pane)
+        start.ear.expect(info.identity.pid)
         (reader, version), process = await asyncio.gather(
             choose_reader(self.profiles, launch.cli, launch.version_argv), self._began(spec, launch, start.ear, info)
         )
         start.process = process
         hub = self._hub(self.server)
-        pane = await hub.pane(info.pane_id, info.session_id)
+        pane = await hub.pane(info.pane_id, info.session_id, self._owner().mark)
         where = _where(info, process, self.server, start.ear, launch.cli, version, launch.home)
         station = Station(start.spawn_id, launch.argv, where, process, pane, hub, start.ear, reader, resume=spec.resume)
         handle = TerminalHandle(station, self.policy)
@@ -175,8 +190,10 @@ class TerminalDriver:
 
     async def adopt(self, spec: AgentSpec, spawn_id: SpawnId, where: Json) -> TerminalHandle:
         """Take up a living agent, with its turn still running. `AgentGone` if that very process is not there."""
-        place = read_where(where)
+        standing = self._settle()
+        place = read_where(where).moved_to(self.server, self.run_folder)
         info = await self._find(place)
+        refuse_foreign(info.pane_id, info.owner, standing)
         process = place.process or foreground_leader(info.identity.pid)
         if process is None or info.is_dead or not is_alive(process):
             await self._sweep(place, info)
@@ -184,9 +201,12 @@ class TerminalDriver:
         hub = self._hub(place.server)
         ear: ShimEar | None = None
         try:
-            pane = await hub.pane(info.pane_id, info.session_id)
+            await claim_pane(place.server, info.pane_id, info.owner, self._owner())
+            pane = await hub.pane(info.pane_id, info.session_id, self._owner().mark)
             reader, cli, version = await self._reader(spec, place, info, pane)
             ear = await ShimEar.open(Path(place.status_socket)) if place.status_socket else None
+            if ear is not None:
+                ear.expect(info.identity.pid)
             home = place.home or agent_home(cli, {**os.environ, **spec.environment})
             found = _where(info, process, place.server, ear, cli, version, home)
             argv = spec.argv or foreground_argv(info.identity.pid) or ()

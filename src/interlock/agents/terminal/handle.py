@@ -5,7 +5,8 @@ Laws:
 2. What is seen after Enter is told after the receipts of the prompt; what is seen before it belongs to the time before.
 3. `Exited` is told once, when the very process is gone; letting go of a living agent ends the observations without it.
    Where we fail to watch for that end ourselves, the observations end with that error.
-4. Whatever ends a handle, nothing of ours is left: no connection, no task, no socket; and no pane if the agent is over.
+4. A pane that bears another mark than ours is not typed into, not stopped and not closed.
+5. Whatever ends a handle, nothing of ours is left: no connection, no task, no socket; and no pane if the agent is over.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ from interlock.agents.terminal.where import Where
 from interlock.agents.tmux.panes import Pane
 from interlock.agents.tmux.typing import TypingOutcome, TypingPolicy
 from interlock.agents.tmux.watcher import PaneDied, PaneGone, PaneSeen
+from interlock.log.home_identity import NotOurs
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
 from interlock.monitor.sources.hooks import read_hook
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
@@ -414,6 +416,7 @@ class TerminalHandle:
 
     async def _stop(self) -> StopReport:
         station = self._station
+        await self._refuse_foreign()
         if not self._is_over:
             with suppress(Unreachable, PeerFault, TimeoutError):
                 async with asyncio.timeout(self._policy.quit_within_seconds):
@@ -425,6 +428,16 @@ class TerminalHandle:
         await self._let_go(is_over=True)
         return report
 
+    async def _refuse_foreign(self) -> None:
+        """`NotOurs` if another home or process has taken the pane. A terminal that is gone tells nothing."""
+        try:
+            await self._station.pane.check_owner()
+        except NotOurs:
+            self._stopping = None
+            raise
+        except (Unreachable, PeerFault):
+            return
+
     async def _let_go(self, *, is_over: bool) -> None:
         if self._is_over:
             return
@@ -434,9 +447,9 @@ class TerminalHandle:
         self._screen = showing.lose(self._screen, "nobody watches it any more")
         self._told.put_nowait(None)
         station = self._station
-        if is_over and station.where.is_own:
+        if is_over:
             with suppress(Unreachable, PeerFault):
-                await station.pane.kill()
+                await (station.pane.kill() if station.where.is_own else station.pane.disown())
         await station.hub.leave(station.pane.pane_id)
         if station.ear is not None:
             await station.ear.close(is_over=is_over)

@@ -44,14 +44,14 @@ class TerminalHub:
         self._pump: asyncio.Task[None] | None = None
         self._joining = asyncio.Lock()
 
-    async def pane(self, pane_id: str, session_id: str) -> Pane:
+    async def pane(self, pane_id: str, session_id: str, owner: str = "") -> Pane:
         """Reach a pane through the connection to its session, which is opened if need be. `leave` closes it."""
         self._users.add(pane_id)
         async with self._joining:
             client = self._clients.get(session_id)
             if client is None or client.is_lost:
                 client = self._clients[session_id] = await TmuxClient.attach(self.server, session_id)
-            return Pane(client, pane_id)
+            return Pane(client, pane_id, owner)
 
     def watch(self, pane: Pane, session: TuiTrackerSession, watcher: Watcher) -> None:
         """Track a pane; its first verdict follows."""

@@ -1,8 +1,9 @@
 """Hearing the shim of one agent: when its program began, what it says of itself, and how it ended.
 
-The socket belongs to us and is reached by nobody else (0600, in a folder of 0700). The shim comes back to it each
-second, so a runtime that was started anew hears it again, with everything that stands. A record keeps the time at which
-it was written, so that it grows old also while nobody listens.
+The socket belongs to us and is reached by nobody else (0600, in a folder of 0700). Who connects is asked of the system
+(SO_PEERCRED): only the process of the pane, which is the shim, is heard. Any other, such as the agent itself, is closed
+and noted. The shim comes back each second, so a runtime that was started anew hears it again, with all that stands. A
+record keeps the time at which it was written, so that it grows old also while nobody listens.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import math
 import os
 import socket
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -28,6 +30,7 @@ from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.evidence import EvidenceSource
 
 _MAX_LINE_BYTES: Final = 1 << 20
+_CREDENTIALS: Final = "3i"  # struct ucred: pid, uid, gid
 _RUNG: Final = EvidenceSource.NATIVE_STATUS
 
 
@@ -61,6 +64,7 @@ class ShimEar:
         self._waiting: list[Callable[[], None]] = []
         self._listener: _Listener | None = None
         self._anomalies: set[tuple[str, str]] = set()
+        self._shim: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     @classmethod
     async def open(cls, path: Path) -> ShimEar:
@@ -76,6 +80,11 @@ class ShimEar:
             listening.close()
             raise
         return ear
+
+    def expect(self, shim_pid: int) -> None:
+        """Hear this process and no other. Who connected before waits until this is known."""
+        if not self._shim.done():
+            self._shim.set_result(shim_pid)
 
     def attach(
         self,
@@ -105,8 +114,10 @@ class ShimEar:
         task = asyncio.current_task()
         assert task is not None
         self._hearing.add(task)
+        is_heard = False
         try:
-            while line := await reader.readline():
+            is_heard = await self._is_shim(writer)
+            while is_heard and (line := await reader.readline()):
                 self._take(line)
         except (ValueError, OSError, asyncio.CancelledError):
             # A line beyond every bound, or a broken connection: it comes back and says how things stand. Or we are
@@ -115,8 +126,21 @@ class ShimEar:
         finally:
             self._hearing.discard(task)
             writer.close()
-            self.was_cut = self.began.done() and not self.ended.done()
-            self._tell(lambda session, now: session.on_channel(_RUNG, now, is_open=False))
+            if is_heard:
+                self.was_cut = self.began.done() and not self.ended.done()
+                self._tell(lambda session, now: session.on_channel(_RUNG, now, is_open=False))
+
+    async def _is_shim(self, writer: asyncio.StreamWriter) -> bool:
+        """Whether the shim of this agent is at the other end. One of another user, or another process, is noted."""
+        peer = peer_of(writer.get_extra_info("socket"))
+        if peer is None:
+            return True
+        pid, uid = peer
+        if uid == os.geteuid() and pid == await asyncio.shield(self._shim):
+            return True
+        message = f"process {pid} of user {uid} wrote to the status socket of this agent, and is not its shim"
+        self._note(Anomaly(kind="status_writer_refused", source=_RUNG.value, message=message))
+        return False
 
     def _tell(self, told: Told) -> None:
         if self._listener is None:
@@ -149,11 +173,27 @@ class ShimEar:
 
     def _note(self, anomaly: Anomaly) -> None:
         """Tell of each kind of surprise once."""
-        assert self._listener is not None
         kind = (anomaly.kind, anomaly.message)
-        if kind not in self._anomalies and len(self._anomalies) < _MAX_ANOMALIES:
-            self._anomalies.add(kind)
-            self._listener.on_anomaly(anomaly)
+        if kind in self._anomalies or len(self._anomalies) >= _MAX_ANOMALIES:
+            return
+        self._anomalies.add(kind)
+        if self._listener is None:
+            self._waiting.append(lambda: self._pass_on(anomaly))
+        else:
+            self._pass_on(anomaly)
+
+    def _pass_on(self, anomaly: Anomaly) -> None:
+        assert self._listener is not None
+        self._listener.on_anomaly(anomaly)
+
+
+def peer_of(connection: socket.socket) -> tuple[int, int] | None:
+    """The process and the user at the other end, by the word of the system; None where it does not tell."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
+    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_CREDENTIALS))
+    pid, uid, _ = struct.unpack(_CREDENTIALS, told)
+    return pid, uid
 
 
 def _bind(path: Path) -> socket.socket:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from interlock.agents.port import ProcessIdentity
 from interlock.agents.tmux.panes import PaneIdentity
@@ -35,6 +37,14 @@ class Where(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cli: str = ""
     version: str = ""
     home: str = ""
+
+    def moved_to(self, own: TmuxServer, run_folder: Path) -> Where:
+        """The same agent, in a home that was moved with its sockets: a socket of ours that is gone is `own` now."""
+        is_gone = self.is_own and "/" in self.socket and not Path(self.socket).exists()
+        if not is_gone:
+            return self
+        status = str(run_folder / Path(self.status_socket).name) if self.status_socket else ""
+        return structs.replace(self, socket=own.socket, status_socket=status)
 
     @property
     def server(self) -> TmuxServer:

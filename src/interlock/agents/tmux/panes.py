@@ -11,7 +11,9 @@ from typing import Final
 
 from interlock.agents.tmux.capture import PaneCapture, capture_pane
 from interlock.agents.tmux.client import TmuxClient
+from interlock.agents.tmux.ownership import OWNER_OPTION
 from interlock.agents.tmux.server import OF_OWN_SERVER, Absent, Command, NoServer, TmuxRefused, TmuxServer
+from interlock.log.home_identity import NotOurs
 from interlock.log.lease import process_start
 from interlock.screen.keys import KEY_NAME
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
@@ -27,7 +29,7 @@ _BARE_SERVER: Final[tuple[Command, ...]] = (
 _SET_LATE: Final = ("PATH", "SHELL")
 _FIELDS: Final = (
     "pane_id", "window_id", "session_id", "pane_pid", "window_index", "pane_index", "pane_dead", "session_name",
-    "window_name", "pane_current_command", "pane_title",
+    "window_name", "pane_current_command", "pane_title", OWNER_OPTION,
 )  # fmt: skip
 _FORMAT: Final = "\t".join(f"#{{s/[\001-\037]/ /:{name}}}" for name in _FIELDS)
 # Bytes that a terminal would act on. A paste that held its own end mark would go on as keys.
@@ -46,7 +48,7 @@ class PaneIdentity:
 
 @dataclass(frozen=True, slots=True)
 class PaneInfo:
-    """A pane as the list of tmux shows it. Names and title are text from outside."""
+    """A pane as the list of tmux shows it. Names and title are text from outside. `owner` is its mark."""
 
     identity: PaneIdentity
     session_id: str
@@ -57,6 +59,7 @@ class PaneInfo:
     command: str
     title: str
     is_dead: bool
+    owner: str = ""
 
     @property
     def pane_id(self) -> str:
@@ -78,17 +81,27 @@ class PaneInfo:
 
 @dataclass(frozen=True, slots=True)
 class Pane:
-    """One pane, reached through the client of its session."""
+    """One pane, reached through the client of its session. With an `owner`, only while it bears that mark."""
 
     client: TmuxClient
     pane_id: str
+    owner: str = ""
 
     async def capture(self) -> PaneCapture:
         return await capture_pane(self.client, self.pane_id)
 
+    async def check_owner(self) -> None:
+        """`NotOurs` if the pane bears another mark than the one that it is reached with."""
+        if not self.owner:
+            return
+        found = await self.client.command("display-message", "-p", "-t", self.pane_id, f"#{{{OWNER_OPTION}}}")
+        if found.strip() != self.owner:
+            raise NotOurs(f"pane {self.pane_id} belongs to {found.strip() or 'nobody'} now, and not to {self.owner}")
+
     async def send_text(self, text: str) -> None:
         """Paste text, bracketed if the program asked for that. Line ends arrive as a terminal pastes them."""
         text = typable(text)
+        await self.check_owner()
         buffer = f"interlock-{secrets.token_hex(8)}"
         paste = ("paste-buffer", "-d", "-p", "-b", buffer, "-t", self.pane_id)
         try:
@@ -103,10 +116,17 @@ class Pane:
         for key in keys:
             if KEY_NAME.fullmatch(key) is None:
                 raise UsageError(f"{key!r} is no key", remedy="name keys as tmux does, and send text with send_text")
+        await self.check_owner()
         await self.client.command("send-keys", "-t", self.pane_id, "--", *keys)
+
+    async def disown(self) -> None:
+        """Take our mark off a pane that was never ours to close."""
+        await self.check_owner()
+        await self.client.command("set-option", "-p", "-u", "-t", self.pane_id, OWNER_OPTION)
 
     async def kill(self) -> None:
         """Close the pane; its program is hung up on."""
+        await self.check_owner()
         await self.client.command("kill-pane", "-t", self.pane_id)
 
 
@@ -183,6 +203,7 @@ async def start_pane(
     columns: int = 120,
     rows: int = 40,
     session: str = OWN_SESSION,
+    owner: str = "",
 ) -> PaneInfo:
     """Start a program in a window of its own, without a shell, on a server of ours.
 
@@ -202,6 +223,7 @@ async def start_pane(
     program = [*options, "--", shutil.which("env") or "env", *late, *argv]
     where, window = f"={session}:", f"={session}:={name_for_now}"
     after: list[Command] = [
+        *([("set-option", "-p", "-t", window, OWNER_OPTION, owner)] if owner else []),
         ("set-option", "-p", "-t", window, "remain-on-exit", "on"),
         # No text of tmux's own, which would push the last screen up by a row. Known since 3.3; -q for older ones.
         ("set-option", "-p", "-q", "-t", window, "remain-on-exit-format", ""),
@@ -249,6 +271,7 @@ def _info(server: TmuxServer, line: str) -> PaneInfo:
         command=told["pane_current_command"],
         title=told["pane_title"],
         is_dead=told["pane_dead"] == "1",
+        owner=told[OWNER_OPTION],
     )
 
 

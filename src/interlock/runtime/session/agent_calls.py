@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias, assert_never
 
 from msgspec import to_builtins
@@ -31,6 +31,7 @@ from interlock.agents.port import (
     StaleResume,
     StopReport,
 )
+from interlock.log.home_identity import HomeStanding
 from interlock.log.port import Log
 from interlock.projections.replay import provider_items
 from interlock.runtime.policy import Instant
@@ -88,6 +89,7 @@ class Services:
     publish: Callable[[Event], None]
     admit: Callable[[SessionId, str], Coroutine[object, object, None]]
     dismiss: Callable[[SessionId], None]
+    home: HomeStanding = field(default_factory=HomeStanding)
 
 
 class AgentCalls:

@@ -37,7 +37,7 @@ def spawn(session: Session) -> None:
     spawn_id = SpawnId(session.new_id("spn"))
     session.step_life(SpawnRequested(spawn_id))
     # So that what is started can be found, should we die before we can say that it was.
-    session.append(ProcessEvent(kind=ProcessEventKind.SPAWN_REQUESTED), spawn_id=spawn_id)
+    session.append(ProcessEvent(kind=ProcessEventKind.SPAWN_REQUESTED, owner=session.home_id), spawn_id=spawn_id)
     native = session.book.native
     session.do(SpawnAgent(spawn_id=spawn_id, resume="" if native is None else native.native_session_id))
 
@@ -57,6 +57,7 @@ def on_started(session: Session, started: AgentStarted) -> None:
             start_time="" if identity is None else identity.start_time,
             argv=started.argv,
             where=started.where,
+            owner=session.home_id,
         )
     )
     if session.book.turn is not None and session.turn is None:

@@ -72,8 +72,9 @@ class SessionMachine:
         new_id: Callable[[str], str],
         policy: RunPolicy,
         now: Instant,
+        home_id: str = "",
     ) -> None:
-        self._session = Session(book, spec, kind, new_id, policy, now)
+        self._session = Session(book, spec, kind, new_id, policy, now, home_id)
 
     # Looking
 

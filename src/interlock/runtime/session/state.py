@@ -71,8 +71,10 @@ class Session:
         new_id: Callable[[str], str],
         policy: RunPolicy,
         now: Instant,
+        home_id: str = "",
     ) -> None:
         self.book = book
+        self.home_id = home_id
         self.spec = spec
         self.kind = kind
         self.new_id = new_id

@@ -73,7 +73,8 @@ class Supervisor:
         self.spec = spec
         self.driver = driver
         self._services = services
-        self.machine = SessionMachine(book, spec, driver.kind, services.new_id, policy, services.clock())
+        home_id = services.home.home_id
+        self.machine = SessionMachine(book, spec, driver.kind, services.new_id, policy, services.clock(), home_id)
         self._mailbox: Mailbox[Item] = Mailbox(_MAX_WAITING)
         self.agent = AgentCalls(self.machine, spec, driver, services, self._mailbox.put, self._fail)
         self._version = book.version
