@@ -13,6 +13,8 @@ Laws:
 6. A turn may be over before anybody looked: its prompt in the transcript and a mark below it prove that it ran.
    A screen that did not move at all since the submit was not painted yet: it has `FROZEN_SECONDS`.
 7. A picker that came while no turn was open leaves none behind: after it, idle needs only the grace of an answer.
+8. Where the agent itself says that the turn is over, idle needs no more than the hold of `native_end`, unless the
+   screen did not move since the submit.
 """
 
 from __future__ import annotations
@@ -84,10 +86,11 @@ def see(
     is_blank: bool = False,
     is_echoed: bool = False,
     is_frozen: bool = False,
+    reported_hold_seconds: float | None = None,
 ) -> Steady:
     """Take in one frame. `is_echoed`: the prompt of this turn stands in the transcript, so a mark below is its own.
 
-    `is_frozen`: the text is still the one at the submit.
+    `is_frozen`: the text is still the one at the submit. `reported_hold_seconds`: the agent says that its turn is over.
     """
     if surface.is_gone:
         return Steady()
@@ -101,7 +104,9 @@ def see(
         case BusinessState.IDLE:
             if is_frozen:
                 pace = replace(pace, submit_grace_seconds=max(pace.submit_grace_seconds, FROZEN_SECONDS))
-            return _see_idle(_echoed(state, surface) if is_echoed else state, surface, key, now, pace)
+                reported_hold_seconds = None
+            state = _echoed(state, surface) if is_echoed else state
+            return _see_idle(state, surface, key, now, pace, reported_hold_seconds)
         case _:
             return _see_nothing(state, now, policy, is_blank=is_blank)
 
@@ -128,12 +133,15 @@ def _echoed(state: Steady, surface: SurfaceAssessment) -> Steady:
     return replace(state, turn=replace(state.turn, shows_work=True))
 
 
-def _see_idle(state: Steady, surface: SurfaceAssessment, key: str, now: float, pace: Pace) -> Steady:
+def _see_idle(
+    state: Steady, surface: SurfaceAssessment, key: str, now: float, pace: Pace, reported: float | None
+) -> Steady:
     if state.turn is None and (not surface.is_weak or state.believed is BusinessState.IDLE):
         return Steady(BusinessState.IDLE)
     is_same = state.idle_since is not None and (not _is_weak(state.turn, surface) or state.idle_key == key)
     since = state.idle_since if is_same and state.idle_since is not None else now
-    due = since + _hold(state, surface, since, pace)
+    hold = _hold(state, surface, since, pace)
+    due = since + (hold if reported is None else min(hold, reported))
     if now >= due:
         return Steady(BusinessState.IDLE, state.turn, since, key)
     was_asked = state.believed is BusinessState.AWAITING_OPERATOR

@@ -11,6 +11,9 @@ Laws:
    completes.
 5. Without an open turn nothing is stalled. A screen that no rule of its profile reads is unknown, and once it was so
    for as long as a turn may be before it stalls, the standing says that no profile fits.
+6. The agent's own word that a submitted turn is over (`native_end`) bypasses the stability window and the hold of its
+   profile, and nothing else: the screen must take a prompt, and a screen at work or with a dialog outweighs it.
+7. The hold of a profile and the stability window are one wait from the first idle frame, as long as the longer of them.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from typing import Final, TypeAlias
 
 from msgspec import structs
 
-from interlock.monitor import arbitration, completion, progress, readiness, stall, steady
+from interlock.monitor import arbitration, completion, native_end, progress, readiness, stall, steady
 from interlock.monitor.arbitration_claims import Claim
 from interlock.monitor.arbitration_state import (
     Arbitration,
@@ -34,11 +37,11 @@ from interlock.monitor.arbitration_state import (
     StandingChanged,
     TurnSubmitted,
 )
-from interlock.monitor.evidence import Submit
+from interlock.monitor.evidence import Submit, shows_change
 from interlock.monitor.observation import Arrival, ShadowObservation, SurfaceGone, TimerFired
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
 from interlock.monitor.progress import Progress, ProgressState
-from interlock.monitor.results import BlockedResult, FailedResult, Output, Phase
+from interlock.monitor.results import BlockedResult, FailedResult, ObserverPayload, Output, Phase
 from interlock.monitor.sources.surface import claim_of_screen, claim_of_title
 from interlock.monitor.standing import Basis, Standing
 from interlock.screen.assessment import BusinessState, InputMode, SurfaceAssessment, TurnEnd
@@ -125,6 +128,7 @@ class TuiTrackerSession:
         self._has_title_spun = False
         self._progress = ProgressState()
         self._is_first_look = False
+        self._native = native_end.NativeEnd()
 
     @property
     def deadline(self) -> float | None:
@@ -138,14 +142,17 @@ class TuiTrackerSession:
             kernel, due = None if self._turn is not None and self._turn.window is not None else kernel, None
         return min((at for at in (kernel, due, self._ladder.deadline) if at is not None), default=None)
 
-    def on_submit(self, now: float, prompt: str | None = None) -> Verdict:
-        """A prompt was submitted. Where nobody tells which, it is the draft that stood in the composer."""
+    def on_submit(self, now: float, prompt: str | None = None, turn_id: TurnId | None = None) -> Verdict:
+        """A prompt was submitted. Where nobody tells which, it is the draft that stood in the composer.
+
+        `turn_id` is how `on_reported` names the turn.
+        """
         reading = self._reading
         self._prompt = (reading.draft if reading else None) if prompt is None else prompt
         self._steady = steady.submit(now, self._reader.profile.pace)
         if self._ready.clock is not None and self._ready.clock.stalled_at is not None:
             self._outputs.append(stall.abandoned(Phase.READINESS, self._ready.clock, now))
-        self._begin(self._prompt or None, now)
+        self._begin(self._prompt or None, now, turn_id)
         self._get_on(None if reading is None else reading.projection, now, "turn.submitted")
         self._arbitrate(TurnSubmitted(), now)
         return self._verdict(now)
@@ -186,8 +193,9 @@ class TuiTrackerSession:
             is_blank=self._is_blank,
             is_echoed=turn is not None and self._is_echoed(turn, reading.projection),
             is_frozen=turn is not None and key == turn.baseline.key,
+            reported_hold_seconds=self._reported_hold(reading),
         )
-        seen = ShadowObservation(self._believed(reading), reading.projection, arrival)
+        seen = ShadowObservation(self._believed(reading, now), reading.projection, arrival)
         if self._steady.turn is None and self._turn is not None:
             _, said = completion.step(self._confirmed(self._turn, seen, now), seen, now)
             self._hand_over(said)
@@ -230,7 +238,32 @@ class TuiTrackerSession:
         for claim in claims:
             self._progress = progress.hear(self._progress, claim, now)
             self._arbitrate(claim, now)
+        before, self._native = self._native, native_end.see_standing(self._native, self._ladder.standing)
+        self._hear_end(before, now)
         return self._verdict(now)
+
+    def on_reported(self, turn_id: TurnId, found: ObserverPayload, now: float) -> Verdict:
+        """The agent's own record of its session says that this turn is over. Of another turn it says nothing."""
+        if self._turn is not None and self._turn.turn is not None and self._turn.turn.turn_id == turn_id:
+            before, self._native = self._native, native_end.see_record(self._native, found)
+            self._hear_end(before, now)
+        return self._verdict(now)
+
+    def _hear_end(self, before: native_end.NativeEnd, now: float) -> None:
+        """The agent's own word on the end of the turn changed: look at the screen again with it."""
+        is_news = self._native.found is not None and before.found is None
+        if is_news and self._turn is not None and self._reading is not None and not self._is_polled:
+            self._see(self._reading, Arrival.PUSHED, now)
+
+    def _reported_hold(self, reading: ScreenReading) -> float | None:
+        """How long idle must be seen where the agent itself says that the turn is over; None where it does not."""
+        turn = self._turn
+        if turn is None or turn.turn is None or turn.turn.is_inferred or self._steady.turn is None:
+            return None
+        if not turn.evidence.has_activity and not shows_change(turn.turn, reading.projection):
+            return None
+        shows_work, pace = self._steady.turn.shows_work, self._reader.profile.pace
+        return native_end.hold_seconds(self._native, reading.assessment, pace, shows_work=shows_work)
 
     def on_channel(self, rung: EvidenceSource, now: float, *, is_open: bool) -> Verdict:
         """The channel of another source was opened or closed."""
@@ -282,24 +315,54 @@ class TuiTrackerSession:
         """One kernel leaves the surface to the other, which says itself what it sees; what is over is said here."""
         self._outputs += (output for output in said if not isinstance(output, BlockedResult | FailedResult))
 
-    def _begin(self, prompt: str | None, now: float, *, is_inferred: bool = False, was_found: bool = False) -> None:
+    def _begin(
+        self,
+        prompt: str | None,
+        now: float,
+        turn_id: TurnId | None = None,
+        *,
+        is_inferred: bool = False,
+        was_found: bool = False,
+    ) -> None:
         self._turns += 1
+        self._native = native_end.NativeEnd()
         # A window that nothing confirmed is not closed by the next submit either.
         is_unconfirmed = self._turn is not None and self._turn.window is not None and self._is_polled
         state = completion.CompletionState(self._policy) if self._turn is None or is_unconfirmed else self._turn
         baseline = _NOTHING if self._reading is None else self._reading.projection
-        turn = Submit(TurnId(f"tracked-{self._turns}"), baseline, prompt, is_inferred=is_inferred, was_found=was_found)
+        name = turn_id or TurnId(f"tracked-{self._turns}")
+        turn = Submit(name, baseline, prompt, is_inferred=is_inferred, was_found=was_found)
         self._turn, said = completion.step(state, turn, now)
         self._outputs += said
         self._ready = readiness.ReadinessState(self._policy)
 
-    def _believed(self, reading: ScreenReading) -> SurfaceAssessment:
-        """What the kernels are given: an idle that is not believed yet says nothing about what typed text would do."""
+    def _believed(self, reading: ScreenReading, now: float) -> SurfaceAssessment:
+        """What the kernels are given: an idle that is not believed yet says nothing about what typed text would do.
+
+        Unless it will be believed before the stability window is over, which may then begin with it.
+        """
         surface, turn = reading.assessment, self._steady.turn
-        if surface.business_state is BusinessState.IDLE and self._steady.believed is not BusinessState.IDLE:
+        is_doubted = surface.business_state is BusinessState.IDLE and self._steady.believed is not BusinessState.IDLE
+        if is_doubted and not self._is_believed_within(now):
             return replace(surface, input_mode=InputMode.UNKNOWN)
         is_restored = turn is not None and turn.shows_work and self._prompt and reading.draft == self._prompt
         return replace(surface, turn_end=TurnEnd.INTERRUPTED) if is_restored else surface
+
+    def _is_believed_within(self, now: float) -> bool:
+        due, turn = self._steady.due, None if self._turn is None else self._turn.turn
+        if due is None or turn is None or turn.observer is not None:  # an observer bypasses the window, not the hold
+            return False
+        return due <= now + self._policy.completion_stability_seconds
+
+    def _settled_report(self, turn: completion.CompletionState) -> completion.ObserverReported | None:
+        """The agent's own word on the end of the turn, once the screen has agreed with it for long enough."""
+        found, reading = self._native.found, self._reading
+        is_settled = turn.status is completion.CompletionStatus.CANDIDATE_COMPLETE
+        if found is None or reading is None or turn.turn is None or not is_settled:
+            return None
+        if self._steady.believed is not BusinessState.IDLE or self._reported_hold(reading) is None:
+            return None
+        return completion.ObserverReported(turn.turn.turn_id, found)
 
     def _judge(self, seen: ShadowObservation, now: float) -> None:
         if self._turn is None:
@@ -307,6 +370,9 @@ class TuiTrackerSession:
             self._outputs += said
             return
         self._turn, said = completion.step(self._confirmed(self._turn, seen, now), seen, now)
+        if (report := self._settled_report(self._turn)) is not None:
+            self._turn, more = completion.step(self._turn, report, now)
+            said += more
         self._outputs += said
         if _has_ended(said) or self._never_began(self._turn):
             self._close(seen, now)

@@ -6,14 +6,15 @@ import asyncio
 import json
 import os
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from interlock.agents.live import Told
 from interlock.agents.observations import Observation, SessionNamed
 from interlock.agents.port import ProcessIdentity
-from interlock.agents.terminal.beside import Beside, Fence, agent_home, open_rollout
-from interlock.vocabulary.ids import SpawnId
+from interlock.agents.terminal.beside import Beside, Fence, agent_home, open_rollouts
+from interlock.vocabulary.ids import SpawnId, TurnId
 from tests.contract.harness import run
 
 SELF: Final = ProcessIdentity(os.getpid(), "1")
@@ -56,10 +57,13 @@ def test_the_session_is_named_by_the_status_file_of_its_process(tmp_path: Path) 
 def test_a_transcript_of_codex_is_the_one_that_its_process_holds_open(tmp_path: Path) -> None:
     other, ours = tmp_path / f"rollout-1-{SESSION[:-1]}7.jsonl", tmp_path / f"rollout-2-{SESSION}.jsonl"
     other.touch()
-    assert open_rollout(SELF.pid) is None
+    assert open_rollouts(SELF.pid) == []
     with ours.open("w"):
-        assert open_rollout(SELF.pid) == ours
-    assert open_rollout(2**22) is None
+        assert open_rollouts(SELF.pid) == [ours]
+        newer = tmp_path / f"rollout-3-{SESSION}.jsonl"
+        with newer.open("w"):
+            assert open_rollouts(SELF.pid) == [newer, ours]
+    assert open_rollouts(2**22) == []
 
 
 def test_an_answer_is_that_of_our_prompt_and_of_a_turn_that_began_after_it(tmp_path: Path) -> None:
@@ -78,6 +82,78 @@ def test_an_answer_is_that_of_our_prompt_and_of_a_turn_that_began_after_it(tmp_p
             assert await beside.answer() is None
             beside.sent("never asked", Fence())
             assert await beside.answer() is None
+
+    run(main())
+
+
+def codex_turn(prompt: str, answer: str, at: float, *, is_over: bool = True) -> str:
+    """One turn of a rollout, begun at that time."""
+    date = datetime.fromtimestamp(at, UTC).isoformat()
+    told = [
+        {"type": "task_started", "turn_id": answer},
+        {"type": "user_message", "message": prompt},
+        {"type": "task_complete", "turn_id": answer, "last_agent_message": answer},
+    ]
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": answer}]}
+    events = [{"timestamp": date, "type": "event_msg", "payload": one} for one in told[: 3 if is_over else 2]]
+    events.insert(2, {"timestamp": date, "type": "response_item", "payload": said})
+    return "".join(json.dumps(one) + "\n" for one in events)
+
+
+def test_after_a_clear_the_answer_of_codex_is_in_the_other_file_that_it_holds_open(tmp_path: Path) -> None:
+    async def main() -> None:
+        beside = Beside("codex", str(tmp_path), SELF, SpawnId("spn_1"))
+        first, second = tmp_path / f"rollout-1-{SESSION}.jsonl", tmp_path / f"rollout-2-{SESSION[:-1]}7.jsonl"
+        with first.open("a") as held:
+            held.write(codex_turn("do it", "Old.", time.time() - 100))
+            held.flush()
+            beside.sent("do it", await beside.fence())
+            second.write_text(codex_turn("do it", "Older.", time.time() - 50), "utf-8")
+            with second.open("a") as cleared:
+                assert await beside.answer() is None
+                cleared.write(codex_turn("do it", "New.", time.time()))
+                cleared.flush()
+                assert await beside.answer() == "New."
+            assert beside.session_id == f"{SESSION[:-1]}7"
+
+    run(main())
+
+
+def test_the_end_of_our_prompt_is_told_once_and_not_the_end_of_an_older_one(tmp_path: Path) -> None:
+    """Nor that of one whose end is not written yet."""
+
+    async def main() -> None:
+        beside = Beside("codex", str(tmp_path), SELF, SpawnId("spn_1"))
+        told: list[Told] = []
+        steps: list[str] = []
+        with (tmp_path / f"rollout-1-{SESSION}.jsonl").open("a") as held:
+            following = asyncio.create_task(beside.follow(told.append, lambda one: steps.append(type(one).__name__)))
+
+            async def written(text: str) -> None:
+                before = steps.count("Progressed")
+                held.write(text)
+                held.flush()
+                async with asyncio.timeout(100):
+                    while steps.count("Progressed") == before:  # noqa: ASYNC110
+                        await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
+
+            await written(codex_turn("do it", "Old.", time.time()))
+            beside.sent("do it", await beside.fence(), TurnId("trn_1"))
+            await written(codex_turn("something else", "Else.", time.time()))
+            assert told == []
+            await written(codex_turn("do it", "New.", time.time(), is_over=False))
+            assert told == []
+            beside.near_end(is_near=True)
+            held.write(codex_turn("do it", "New.", time.time()).splitlines()[-1] + "\n")
+            held.flush()
+            async with asyncio.timeout(100):
+                while not told:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            await written(codex_turn("do it", "Again.", time.time()))
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+        assert len(told) == 1
 
     run(main())
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from interlock.agents.evidence.transcript_turns import PromptSeen, TranscriptNews
+from interlock.agents.evidence.transcript_turns import PromptSeen, TranscriptNews, unix_seconds
 from interlock.agents.observations import (
     MessageEnded,
     RetryBegun,
@@ -108,12 +108,13 @@ class ClaudeTranscript:
 
     def _prompt(self, fields: Fields, text: str) -> Iterator[TranscriptNews]:
         name, origin = text_at(fields, "promptId"), text_at(inner(fields, "origin"), "kind")
+        at = unix_seconds(text_at(fields, "timestamp"))
         is_human = origin in ("", "human") and not text.startswith(_NOTIFICATION)
         if self._is_open and name and name == self._turn_id:
             yield PromptSeen(text=text, native_turn_id=name, is_human=is_human, joins=True)
             return
         yield from self._end_unsaid()
-        yield self._begin(PromptSeen(text=text, native_turn_id=name, is_human=is_human))
+        yield self._begin(PromptSeen(text=text, native_turn_id=name, is_human=is_human, at_unix_seconds=at))
 
     def _begin(self, prompt: PromptSeen) -> PromptSeen:
         self._is_open, self._turn_id, self._stop_reason = True, prompt.native_turn_id, ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from interlock.agents.evidence.transcript_turns import PromptSeen, TranscriptNews
+from interlock.agents.evidence.transcript_turns import PromptSeen, TranscriptNews, unix_seconds
 from interlock.agents.observations import (
     ContextFilled,
     MessageEnded,
@@ -48,11 +48,13 @@ class CodexTranscript:
         self._counts_calls = False
         self._total: object = None
         self._unknown: set[str] = set()
+        self._at: float | None = None
 
     def feed(self, line: bytes) -> list[TranscriptNews]:
         fields = decode_object(line)
         if fields is None:
             return [Warned(kind="transcript_line", message="a line of the rollout is no JSON object")]
+        self._at = unix_seconds(text_at(fields, "timestamp"))
         return list(self._read(text_at(fields, "type"), inner(fields, "payload"), fields))
 
     def _read(self, kind: str, payload: Fields, fields: Fields) -> Iterator[TranscriptNews]:
@@ -131,7 +133,7 @@ class CodexTranscript:
         """Versions differ in which of two events names the prompt; one that writes both is heard once."""
         self._prompts_from = self._prompts_from or source
         if source == self._prompts_from and text.strip():
-            yield PromptSeen(text=text, native_turn_id=self._turn, joins=self._is_told)
+            yield PromptSeen(text=text, native_turn_id=self._turn, joins=self._is_told, at_unix_seconds=self._at)
             self._is_told = True
 
     # What the model was given

@@ -51,12 +51,10 @@ class TranscriptReader:
         """How much of what it told shows that the agent got on: text, thoughts, calls of tools and their results."""
         return self._fold.steps
 
-    def turn_of(self, prompt: str, *, after: int = 0) -> TranscriptTurn | None:
-        """The newest turn that is proven to belong to this prompt, and to have begun after the turn of that number.
-
-        Without `after` it may be an older turn with the same words.
-        """
-        return self._fold.turn_of(prompt, after=after)
+    def turn_of(self, prompt: str, *, after: int = 0, since_unix_seconds: float | None = None) -> TranscriptTurn | None:
+        """The newest turn that is proven to belong to this prompt, and to have begun after the turn of that number, or
+        since that time. Without either it may be an older turn with the same words."""
+        return self._fold.turn_of(prompt, after=after, since_unix_seconds=since_unix_seconds)
 
     def poll(self) -> list[TranscriptNews]:
         """What was written since the last call, of a huge file the next part. Where nothing was, it costs a `stat`.

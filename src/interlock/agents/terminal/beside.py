@@ -5,11 +5,14 @@ Laws:
    by its processes. The newest file of the same folder is no proof.
 2. An answer belongs to the prompt that we sent last, in a turn that began after it was sent. Else there is no text.
 3. None of this delays or ends anything: what is not written in time is not known.
+4. That the transcript has the end of our last prompt's turn is told once, and only of a turn that is proven to have
+   begun after the prompt was sent. Near the end of a turn the files are looked at often, and for a bounded time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,13 +35,17 @@ from interlock.agents.observations import (
 from interlock.agents.port import ProcessIdentity
 from interlock.agents.terminal.tool_processes import ToolProcesses, family
 from interlock.monitor.arbitration_claims import SourceReading
+from interlock.monitor.results import ObserverPayload
 from interlock.vocabulary.evidence import EvidenceSource
-from interlock.vocabulary.ids import SpawnId
+from interlock.vocabulary.ids import SpawnId, TurnId
 
 _LOOK_EVERY_SECONDS: Final = 0.5
 _LOOK_AT_PROCESSES_SECONDS: Final = 2.0
 _WRITTEN_WITHIN_SECONDS: Final = 2.0
-_LOOK_FOR_ANSWER_SECONDS: Final = 0.1
+_LOOK_FOR_ANSWER_SECONDS: Final = 0.03
+_LOOK_NEAR_END_SECONDS: Final = 0.03
+_NEAR_END_SECONDS: Final = 3.0
+_LOOK_ELSEWHERE_SECONDS: Final = 30.0
 _HOMES: Final[Mapping[str, tuple[str, str]]] = {
     "claude": ("CLAUDE_CONFIG_DIR", ".claude"),
     "codex": ("CODEX_HOME", ".codex"),
@@ -56,10 +63,15 @@ def agent_home(cli: str, environment: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The newest turn of a transcript at some moment. Without a path there was none yet."""
+    """The newest turn of a transcript at some moment. Without a path there was none yet.
+
+    `at_unix_seconds`: that moment, by the clock that dates the lines of a transcript. In another file than this one
+    only what began later is ours.
+    """
 
     path: Path | None = None
     last_number: int = 0
+    at_unix_seconds: float | None = None
 
 
 class Beside:
@@ -75,6 +87,10 @@ class Beside:
         self._polling = asyncio.Lock()
         self._prompt = ""
         self._fence = Fence()
+        self._turn_id: TurnId | None = None
+        self._has_told_end = False
+        self._near_end_until: float | None = None
+        self._woken = asyncio.Event()
         self._processes = ToolProcesses(process.pid)
         self._steps = 0
         self._open_calls: tuple[tuple[str, str], ...] = ()
@@ -97,18 +113,35 @@ class Beside:
             reader = await self._caught_up()
             self._name(reader, emit)
             self._tell_work(reader, emit)
-            await asyncio.sleep(_LOOK_EVERY_SECONDS)
+            self._tell_end(reader, tell)
+            await self._pause()
+
+    def near_end(self, *, is_near: bool) -> None:
+        """The screen is at rest while a turn is open: its end may be written at any moment."""
+        if is_near is (self._near_end_until is not None):
+            return
+        self._near_end_until = asyncio.get_running_loop().time() + _NEAR_END_SECONDS if is_near else None
+        if is_near:
+            self._woken.set()
+
+    async def _pause(self) -> None:
+        until = self._near_end_until
+        is_near = until is not None and asyncio.get_running_loop().time() < until
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_NEAR_END_SECONDS if is_near else _LOOK_EVERY_SECONDS):
+                await self._woken.wait()
+        self._woken.clear()
 
     async def fence(self) -> Fence:
         """Which turns stand in the transcript now. Ask before a prompt is sent."""
         if not self._is_known:
             await asyncio.to_thread(self._processes.fence)
-        reader = await self._caught_up()
-        return Fence() if reader is None else Fence(reader.path, reader.last_number)
+        reader, now = await self._caught_up(), time.time()
+        return Fence(None, 0, now) if reader is None else Fence(reader.path, reader.last_number, now)
 
-    def sent(self, prompt: str, fence: Fence) -> None:
-        """A prompt is being submitted: from here on its answer is the one to look for."""
-        self._prompt, self._fence = prompt, fence
+    def sent(self, prompt: str, fence: Fence, turn_id: TurnId | None = None) -> None:
+        """A prompt is being submitted: its answer is looked for from here on, and with a `turn_id` its end is told."""
+        self._prompt, self._fence, self._turn_id, self._has_told_end = prompt, fence, turn_id, False
 
     async def answer(self) -> str | None:
         """The whole answer to the prompt that was sent last, if the transcript has it, or soon has."""
@@ -124,17 +157,32 @@ class Beside:
                 is_whole = turn.ending is TurnEnding.NATURAL
                 text = (turn.answer or None) if is_whole else None
                 return TurnEnded(ending=turn.ending, text=text, error_message=turn.error_message)
-            if asyncio.get_running_loop().time() >= deadline:
+            may_come = self._reader is not None or bool(self._session_id)
+            if asyncio.get_running_loop().time() >= deadline or not may_come:
                 return None
             await asyncio.sleep(_LOOK_FOR_ANSWER_SECONDS)
         return None
 
     async def _turn(self) -> TranscriptTurn | None:
         reader = await self._caught_up()
-        if reader is None:
-            return None
-        after = self._fence.last_number if self._fence.path == reader.path else 0
-        return reader.turn_of(self._prompt, after=after)
+        return None if reader is None else self._turn_in(reader)
+
+    def _turn_in(self, reader: TranscriptReader) -> TranscriptTurn | None:
+        """The turn of our last prompt, if this transcript has it."""
+        fence = self._fence
+        if fence.path == reader.path:
+            return reader.turn_of(self._prompt, after=fence.last_number)
+        return reader.turn_of(self._prompt, since_unix_seconds=fence.at_unix_seconds)
+
+    def _tell_end(self, reader: TranscriptReader | None, tell: Callable[[Told], None]) -> None:
+        """Tell once that the transcript has the clean end of our prompt's turn."""
+        turn_id = self._turn_id
+        turn = None if reader is None or turn_id is None or self._has_told_end else self._turn_in(reader)
+        if turn is None or turn_id is None or turn.ending is not TurnEnding.NATURAL or turn.open_calls:
+            return
+        self._has_told_end = True
+        found = ObserverPayload("transcript", turn.native_turn_id or f"turn {turn.number}")
+        tell(lambda session, now: session.on_reported(turn_id, found, now))
 
     async def _caught_up(self) -> TranscriptReader | None:
         """The transcript, with all that was written so far; None if there is none yet, or it cannot be read."""
@@ -156,19 +204,37 @@ class Beside:
     async def _find(self) -> None:
         if not self._is_known:
             return
-        path: Path | None = None
         if self._cli == "claude":
             wanted = self._session_id
             is_ours = self._reader is not None and self._reader.path.stem == wanted
             if not wanted or is_ours:
                 return
             path = await asyncio.to_thread(find_claude_transcript, self._home, wanted)
-        elif self._reader is None:
-            path = await asyncio.to_thread(open_rollout, self._process.pid)
-        else:
-            return
-        if path is not None:
-            self._reader = TranscriptReader(self._cli, path)
+            if path is not None:
+                self._reader = TranscriptReader(self._cli, path)
+        elif self._reader is None or self._may_be_elsewhere(self._reader):
+            self._reader = await asyncio.to_thread(self._held_rollout)
+
+    def _may_be_elsewhere(self, reader: TranscriptReader) -> bool:
+        """Whether our last prompt should stand in the transcript by now, and does not."""
+        since, now = self._fence.at_unix_seconds, time.time()
+        return since is not None and now - since < _LOOK_ELSEWHERE_SECONDS and self._turn_in(reader) is None
+
+    def _held_rollout(self) -> TranscriptReader | None:
+        """The rollout with our last prompt, of those that the process holds open; else the one from before.
+
+        After `/clear` and `/new` Codex begins another one with the next prompt, and keeps the old one open.
+        """
+        known, newest = self._reader, list[TranscriptReader]()
+        for path in open_rollouts(self._process.pid):
+            if known is not None and path == known.path:
+                continue
+            reader = TranscriptReader(self._cli, path)
+            reader.poll()
+            if self._prompt and self._turn_in(reader) is not None:
+                return reader
+            newest.append(reader)
+        return known or (newest[0] if newest else None)
 
     def _tell_work(self, reader: TranscriptReader | None, emit: Callable[[Observation], None]) -> None:
         """Tell that the transcript grew, and which tools its open turn runs."""
@@ -192,10 +258,11 @@ class Beside:
             emit(SessionNamed(native_session_id=self._named, transcript_path=str(reader.path)))
 
 
-def open_rollout(pid: int) -> Path | None:
-    """The transcript of Codex that this process, or one that it started, holds open."""
-    paths = (path for one in family(pid) for path in _open_files(one))
-    return next((path for path in paths if path.suffix == ".jsonl" and path.name.startswith("rollout-")), None)
+def open_rollouts(pid: int) -> list[Path]:
+    """The transcripts of Codex that this process, or one that it started, holds open; the one begun last first."""
+    paths = {path for one in family(pid) for path in _open_files(one)}
+    found = [path for path in paths if path.suffix == ".jsonl" and path.name.startswith("rollout-")]
+    return sorted(found, key=lambda path: path.name, reverse=True)
 
 
 def _open_files(pid: int) -> Iterator[Path]:

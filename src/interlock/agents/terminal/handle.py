@@ -62,6 +62,7 @@ from interlock.log.home_identity import NotOurs
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
 from interlock.monitor.sources.hooks import read_hook
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
+from interlock.screen.assessment import BusinessState
 from interlock.screen.selection import ScreenReader
 from interlock.vocabulary.audit import Anomaly, DeliveryStage
 from interlock.vocabulary.errors import PeerFault, Unreachable
@@ -236,7 +237,7 @@ class TerminalHandle:
                 nonlocal has_entered
                 has_entered = True
                 self._held = []
-                self._beside.sent(prompt.text, fence)
+                self._beside.sent(prompt.text, fence, prompt.turn_id)
                 self.tell(self._submitted(prompt))
 
             stages: list[DeliveryStage] = []
@@ -257,7 +258,7 @@ class TerminalHandle:
     def _submitted(self, prompt: Prompt) -> Told:
         def take_in(session: TuiTrackerSession, now: float) -> Verdict:
             self._translator.submitted(prompt.turn_id)
-            return session.on_submit(now, prompt.text)
+            return session.on_submit(now, prompt.text, prompt.turn_id)
 
         return take_in
 
@@ -335,6 +336,7 @@ class TerminalHandle:
                 declared = self._station.reader.profile.native_status
                 self._station.ear.attach(self.tell, self._on_anomaly, declared, self._station.process.pid)
         self._has_turn, self._verdict = live.verdict.turn is not None, live.verdict
+        self._beside.near_end(is_near=self._has_turn and live.verdict.surface.business_state is BusinessState.IDLE)
         self._watch_composer(is_typing=self._pressing.locked())
         for observation in self._translator.see(live):
             if isinstance(observation, StandingSeen) and observation.standing.activity is Activity.GONE:
