@@ -3,8 +3,8 @@
 Laws:
 1. A record of the session (a transcript) counts once it names the end of this very turn, with no tool call open. Who
    reads it proves that (`agents/terminal/beside`). It is kept until the next submit.
-2. A status counts only where the evidence ladder believes it: the standing rests on it, at work since the submit and at
-   rest after that. What the ladder does not trust never gets here. Work that it shows later takes it back.
+2. A status counts only where it may be trusted (`native_status.trusted_status`): it is what the screen shows, too, at
+   work since the submit and at rest after that. Work that it shows later takes it back.
 3. Neither ends a turn by itself: the screen must take a prompt. A status may be written by any output, so it shortens
    the wait only where the screen showed the work and marks its end; a record also where the screen has no such mark,
    and where its proof of idle is weak, after the hold of a strong one.
@@ -14,17 +14,14 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from interlock.monitor.arbitration_claims import Claim
 from interlock.monitor.results import ObserverPayload
-from interlock.monitor.standing import Standing
 from interlock.screen.assessment import SurfaceAssessment, TurnEnd
 from interlock.screen.profile import Pace
-from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.states import Activity
 
 HOLD_SECONDS: Final = 0.1
 """How long the screen must agree: a capture that was on its way when the word came is in by then."""
-
-_NATIVE: Final = frozenset({EvidenceSource.NATIVE_STATUS, EvidenceSource.NATIVE_FILE})
 
 
 class NativeEnd(NamedTuple):
@@ -39,19 +36,13 @@ class NativeEnd(NamedTuple):
         return self.record or self.status
 
 
-def trusted_activity(standing: Standing) -> Activity | None:
-    """What the agent says of itself, where the ladder believes it; None where something else decides."""
-    return standing.activity if standing.activity_basis.rung in _NATIVE else None
-
-
-def see_standing(state: NativeEnd, standing: Standing) -> NativeEnd:
-    """Take in how the agent stands after it spoke."""
-    match trusted_activity(standing):
+def see_status(state: NativeEnd, told: Claim | None) -> NativeEnd:
+    """Take in what the agent reports of itself and its screen shows as well; None: nothing that counts."""
+    match None if told is None else told.activity:
         case Activity.WORKING:
             return state._replace(has_worked=True, status=None)
-        case Activity.QUIET if state.has_worked and state.status is None:
-            proof = standing.activity_basis.evidence
-            return state._replace(status=ObserverPayload("native_status", proof[0].rule if proof else ""))
+        case Activity.QUIET if told is not None and state.has_worked and state.status is None:
+            return state._replace(status=ObserverPayload("native_status", told.rule))
         case _:
             return state
 

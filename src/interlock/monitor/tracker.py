@@ -38,6 +38,7 @@ from interlock.monitor.arbitration_state import (
     TurnSubmitted,
 )
 from interlock.monitor.evidence import Submit, shows_change
+from interlock.monitor.native_status import trusted_status
 from interlock.monitor.observation import Arrival, ShadowObservation, SurfaceGone, TimerFired
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
 from interlock.monitor.progress import Progress, ProgressState
@@ -129,6 +130,7 @@ class TuiTrackerSession:
         self._progress = ProgressState()
         self._is_first_look = False
         self._native = native_end.NativeEnd()
+        self._turn_began_at = 0.0
 
     @property
     def deadline(self) -> float | None:
@@ -177,6 +179,7 @@ class TuiTrackerSession:
                 self._arbitrate(ChannelClosed(rung) if self._is_polled else ChannelOpened(rung), now)
         self._is_blank = snapshot.is_blank
         self._see(reading, arrival, now)
+        self._hear_status(now)
         self._arbitrate(claim_of_title(snapshot.title, self._reader.profile.titles, at_seconds=now), now)
         return self._verdict(now)
 
@@ -238,9 +241,18 @@ class TuiTrackerSession:
         for claim in claims:
             self._progress = progress.hear(self._progress, claim, now)
             self._arbitrate(claim, now)
-        before, self._native = self._native, native_end.see_standing(self._native, self._ladder.standing)
-        self._hear_end(before, now)
+        self._hear_status(now)
         return self._verdict(now)
+
+    def _hear_status(self, now: float) -> None:
+        """What the agent reports of itself counts for as much of this turn as its screen shows the same."""
+        if self._turn is None or self._reading is None or EvidenceSource.NATIVE_STATUS not in self._ladder.channels:
+            return
+        shown = claim_of_screen(self._reading.assessment, at_seconds=now).activity
+        told = None if shown is None else trusted_status(self._ladder, now, shown)
+        if told is not None and told.at_seconds >= self._turn_began_at:
+            before, self._native = self._native, native_end.see_status(self._native, told)
+            self._hear_end(before, now)
 
     def on_reported(self, turn_id: TurnId, found: ObserverPayload, now: float) -> Verdict:
         """The agent's own record of its session says that this turn is over. Of another turn it says nothing."""
@@ -325,7 +337,7 @@ class TuiTrackerSession:
         was_found: bool = False,
     ) -> None:
         self._turns += 1
-        self._native = native_end.NativeEnd()
+        self._native, self._turn_began_at = native_end.NativeEnd(), now
         # A window that nothing confirmed is not closed by the next submit either.
         is_unconfirmed = self._turn is not None and self._turn.window is not None and self._is_polled
         state = completion.CompletionState(self._policy) if self._turn is None or is_unconfirmed else self._turn
