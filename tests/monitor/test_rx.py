@@ -443,7 +443,7 @@ def test_raw_screens_become_verdicts_of_a_whole_turn() -> None:
         (0, "quiet", ["ready"]),
         (5, "working", []),
         (pytest.approx(8.6), "quiet", []),
-        (pytest.approx(9.6), "quiet", ["completed", "ready"]),
+        (pytest.approx(9), "quiet", ["completed", "ready"]),
     ]
 
 
@@ -451,7 +451,7 @@ def test_over_a_polled_source_only_another_look_confirms_an_end() -> None:
     script = [(0.0, IDLE_SCREEN), (1.0, PromptSubmitted("fix it")), (1.5, WORK_SCREEN), (3.0, DONE_SCREEN)]
     assert not any("completed" in events for _, _, events in tracked(script, Arrival.POLLED, until=60))
     looks = [*script, *((at, DONE_SCREEN) for at in (4.0, 5.0, 6.0))]
-    assert (5, "quiet", ("completed", "ready")) in tracked(looks, Arrival.POLLED, until=60)
+    assert (4, "quiet", ("completed", "ready")) in tracked(looks, Arrival.POLLED, until=60)
 
 
 def test_each_subscription_tracks_anew() -> None:
