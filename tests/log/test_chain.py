@@ -145,6 +145,16 @@ def test_a_head_that_disagrees_is_told_once(head: Head, message: str) -> None:
     assert list(inspector.end(head)) == []
 
 
+def test_a_lost_tail_is_told_once() -> None:
+    found = rows()
+    inspector = Inspector(A, CURRENT.decode)
+    for row in found[:-2]:
+        list(inspector.see(row))
+    (lost,) = inspector.end(head_of(found))
+    assert (lost.kind, lost.first_seq, lost.last_seq) == (DamageKind.MISSING, SIZE - 1, SIZE)
+    assert list(inspector.end(head_of(found))) == [], "a walk that goes on asks again at each page"
+
+
 def test_a_rewritten_tail_with_its_own_digests_shows_at_the_head() -> None:
     found = rows()
     head = head_of(found)

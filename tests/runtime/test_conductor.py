@@ -505,6 +505,20 @@ def test_past_its_deadline_the_answer_is_no() -> None:
     assert result.error.kind == "approval_expired"
 
 
+def test_an_answer_that_did_not_reach_a_dialog_is_taken_back_and_the_dialog_is_open_again() -> None:
+    stage = Stage()
+    stage.working()
+    stage.see(ApprovalAsked(request_id="r1", question="may I?"))
+    (dialog,) = stage.logged(DialogOpened)
+    stage.order(Answer(approval_id=dialog.dialog_id, is_allowed=True, decision_id="d1"))
+    for _ in range(3):
+        stage.hear(Decided(request_id="r1", problem="broken pipe"))
+    (lost,) = stage.logged(DecisionUndelivered)
+    assert (lost.target_id, lost.decision_id, lost.reason) == (dialog.dialog_id, "d1", "broken pipe")
+    (shown,) = approvals(stage.events)
+    assert (shown.state, shown.problem, shown.outcome) == (ApprovalState.OPEN, "broken pipe", "")
+
+
 @pytest.mark.parametrize("is_allowed", [True, False])
 def test_a_decision_that_did_not_reach_the_agent_is_taken_back_and_its_question_is_open_again(is_allowed: bool) -> None:
     stage = Stage()
