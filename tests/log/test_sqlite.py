@@ -17,7 +17,7 @@ import apsw
 import pytest
 from msgspec import structs
 
-from interlock.log import lease, turn_index
+from interlock.log import lease, readers, turn_index
 from interlock.log.lease import LeaseLost
 from interlock.log.paths import DATABASE_NAME, default_home
 from interlock.log.port import Committed, DamageKind, LogDamage, LogUnavailable, SessionSummary
@@ -357,6 +357,23 @@ def test_an_upcaster_that_fails_costs_only_its_event(tmp_path: Path) -> None:
             found = await log.read(A)
             assert [each.seq for each in found.events] == [1, 3]
             assert [(each.kind, each.first_seq) for each in found.damage] == [(DamageKind.UNREADABLE, 2)]
+
+    run(scenario())
+
+
+def test_a_session_without_a_readable_summary_keeps_its_events_and_says_that_its_end_is_not_known(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mangled(connection: apsw.Connection, session_id: SessionId) -> None:
+        raise apsw.CorruptError(f"the summary of session {session_id} is mangled")
+
+    async def scenario() -> None:
+        async with opened(home) as log:
+            monkeypatch.setattr(readers, "head_of", mangled)
+            found = await log.read(A)
+            assert [each.seq for each in found.events] == list(range(1, 301))
+            (lost,) = found.damage
+            assert lost.message == "its summary cannot be read, so it is not known where it ends"
 
     run(scenario())
 

@@ -321,6 +321,8 @@ def result(output: object = None) -> ToolResult:
 def test_tool_pairing(payloads: tuple[Payload, ...], expected: list[str]) -> None:
     report = diagnose(told(*payloads), owner_alive=True)
     assert kinds(report, CheckId.TOOL_PAIRING) == expected
+    named = {issue.turn_id for check in report.checks if check.id is CheckId.TOOL_PAIRING for issue in check.issues}
+    assert named <= {report.turns[0].turn_id}, "each says in which turn"
 
 
 @pytest.mark.parametrize(
