@@ -381,6 +381,14 @@ def test_a_success_without_proof_blocks_and_a_failure_without_proof_warns() -> N
     assert "incomplete_evidence" in [issue.kind for issue in report.issues]
 
 
+def test_facts_of_a_child_that_are_out_of_order_are_told_in_words() -> None:
+    fact = SubagentEvent(subagent_id=SubagentId("sub_1"), status=SubagentState.FAILED, reason="no")
+    report = check(diagnose(told(fact, open_child()), owner_alive=True), CheckId.SUBAGENT_TERMINAL_STATES)
+    said = {issue.kind: issue.message for issue in report.issues}
+    order = "its first fact is failed; after its end: failed (attempt 1) to running (attempt 1)"
+    assert said["subagent_facts_out_of_order"] == f"child sub_1: {order}"
+
+
 # Workflows, relatives, provider.
 
 
