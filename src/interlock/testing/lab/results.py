@@ -65,7 +65,7 @@ class ScenarioResult(Struct, frozen=True, kw_only=True):
     lived; `killed`: those that ended the agent's process. `questions` were asked on the screen, `questions_seen` by the
     server, `answers` had their effect. `ends` of turns were due, `ends_reported` were said in time, `ends_right` with
     the right kind; `fabricated` are ends of turns that no prompt began. `checks` are what else the scenario looks at.
-    `trouble` is why it ended early.
+    `notes` are ways of the CLI itself that are good to know. `trouble` is why it ended early.
     """
 
     cli: str
@@ -93,6 +93,7 @@ class ScenarioResult(Struct, frozen=True, kw_only=True):
     fabricated: int = 0
     end_delays_seconds: tuple[float, ...] = ()
     checks: dict[str, bool] = {}
+    notes: tuple[str, ...] = ()
     reading: Reading = Reading()
 
     @property
@@ -130,6 +131,7 @@ class Tally:
     questions_seen: int = 0
     answers: int = 0
     checks: dict[str, bool] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     trouble: str = ""
 
 

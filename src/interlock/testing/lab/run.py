@@ -151,6 +151,7 @@ async def _counted(subject: Subject, scenario: Scenario, scene: Scene, made: Pro
         fabricated=ends.fabricated,
         end_delays_seconds=_delays(tally, events),
         checks=tally.checks,
+        notes=tuple(tally.notes),
     )
 
 

@@ -23,6 +23,8 @@ from interlock.vocabulary.states import Activity
 _SHORT: Final[Script] = (Text("Short."),)
 _LINES: Final = tuple(f"Line {number} of a long answer, with some words in it.\n\n" for number in range(1, 61))
 _ENDS_AFTER_STALL_SECONDS: Final = 60.0
+# Codex ends the turn and leaves the command running; then only what follows tells whether the interrupt was one.
+_TOOL_STOPS_SECONDS: Final = 8.0
 _DRAFT: Final = "half a thought"
 # Longer than a prompt is tried again by itself.
 _DRAFT_SECONDS: Final = 15.0
@@ -136,9 +138,15 @@ async def _interrupt_tool(scene: Scene) -> None:
     prompt = await scene.send("tools", ends=INTERRUPTED)
     await scene.decide(await scene.asked(prompt), is_allowed=True)
     await scene.tool_runs()
-    await scene.interrupt(prompt, has_stopped=scene.tool_has_stopped())
+    has_stopped, asked_at = scene.tool_has_stopped(), scene.now()
+    await scene.interrupt(prompt, has_stopped=lambda: has_stopped() or scene.now() > asked_at + _TOOL_STOPS_SECONDS)
+    if not has_stopped():
+        scene.tally.notes.append("the CLI leaves the tool running")
     scene.let_tool_end()
     await _short(scene)
+    if len(scene.requests_of(prompt)) > 1:
+        scene.check("the turn is over after the interrupt", holds=False)
+        scene.tally.interrupted -= 1
 
 
 async def _error(scene: Scene) -> None:

@@ -223,6 +223,7 @@ class Scene:
             stopped = False
         at = self.now()
         await self.over(prompt, at, "interrupted")
+        prompt.over_at = None  # how long a CLI takes to stop says nothing of how fast an end is reported
         is_same = where is not None and is_alive(where.pid or where.pane_pid)
         self.tally.killed += not is_same
         self.tally.interrupted += stopped and is_same

@@ -33,8 +33,8 @@ class Total(Struct, frozen=True, kw_only=True):
 
 def row(result: ScenarioResult) -> tuple[str, ...]:
     """One scenario."""
-    problems = result.problems
-    return (f"{result.cli} {result.version}", result.scenario, *_cells([result]), "; ".join(problems) or "ok")
+    told = "; ".join([*(result.problems or ["ok"]), *(f"note: {one}" for one in result.notes)])
+    return (f"{result.cli} {result.version}", result.scenario, *_cells([result]), told)
 
 
 def total(results: Sequence[ScenarioResult]) -> Total:
