@@ -114,7 +114,7 @@ def test_each_thing_that_was_not_right_is_said_the_worst_first() -> None:
     found = a_result(delivered=0, lost=2, false_deliveries=1, interrupts=2, interrupted=0, killed=1, trouble="late")
     assert found.problems == [
         "1 lost but called completed",
-        "1 lost",
+        "1 lost (said to be unknown)",
         "1 killed instead of interrupted",
         "1 interrupts without effect",
         "late",
@@ -124,8 +124,11 @@ def test_each_thing_that_was_not_right_is_said_the_worst_first() -> None:
 
 def test_the_row_of_a_cli_sums_its_scenarios() -> None:
     reading = Reading(frames={"idle": (9, 10), "working": (10, 10)})
-    results = [a_result(reading=reading, ends=2, ends_right=2, ends_reported=2), a_result(delivered=1, lost=1)]
-    assert row(results[1])[-1] == "1 lost"
+    results = [
+        a_result(reading=reading, ends=2, ends_right=2, ends_reported=2),
+        a_result(delivered=1, lost=1, lost_and_said=("failed",)),
+    ]
+    assert row(results[1])[-1] == "1 lost (said to be failed)"
     cells = total_row(results)
     assert (cells[1], cells[2], cells[4], cells[7], cells[10]) == ("all", "3/4", "1", "2/2", "95.0%")
     assert cells[-1] == "1 of 2 ok"

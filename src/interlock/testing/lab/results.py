@@ -59,7 +59,8 @@ class ScenarioResult(Struct, frozen=True, kw_only=True):
     """One scenario of one CLI version, as `interlock lab --json` prints it.
 
     `prompts` were given to the server; by the model's count so many were `delivered` once, `doubled` or `lost`, which
-    is typed or given up and never received. What was neither is `waiting` in the queue.
+    is typed or given up and never received; `lost_and_said`: as what the turn of each was said to stand. What was
+    neither is `waiting` in the queue.
     `altered`: delivered, but not as it was given. `false_deliveries`: lost, and still said to be completed.
     `interrupted`: of the `interrupts` asked for, those after which the model's answer or the tool stopped and the agent
     lived; `killed`: those that ended the agent's process. `questions` were asked on the screen, `questions_seen` by the
@@ -79,6 +80,7 @@ class ScenarioResult(Struct, frozen=True, kw_only=True):
     doubled: int = 0
     altered: int = 0
     lost: int = 0
+    lost_and_said: tuple[str, ...] = ()
     waiting: int = 0
     false_deliveries: int = 0
     interrupts: int = 0
@@ -105,7 +107,7 @@ class ScenarioResult(Struct, frozen=True, kw_only=True):
             (self.doubled, "doubled"),
             (self.altered, "altered"),
             (self.fabricated, "fabricated ends"),
-            (self.lost - self.false_deliveries, "lost"),
+            (self.lost - self.false_deliveries, f"lost (said to be {', '.join(self.lost_and_said) or 'unknown'})"),
             (self.waiting, "still waiting"),
             (self.killed, "killed instead of interrupted"),
             (self.interrupts - self.interrupted - self.killed, "interrupts without effect"),

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ import msgspec
 
 from interlock.agents.profiles import load_profiles
 from interlock.agents.recording_files import open_recording
+from interlock.lifecycle.turns import TurnRecord
 from interlock.monitor.recording import Header, Truth
 from interlock.monitor.reducer import replay_timeline
 from interlock.monitor.scoring import Score, score_recording
@@ -122,7 +124,7 @@ async def _counted(subject: Subject, scenario: Scenario, scene: Scene, made: Pro
             scene.film.submitted(at, prompt.text)
     delivered = [times_delivered(prompt, requests) for prompt in tally.prompts]
     missing = [prompt for prompt in tally.prompts if not times_delivered(prompt, requests)]
-    waiting = sum(not is_given_up(prompt, events, turns) for prompt in missing)
+    lost = [prompt for prompt in missing if is_given_up(prompt, events, turns)]
     ends = count_ends(tally.prompts, requests, events, turns)
     if scene.model.faults and not tally.trouble:
         tally.trouble = f"the model's record: {scene.model.faults[0]}"
@@ -136,8 +138,9 @@ async def _counted(subject: Subject, scenario: Scenario, scene: Scene, made: Pro
         delivered=delivered.count(1),
         doubled=sum(1 for count in delivered if count > 1),
         altered=sum(is_altered(prompt, requests) for prompt in tally.prompts),
-        lost=len(missing) - waiting,
-        waiting=waiting,
+        lost=len(lost),
+        lost_and_said=tuple(_said_of(prompt, events, turns) for prompt in lost),
+        waiting=len(missing) - len(lost),
         false_deliveries=ends.false_deliveries,
         interrupts=tally.interrupts,
         interrupted=tally.interrupted,
@@ -153,6 +156,11 @@ async def _counted(subject: Subject, scenario: Scenario, scene: Scene, made: Pro
         checks=tally.checks,
         notes=tuple(tally.notes),
     )
+
+
+def _said_of(prompt: SentPrompt, events: tuple[Event, ...], turns: Mapping[TurnId, TurnRecord]) -> str:
+    turn_id = turn_of(prompt, events)
+    return turns[turn_id].state.value if turn_id is not None and turn_id in turns else "no turn"
 
 
 def _monotonic(event: Event) -> float:
