@@ -36,7 +36,7 @@ from interlock.testing.lab.results import (
     turn_of,
 )
 from interlock.testing.lab.scenarios import Scenario
-from interlock.testing.lab.scene import HOLD_SECONDS, ScenarioStopped, Scene
+from interlock.testing.lab.scene import HOLD_SECONDS, ScenarioStopped, Scene, write_held_script
 from interlock.testing.scripted_model import Received, ScriptedModel
 from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage, RunState
 from interlock.vocabulary.errors import InterlockError
@@ -77,6 +77,7 @@ async def run_scenario(subject: Subject, scenario: Scenario, recording: Path, pa
     try:
         place = Place(folder / "a")
         place.make()
+        write_held_script(place.project)
         with ScriptedModel(scenario.scripts_for(subject.recipe)) as model:
             subject.recipe.seed(place, model.url)
             if scenario.asks_at_start and subject.recipe.unseed is not None:

@@ -36,10 +36,18 @@ HOLD_SECONDS: Final = 3.0
 PAINT_SECONDS: Final = 2.0
 STOPS_WITHIN_SECONDS: Final = 20.0
 # A tool that runs until `let_tool_end`, within bounds, and shows by a file that it still does. It writes, so that a CLI
-# asks first.
-HELD_COMMAND: Final = (
-    "touch made.txt; for i in $(seq 900); do [ -e go ] && break; touch beat; sleep 0.1; done; touch over.txt; echo over"
-)
+# asks first. A script of the project: Gemini CLI and Qwen Code refuse command substitution.
+HELD_COMMAND: Final = "touch made.txt; sh held.sh"
+_HELD_SCRIPT: Final = """\
+i=0
+while [ $i -lt 900 ] && [ ! -e go ]; do touch beat; sleep 0.1; i=$((i + 1)); done
+touch over.txt
+echo over
+"""
+
+
+def write_held_script(project: Path) -> None:
+    (project / "held.sh").write_text(_HELD_SCRIPT, encoding="utf-8")
 
 
 class ScenarioStopped(Exception):
