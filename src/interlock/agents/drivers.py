@@ -38,7 +38,7 @@ def driver(name: str, home: Path | None = None) -> Driver:
     if name == TERMINAL:
         home = (home or default_home(os.environ)).absolute()
         own = TmuxServer.of_home(home)
-        return cast("Driver", found(run_folder(home), own, hook_socket=hook_socket(home), home=home))
+        return cast("Driver", found(run_folder(home), own, hook_socket=hook_socket(home)))
     return cast("Driver", found())
 
 

@@ -32,7 +32,7 @@ async def mark(server: TmuxServer, pane_id: str, text: str) -> None:
 
 def other_home(driver: TerminalDriver) -> TerminalDriver:
     """A driver of another home that knows the same tmux server."""
-    folder = driver.run_folder.with_name("other")
+    folder = driver.run_folder.with_name("other") / "run"
     return TerminalDriver(folder, driver.server, QUICK, driver.profiles)
 
 
@@ -41,7 +41,7 @@ def test_a_pane_bears_the_mark_of_its_home_and_another_home_does_not_adopt_it() 
         async with driving() as driver, agent(driver) as seen:
             where = read_where(seen.handle.where)
             found = await mark_of(driver.server, where.pane_id)
-            assert found == owner_here(look_at_home(driver.run_folder).home_id).mark
+            assert found == owner_here(look_at_home(driver.run_folder.parent).home_id).mark
             with pytest.raises(NotOurs, match="belongs to another home"):
                 await other_home(driver).adopt(scripted(), new_spawn(), seen.handle.where)
             assert await mark_of(driver.server, where.pane_id) == found
@@ -76,7 +76,7 @@ def test_a_pane_that_another_living_process_of_this_home_holds_is_left_to_it() -
             await seen.handle.release()
             pane_id = read_where(where).pane_id
             assert process is not None
-            home_id = look_at_home(driver.run_folder).home_id
+            home_id = look_at_home(driver.run_folder.parent).home_id
             await mark(
                 driver.server, pane_id, replace(owner_here(home_id), pid=process.pid, started=process.start_time).mark
             )

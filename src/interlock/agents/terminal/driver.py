@@ -69,10 +69,10 @@ class _Start:
 
 @dataclass(slots=True)
 class TerminalDriver:
-    """Starts and adopts agents in terminals. `run_folder` is for our sockets and is made private (0700).
+    """Starts and adopts agents in terminals. `run_folder` is for our sockets and is made private (0700). The folder
+    around it is the home: its identity, in `identity.json`, marks the panes.
 
-    `hook_socket` is where the hooks of these agents report; without it they report to the default home. `home` is the
-    folder whose identity marks the panes; without it, `run_folder`.
+    `hook_socket` is where the hooks of these agents report; without it they report to the default home.
     """
 
     run_folder: Path
@@ -80,7 +80,6 @@ class TerminalDriver:
     policy: TerminalPolicy = field(default_factory=TerminalPolicy)
     profiles: Sequence[Profile] = field(default_factory=load_profiles)
     hook_socket: Path | None = None
-    home: Path | None = None
     _hubs: dict[TmuxServer, TerminalHub] = field(default_factory=dict)
 
     @property
@@ -123,10 +122,10 @@ class TerminalDriver:
         """Make the folder of our sockets, and know which home this is."""
         self.run_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.run_folder.chmod(0o700)
-        return settle_home(self.home or self.run_folder)
+        return settle_home(self.run_folder.parent)
 
     def _owner(self) -> PaneOwner:
-        return owner_here(look_at_home(self.home or self.run_folder).home_id)
+        return owner_here(look_at_home(self.run_folder.parent).home_id)
 
     def _environment(self, launch: Launch) -> Mapping[str, str]:
         hooks = {} if self.hook_socket is None else {SOCKET_VARIABLE: str(self.hook_socket)}

@@ -33,6 +33,7 @@ SAYS_STALE_RESUME: Final = re.compile(
 PASSED_ON: Final = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR"),
     *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"),
+    "PYTHONPATH",  # without it the shim, which starts in the same environment, may not find our modules
 )
 """What an agent in a terminal gets of our own environment; anything else is named in its spec."""
 
