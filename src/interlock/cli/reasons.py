@@ -21,6 +21,7 @@ _RULES: Final[Mapping[str, str]] = {
     "channel_lost": "contact was lost",
     "turn.submitted": "a prompt was sent",
     "turn.no_progress": "no progress",
+    "native_status.contradicted": "sources disagree",
     "stream.turn_open": "its turn is open",
     "stream.silent": "silent in a turn",
     "stream.winding_down": "ending its turn",

@@ -20,7 +20,7 @@ class MonitorPolicy:
     unknown_to_stalled_timeout_seconds: float = 30.0
     completion_stability_seconds: float = 1.0
     watched_gap_seconds: float = 2.0
-    native_status_seconds: float = 120.0
+    native_status_seconds: float = 60.0
     stalled_is_terminal: bool = False
 
     def __post_init__(self) -> None:

@@ -3,15 +3,13 @@
 Laws: every byte of the program reaches the terminal unchanged and in order, and every key the program. At most
 `LIMIT_BYTES` wait in either direction: who does not read stops the writer on the other side, and only that one.
 The answer to a probe is written before the probe itself goes on to the terminal, whose own answers come later.
-Every record is told with what is known of its origin: the kernel does not say who wrote to a terminal, only who is in
-its foreground, and before the first Enter no tool of the program can have run.
+Every record is told with what is known of its origin.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import re
 import select
 import signal
 import termios
@@ -19,9 +17,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from interlock.agents.shim.child import Child
-from interlock.agents.shim.report import Origin, Reporter
+from interlock.agents.shim.origin import OriginWatch
+from interlock.agents.shim.report import Reporter
 from interlock.agents.shim.terminal import STDIN, OuterTerminal
-from interlock.agents.status_protocol import PROBE_REPLY, StatusRecord, StatusScanner
+from interlock.agents.status_protocol import PROBE_REPLY, StatusScanner
 
 LIMIT_BYTES: Final = 64 * 1024
 # Linux gives at most 4 KB a read. A read that brings less has, nearly always, emptied the terminal.
@@ -38,8 +37,6 @@ FORWARDED: Final = (
 HANDLED: Final = (*FORWARDED, signal.SIGCHLD, signal.SIGCONT, signal.SIGWINCH)
 # What background jobs of the program still write after its end is not waited for beyond this.
 _LAST_BYTES: Final = 1024 * 1024
-# Enter, as terminals send it: also by the keyboard protocol of kitty.
-_ENTER: Final = re.compile(rb"[\r\n]|\x1b\[13[;u]|\x1b\[27;\d+;13~")
 
 
 class Pump:
@@ -48,12 +45,10 @@ class Pump:
     __slots__ = (
         "_child",
         "_ended",
-        "_greeted_as",
-        "_has_asked",
-        "_has_entered",
         "_is_typing",
         "_is_up",
         "_last_typed",
+        "_origins",
         "_outer",
         "_reporter",
         "_scanner",
@@ -68,15 +63,13 @@ class Pump:
         self._signals = signals  # the descriptor that gives a byte for every signal, its number
         self._reporter = reporter
         self._scanner = StatusScanner()
+        self._origins = OriginWatch()
         self._to_terminal = b""
         self._to_child = b""
         self._last_typed = b"\n"
         self._is_typing = True  # until the input ends
         self._is_up = True  # until the terminal is gone
         self._ended: int | None = None
-        self._has_entered = False
-        self._has_asked = False
-        self._greeted_as = ""
 
     def run(self) -> int:
         """Carry until the program ends; return its wait status. All that it wrote before has then been passed on."""
@@ -135,18 +128,10 @@ class Pump:
             if record.is_probe:
                 self._to_child += PROBE_REPLY
                 self._write_child()
-            self._reporter.heard(record, self._origin(record))
+            self._reporter.heard(record, self._origins.of(record, is_own=self._child.is_foreground()))
         self._to_terminal += data
         self._write_terminal()
         return len(data)
-
-    def _origin(self, record: StatusRecord) -> Origin:
-        """What is known of who sent this record. A program introduces itself before the first Enter, or not at all."""
-        is_own = self._child.is_foreground()
-        if is_own and not self._has_entered:
-            self._has_asked = self._has_asked or record.is_probe
-            self._greeted_as = self._greeted_as or record.app or ""
-        return Origin(is_own, self._has_asked, self._greeted_as)
 
     def _write_terminal(self) -> None:
         if not self._to_terminal:
@@ -160,7 +145,7 @@ class Pump:
         typed = self._outer.read(READ_BYTES)
         if typed:
             self._last_typed = typed[-1:]
-            self._has_entered = self._has_entered or _ENTER.search(typed) is not None
+            self._origins.typed(typed)
             self._to_child += typed
         elif self._outer.is_terminal:
             self._hang_up()

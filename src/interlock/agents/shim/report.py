@@ -20,21 +20,14 @@ from __future__ import annotations
 import os
 import select
 import time
-from typing import Final, NamedTuple
+from typing import Final
 
 from interlock.agents.shim.listeners import StatusFile, StatusSocket
+from interlock.agents.shim.origin import Origin
 from interlock.agents.status_protocol import ProgramState, StatusRecord
 
 MAX_STANDING: Final = 256
 FAREWELL_SECONDS: Final = 0.2
-
-
-class Origin(NamedTuple):
-    """What the shim knows of who sent a record."""
-
-    is_own: bool
-    has_asked: bool
-    greeted_as: str
 
 
 class Reporter:
