@@ -22,6 +22,7 @@ RECORD = ObserverPayload("transcript", "native-1")
 UNMARKED = composer("hello", "> do it", "the answer")
 WEAK_ANSWER = composer("hello", "> do it", "the answer", "weak")
 Act: TypeAlias = Callable[[TuiTrackerSession, float], Verdict]
+Step: TypeAlias = tuple[float, Snapshot | Act]
 
 
 def ends(session: TuiTrackerSession, now: float) -> Verdict:

@@ -16,7 +16,7 @@ from interlock.projections.dossier import dossiers_in, dossiers_of
 from interlock.projections.why import Explanation, why, why_last
 from interlock.projections.why_lines import render_lines
 from interlock.testing.scribe import EPOCH
-from interlock.vocabulary.audit import RunState, SurfaceEvent
+from interlock.vocabulary.audit import RunState, SurfaceEvent, SurfaceResult
 from interlock.vocabulary.conversation import AssistantMessage, ToolResult, UserMessage
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events import Event
@@ -205,6 +205,33 @@ def test_verdicts_about_the_terminal_come_with_their_rules_and_rows() -> None:
     lines = "\n".join(render_lines(explained))
     assert "working, attention approval by claude.approval_box" in lines
     assert "| > Yes" in lines
+
+
+def test_what_the_end_of_a_turn_in_a_terminal_rests_on_is_told() -> None:
+    story = Story()
+    story.begin()
+    ended = SurfaceResult(
+        result="completed",
+        basis="completion_observer",
+        observer="transcript",
+        observed="native-1",
+        tail="The answer.\n> ",
+        profile="claude-2",
+        saw_working=True,
+        stability_seconds=1.0,
+    )
+    story.write(SurfaceEvent(activity=Activity.QUIET, rows="> ", ended=ended), spawn="s1")
+    story.end(NATURAL_END, text=ANSWER)
+    explained = why(story.events)
+    assert explained.surface[-1].ended == ended
+    lines = "\n".join(render_lines(explained))
+    assert "completed: reported by transcript (native-1), and the screen agreed; seen since the prompt: work;" in lines
+    assert "| The answer." in lines
+    waited = structs.replace(ended, basis="stability_window", observer="", observed="")
+    story = Story()
+    story.begin()
+    story.write(SurfaceEvent(activity=Activity.QUIET, ended=waited), spawn="s1")
+    assert "completed: the screen was ready and did not change for 1 s" in "\n".join(render_lines(why(story.events)))
 
 
 def test_a_turn_that_is_stalled_says_what_was_last_seen_of_it() -> None:

@@ -83,6 +83,11 @@ def test_a_person_runs_asks_approves_and_goes_on_after_a_restart(agent: Agent, t
     mode = "--tui" if agent.driver == "terminal" else "--stream"
     with ScriptedModel(SCRIPTS) as model, shell_for(agent.spec(model, tmp_path)) as shell:
         assert shell.run("run", agent.cli, mode, "--title", "job", "--wait", "SCN:short one") == "Short.\n"
+        if agent.driver == "terminal":
+            ended = json.loads(shell.run("why", "job", "--json"))["surface"][-1]["ended"]
+            assert (ended["result"], ended["basis"]) == ("completed", "completion_observer"), ended
+            assert ended["observer"] in ("transcript", "native_status")
+            assert "Short." in ended["tail"]
         shell.run("send", "job", "SCN:allow please")
         assert "approval" in shell.run("wait", "job", "--until", "blocked", "--timeout", "60")
         (line,) = json.loads(shell.run("ps", "--json"))

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from interlock.cli.commands import COMMANDS
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.actions import decide, diagnose_session, explain_turn, inspect_child, inspect_log
-from interlock.vocabulary.audit import ProcessEvent, ProcessEventKind, StreamCheckpoint, SurfaceEvent, TurnFailed
+from interlock.vocabulary.audit import (
+    ProcessEvent,
+    ProcessEventKind,
+    StreamCheckpoint,
+    SurfaceEvent,
+    SurfaceResult,
+    TurnFailed,
+)
 from interlock.vocabulary.codec import encode_event
 from interlock.vocabulary.conversation import MessageMetadata, SeqRange, ToolError, ToolResult
 from interlock.vocabulary.errors import ContractError, MalformedEvent, UsageError
@@ -108,6 +115,7 @@ ILLEGAL: dict[str, Callable[[], object]] = {
     "an offset that is no length": lambda: StreamCheckpoint(stream_id=StreamId("s"), offset=2, text="é"),
     "a backward range": lambda: SeqRange(from_seq=2, to_seq=1),
     "too many rows": lambda: SurfaceEvent(activity=Activity.WORKING, rows="é" * 1025),
+    "too long a slice": lambda: SurfaceResult(result="completed", tail="é" * 513),
     "a whole message of which some is lost": lambda: MessageMetadata(lost_after_offset=3),
     "partial and intermediate": lambda: MessageMetadata(partial=True, intermediate=True),
 }

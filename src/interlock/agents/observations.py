@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from interlock.lifecycle.process import AgentEvent, AgentEventType
 from interlock.monitor.standing import Standing
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.audit import DeliveryStage, SurfaceEvent
 from interlock.vocabulary.audit import UsageScope as UsageScope
 from interlock.vocabulary.conversation import CompactionTrigger, ToolError
 from interlock.vocabulary.evidence import EvidenceSource
@@ -216,6 +216,7 @@ class TurnEnded:
 
     `stop_code` belongs to `stopped`: which limit it was (`max_rounds`, `token_budget`, ...). `turn_id`: whose prompt it
     was, where the driver can tell that from the next one; blank for a turn that we did not begin, None where unknown.
+    `surface`: what the screen showed then, and what the end rests on, where a terminal was read.
     """
 
     ending: TurnEnding
@@ -225,6 +226,7 @@ class TurnEnded:
     error_message: str = ""
     stop_code: str = ""
     details: Json = None
+    surface: SurfaceEvent | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,9 @@ def _watched(event: Event) -> str:
     match event.data:
         case ProcessEvent() as told:
             return _process(told)
+        case SurfaceEvent(ended=ended) if ended is not None:
+            by = f", reported by {ended.observer.replace('_', ' ')}" if ended.basis == "completion_observer" else ""
+            return f"the terminal showed the end of the turn: {ended.result}{by}"
         case SurfaceEvent(activity=activity, attention=attention):
             needs = "" if attention is Attention.NONE else f", needs {attention.value}"
             return f"the terminal looked {activity.value}{needs}"

@@ -26,7 +26,14 @@ from interlock.log.port import LogDamage, TurnSlice
 from interlock.projections.dossier import Dossier, dossiers_in, dossiers_of
 from interlock.projections.sentences import sentence
 from interlock.vocabulary.actions import NextAction, diagnose_session, inspect_log
-from interlock.vocabulary.audit import ProcessEvent, ProcessEventKind, StreamCheckpoint, SurfaceEvent, TurnStarted
+from interlock.vocabulary.audit import (
+    ProcessEvent,
+    ProcessEventKind,
+    StreamCheckpoint,
+    SurfaceEvent,
+    SurfaceResult,
+    TurnStarted,
+)
 from interlock.vocabulary.conversation import AssistantMessage, ToolCall, ToolResult, UserMessage
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events import Event
@@ -56,7 +63,10 @@ class PathStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SurfaceStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A verdict about the terminal during the turn, with its rules and the rows that decided."""
+    """A verdict about the terminal during the turn, with its rules and the rows that decided.
+
+    `ended`: what the end of the turn rests on, on the step that was written with it.
+    """
 
     seq: int | None
     at: Moment
@@ -67,6 +77,7 @@ class SurfaceStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rows: str = ""
     frame_sha256: str = ""
     profile: str = ""
+    ended: SurfaceResult | None = None
 
 
 class Explanation(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -276,6 +287,7 @@ def _surface(turn: Dossier, known: list[Event]) -> Iterator[SurfaceStep]:
                 rows=data.rows,
                 frame_sha256=data.frame_sha256,
                 profile=data.profile,
+                ended=data.ended,
             )
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from interlock.lifecycle.turn import Basis
 from interlock.projections.why import Explanation, PathStep, SurfaceStep
 from interlock.vocabulary.advice import advice_lines
+from interlock.vocabulary.audit import SurfaceResult
 from interlock.vocabulary.ending_words import ending_detail
 from interlock.vocabulary.evidence import TELLS_WHERE
 from interlock.vocabulary.states import Attention
@@ -65,7 +66,25 @@ def _surface_lines(step: SurfaceStep) -> Iterator[str]:
     told = [one.rule + (f" ({one.where})" if one.rule in TELLS_WHERE else "") for one in step.evidence]
     rules = f" by {', '.join(told)}" if told else ""
     yield _line(step.seq, step.at, f"{step.activity.value}{attention}{rules}")
-    yield from (f"          | {row}" for row in step.rows.splitlines())
+    rows = step.rows if step.ended is None else step.ended.tail or step.rows
+    if step.ended is not None:
+        yield f"          {_end_words(step.ended)}"
+    yield from (f"          | {row}" for row in rows.splitlines())
+
+
+def _end_words(ended: SurfaceResult) -> str:
+    """What the end of a turn rests on, in one line."""
+    if ended.basis == "completion_observer":
+        found = f" ({ended.observed.splitlines()[0]})" if ended.observed else ""
+        by = f"reported by {ended.observer.replace('_', ' ')}{found}, and the screen agreed"
+    elif ended.stability_seconds is not None:
+        by = f"the screen was ready and did not change for {ended.stability_seconds:g} s"
+    else:
+        by = "as the screen says"
+    seen = [word for word, is_so in (("work", ended.saw_working), ("new text", ended.saw_projection_change)) if is_so]
+    saw = f"; seen since the prompt: {' and '.join(seen)}" if seen else ""
+    read = f"; read by profile {ended.profile}" if ended.profile else ""
+    return f"{ended.result}: {by}{saw}{read}"
 
 
 def _advice(explanation: Explanation) -> list[str]:

@@ -35,6 +35,7 @@ from interlock.vocabulary.states import (
 
 Amount = Annotated[float, Meta(ge=0)]
 SURFACE_ROWS_MAX_BYTES = 2048
+SURFACE_SLICE_MAX_BYTES = 1024
 
 
 @declare("turn_started", Audience.AUDIT)
@@ -335,9 +336,49 @@ class ProcessEvent(Payload, frozen=True, kw_only=True):
             raise ContractError("an exit, and only an exit, carries an exit reason")
 
 
+class SurfaceResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a terminal showed when its turn ended there, and under what terms that end was declared.
+
+    `result` is `completed`, `interrupted` or `failed`. `basis` is what a completion rests on: `stability_window`, or
+    `completion_observer`; then `observer` says which (`transcript`, `native_status`, `sentinel_reply`, `json_reply`)
+    and `observed` what it found. The axes and `turn_end` are the assessment of the last screen, `head` and `tail` the
+    first and last rows of its dialog text, `projection_sha256` stands for the whole text without volatile tokens.
+    """
+
+    result: str
+    basis: str = ""
+    observer: str = ""
+    observed: str = ""
+    availability: str = ""
+    business_state: str = ""
+    input_mode: str = ""
+    ui_context: str = ""
+    turn_end: str = ""
+    head: str = ""
+    tail: str = ""
+    projection_sha256: str = ""
+    parser_family: str = ""
+    profile: str = ""
+    selection_source: str = ""
+    detected_version: str = ""
+    saw_working: bool = False
+    saw_projection_change: bool = False
+    stability_seconds: float | None = None
+    unknown_to_stalled_seconds: float | None = None
+    watched_gap_seconds: float | None = None
+    stalled_is_terminal: bool | None = None
+
+    def __post_init__(self) -> None:
+        for text in (self.observed, self.head, self.tail):
+            _check_size(text, SURFACE_SLICE_MAX_BYTES, "of a slice")
+
+
 @declare("surface_event", Audience.AUDIT)
 class SurfaceEvent(Payload, frozen=True, kw_only=True):
-    """A verdict about a terminal changed. Written on edges only, with the rows that decided."""
+    """A verdict about a terminal changed. Written on edges only, with the rows that decided.
+
+    `ended` is set on the one that is written with the end of a turn: what that end rests on.
+    """
 
     activity: Activity
     attention: Attention = Attention.NONE
@@ -345,11 +386,16 @@ class SurfaceEvent(Payload, frozen=True, kw_only=True):
     rows: str = ""
     frame_sha256: str = ""
     profile: str = ""
+    ended: SurfaceResult | None = None
 
     def __post_init__(self) -> None:
-        size = len(self.rows.encode("utf-8", "surrogatepass"))
-        if size > SURFACE_ROWS_MAX_BYTES:
-            raise ContractError(f"{size} bytes of rows; a surface_event keeps at most {SURFACE_ROWS_MAX_BYTES}")
+        _check_size(self.rows, SURFACE_ROWS_MAX_BYTES, "of rows")
+
+
+def _check_size(text: str, most: int, what: str) -> None:
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > most:
+        raise ContractError(f"{size} bytes {what}; a surface_event keeps at most {most}")
 
 
 class DialogOption(Struct, frozen=True, kw_only=True, omit_defaults=True):

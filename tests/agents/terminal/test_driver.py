@@ -67,7 +67,14 @@ def test_a_turn_is_told_from_ready_to_ready() -> None:
             assert stages == [DeliveryStage.TYPED, DeliveryStage.ACCEPTED, DeliveryStage.STARTED]
             working = await seen.until(StandingSeen, lambda one: one.standing.activity is Activity.WORKING)
             assert (working.profile, len(working.frame_sha256)) == ("scripted-1", 64)
-            assert (await seen.until(TurnEnded)).ending is TurnEnding.NATURAL
+            ended = await seen.until(TurnEnded)
+            assert ended.ending is TurnEnding.NATURAL
+            assert ended.surface is not None
+            shown = ended.surface.ended
+            assert shown is not None
+            assert (shown.result, shown.profile, shown.saw_working) == ("completed", "scripted-1", True)
+            assert (shown.business_state, shown.input_mode, shown.stability_seconds) == ("idle", "freeform", 1.0)
+            assert "Yes." in shown.tail
             await seen.until(BecameReady)
             assert seen.of(Warned) == []
 

@@ -21,6 +21,7 @@ from interlock.vocabulary.audit import (
     SessionOpened,
     StreamCheckpoint,
     SurfaceEvent,
+    SurfaceResult,
     TurnFailed,
 )
 from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata, ToolCall, ToolResult
@@ -133,6 +134,13 @@ def test_a_value_that_a_terminal_wrapped_is_masked_on_each_row() -> None:
     rows = "$ echo abcdefgh\nijklmnopqrst\nuvwxyz0123456789 done"
     event = SurfaceEvent(activity=Activity.WORKING, rows=rows)
     assert redactor.payload(event).rows == "$ echo ********\n************\n**************** done"
+
+
+def test_what_a_terminal_showed_at_the_end_of_a_turn_is_masked_too() -> None:
+    ended = SurfaceResult(result="completed", head=f"a {SECRET}", tail=f"{SECRET} b", observed=SECRET)
+    shown = REDACTOR.payload(SurfaceEvent(activity=Activity.QUIET, ended=ended)).ended
+    assert shown is not None
+    assert (shown.head, shown.tail, shown.observed) == (f"a {STARS}", f"{STARS} b", STARS)
 
 
 def test_a_screen_keeps_every_character_in_its_place() -> None:

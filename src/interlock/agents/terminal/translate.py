@@ -35,6 +35,7 @@ from interlock.agents.observations import (
     Warned,
 )
 from interlock.agents.terminal.dialogs import Dialog, dialog_on, offered
+from interlock.agents.terminal.turn_result import EndResult, recorded
 from interlock.agents.tmux import watcher
 from interlock.agents.tmux.capture import PaneCapture
 from interlock.monitor.axes import ATTENTION_OF_BLOCK
@@ -44,7 +45,7 @@ from interlock.monitor.tracker import Verdict
 from interlock.screen.assessment import BusinessState
 from interlock.screen.selection import ScreenReader
 from interlock.screen.snapshot import Snapshot
-from interlock.vocabulary.audit import SURFACE_ROWS_MAX_BYTES, Anomaly, DeliveryStage
+from interlock.vocabulary.audit import SURFACE_ROWS_MAX_BYTES, Anomaly, DeliveryStage, SurfaceEvent
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import TurnId
 
@@ -140,6 +141,18 @@ class Translator:
             )
         ]
 
+    def _ended(self, result: EndResult, verdict: Verdict) -> SurfaceEvent:
+        standing = verdict.standing
+        return SurfaceEvent(
+            activity=standing.activity,
+            attention=standing.attention,
+            evidence=standing.evidence,
+            rows=self._rows(verdict),
+            frame_sha256=self._frame_sha256(),
+            profile=verdict.surface.parser_metadata.profile_id,
+            ended=recorded(result),
+        )
+
     def _rows(self, verdict: Verdict) -> str:
         if self._snapshot is None or not verdict.surface.evidence:
             return ""
@@ -213,15 +226,17 @@ class Translator:
     def _end(self, output: object, verdict: Verdict) -> Observation | None:
         match output:
             case CompletedResult():
-                return TurnEnded(ending=TurnEnding.NATURAL)
+                return TurnEnded(ending=TurnEnding.NATURAL, surface=self._ended(output, verdict))
             case InterruptedResult():
-                return TurnEnded(ending=TurnEnding.INTERRUPTED)
-            case FailedResult(phase=Phase.COMPLETION, failure=FailureKind.TURN_FAILED):
-                message = self._rows(verdict)
-                return TurnEnded(ending=TurnEnding.ERROR, error_kind="agent_error", error_message=message)
-            case FailedResult(phase=Phase.COMPLETION, failure=FailureKind.STALLED):
-                message = "nothing usable was seen for too long"
-                return TurnEnded(ending=TurnEnding.ERROR, error_kind="stalled", error_message=message)
+                return TurnEnded(ending=TurnEnding.INTERRUPTED, surface=self._ended(output, verdict))
+            case FailedResult(phase=Phase.COMPLETION, failure=FailureKind.TURN_FAILED | FailureKind.STALLED as failure):
+                is_stall = failure is FailureKind.STALLED
+                return TurnEnded(
+                    ending=TurnEnding.ERROR,
+                    error_kind="stalled" if is_stall else "agent_error",
+                    error_message="nothing usable was seen for too long" if is_stall else self._rows(verdict),
+                    surface=self._ended(output, verdict),
+                )
             case FailedResult(phase=Phase.COMPLETION, failure=failure):
                 # That we cannot read the screen says nothing about the turn.
                 return Warned(kind=f"surface_{failure.value}", message="the screen cannot be read in mid-turn")

@@ -256,7 +256,7 @@ def end_by_agent(session: Session, turn: OpenTurn, said: seen.TurnEnded) -> None
         session.step_turn(turn, EndReported(said))
         session.note("end_while_asking", "the agent reported its end while a question of its own is open")
         return
-    close(session, ending, is_at_rest=True)
+    close(session, ending, said.surface, is_at_rest=True)
 
 
 def is_shown_to_have_begun(session: Session, turn: OpenTurn) -> bool:
@@ -336,8 +336,11 @@ def on_interrupted(session: Session, problem: str) -> None:
 # Closing
 
 
-def close(session: Session, ending: Ending, *, is_at_rest: bool = False) -> None:
-    """Write the closing batch. An agent that is not at rest is asked to end its turn, and not ready until then."""
+def close(session: Session, ending: Ending, surface: SurfaceEvent | None = None, *, is_at_rest: bool = False) -> None:
+    """Write the closing batch. An agent that is not at rest is asked to end its turn, and not ready until then.
+
+    `surface`: what its terminal showed, where the end was seen there; it is written with the batch.
+    """
     turn, facts = session.turn, session.book.turn
     if facts is None or turn is None:
         session.turn = None
@@ -350,7 +353,7 @@ def close(session: Session, ending: Ending, *, is_at_rest: bool = False) -> None
     facts = session.book.turn or facts
     answer = turn.answer
     ending = replace(ending, model=ending.model or answer.model, stream_id=answer.stream_id)
-    session.append(*closing_batch(facts, ending))
+    session.append(*(() if surface is None else (surface,)), *closing_batch(facts, ending))
     session.step_life(TurnClosed(is_at_rest or session.life.is_seen_at_rest))
 
 
