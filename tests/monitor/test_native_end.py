@@ -39,9 +39,6 @@ def says(activity: Activity, rung: EvidenceSource = EvidenceSource.NATIVE_STATUS
     )
 
 
-Step: TypeAlias = tuple[float, Snapshot | Act]
-
-
 class Told:
     """A tracker that is pushed every change, told things at their times, and fired at each deadline."""
 
