@@ -56,7 +56,11 @@ def test_a_process_that_is_not_the_shim_is_closed_and_noted_and_the_shim_is_hear
     run(main())
 
 
-@pytest.mark.parametrize(("pid", "uid"), [(os.getpid(), os.geteuid() + 1), (os.getpid() + 1, os.geteuid())])
+@pytest.mark.parametrize(
+    ("pid", "uid"),
+    [(os.getpid(), os.geteuid() + 1), (os.getpid() + 1, os.geteuid())],
+    ids=["another_user", "another_process"],  # numbers of this machine would name the tests otherwise in each worker
+)
 def test_another_user_and_another_process_are_refused_before_a_byte_is_read(
     pid: int, uid: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
