@@ -200,8 +200,10 @@ class Scene:
         return found[0]
 
     async def decide(self, approval: Approval, *, is_allowed: bool, option: str = "") -> None:
+        """Answer what is asked now: a question that is read anew, once all of it is painted, has another id."""
+        standing = next(iter(self.product.handle.approvals), approval)
         self.truth("unscored", "deciding")
-        await self.product.handle.decide(approval.approval_id, is_allowed=is_allowed, option=option)
+        await self.product.handle.decide(standing.approval_id, is_allowed=is_allowed, option=option)
 
     async def tool_runs(self) -> None:
         """The tool that was allowed is at work; hold that."""
