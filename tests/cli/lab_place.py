@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.cli.demo_harness import processes_with
 from tests.cli.harness import COMMAND
 
-LAB_SECONDS = 240.0
+LAB_SECONDS = 280.0
 
 
 @dataclass(frozen=True, slots=True)
