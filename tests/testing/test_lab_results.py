@@ -66,6 +66,7 @@ def test_a_prompt_that_arrives_behind_the_rest_of_a_draft_is_altered() -> None:
     assert not is_altered(prompt(0), [request(clean), request(f"<reminder>\n {clean} \n")])
     assert is_altered(prompt(0), [request(clean), request(f"half a thought{clean}")])
     assert not is_altered(prompt(0), [request(f"half a thought{clean}", kind=Kind.SIDE)])
+    assert not is_altered(prompt(0), [request(f"{clean}{prompt(1).text}")])
 
 
 def test_an_end_is_due_for_each_prompt_that_arrived_and_has_to_be_of_the_right_kind() -> None:

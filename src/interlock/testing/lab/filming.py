@@ -60,7 +60,7 @@ class Film:
 
     def shows(self, text: str) -> bool:
         """Whether the screen showed a text, without a change of style in it, when it last changed."""
-        shown = next((one.ansi for one in reversed(self._frames) if one.ansi is not None), "")
+        shown = next((one.ansi for one in reversed(self._frames) if one.ansi is not None), None) or ""
         return text in shown
 
     def truth(self, at_seconds: float, state: str, detail: str) -> None:

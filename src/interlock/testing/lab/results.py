@@ -3,6 +3,7 @@ and from the log of the session; nothing here is the word of a screen."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -22,17 +23,20 @@ COMPLETED: Final = frozenset({TurnState.COMPLETED})
 INTERRUPTED: Final = frozenset({TurnState.INTERRUPTED})
 REFUSED: Final = COMPLETED | INTERRUPTED
 """After a refusal some CLIs end the turn, and others tell the model, which says something more."""
+_PROMPT: Final = re.compile(r"SCN:[\w-]+ \w+?(?=SCN:|\b)")
 
 
 @dataclass(slots=True)
 class SentPrompt:
     """A prompt that was given to the server. `token` is a word that stands in it and nowhere else. `ends`: how its turn
-    may be said to end; None where the model's own record decides. `over_at`: when the model had nothing more to say."""
+    may be said to end; None where the model's own record decides. `has_arrived`: the scenario knows that the model
+    was asked. `over_at`: when the model had nothing more to say."""
 
     prompt_id: PromptId
     script: str
     token: str
     ends: frozenset[TurnState] | None = COMPLETED
+    has_arrived: bool = False
     over_at: float | None = None
 
     @property
@@ -144,9 +148,11 @@ def times_delivered(prompt: SentPrompt, requests: Iterable[Received]) -> int:
 
 
 def is_altered(prompt: SentPrompt, requests: Iterable[Received]) -> bool:
-    """Whether the model was given the prompt with something else in its line, such as the rest of a draft."""
+    """Whether the model was given the prompt with something else in its line, such as the rest of a draft. Another
+    prompt is nothing else: after a restart some CLIs give the model two in one message."""
     given = [one.prompt for one in requests if one.kind is Kind.MAIN and prompt.token in one.prompt]
-    return any(prompt.text not in (line.strip() for line in text.splitlines()) for text in given)
+    lines = [line for text in given for line in text.splitlines() if prompt.token in line]
+    return any(_PROMPT.sub("", line).strip() for line in lines)
 
 
 def turn_of(prompt: SentPrompt, events: Iterable[Event]) -> TurnId | None:

@@ -135,7 +135,9 @@ class Scene:
         """Wait until the model was asked."""
         seconds = START_SECONDS if prompt is self.tally.prompts[0] else STEP_SECONDS
         received = await self.until(lambda: self._request(prompt, 0), f"the model received {prompt.text!r}", seconds)
-        self.truth("working", "thinking", received.received_at)
+        if not prompt.has_arrived:
+            self.truth("working", "thinking", received.received_at)
+            prompt.has_arrived = True
         return received
 
     async def at_gate(self, prompt: SentPrompt, gate: str, detail: str) -> None:
@@ -183,9 +185,11 @@ class Scene:
         return await self._dialog(called.closed_at, detail)
 
     async def asked_at_start(self) -> Approval | None:
-        """A dialog of the CLI before its first prompt; None if the server knows of none within the bound."""
+        """A dialog of the CLI before its first prompt; None if the server knows of none within the bound. Only the
+        screen tells when it is there: no model is asked, and some CLIs show their composer first."""
         try:
-            return await self._dialog(self.now(), "trust")
+            await self.until(lambda: self.film.shows("trust"), "the CLI asked whether to trust the folder")
+            return await self._dialog(self.now() - PAINT_SECONDS, "trust")
         except ScenarioStopped:
             return None
 
