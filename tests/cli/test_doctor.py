@@ -28,6 +28,7 @@ from interlock.cli.doctor_agents import agent_probes
 from interlock.cli.doctor_checks import Check, Health, Probe, examine, printed_by
 from interlock.cli.doctor_home import SERVER_FILE, home_probes
 from interlock.cli.doctor_machine import machine_probes
+from interlock.log.home_identity import settle_home
 from interlock.log.paths import DATABASE_NAME
 from interlock.log.schema import CURRENT
 from interlock.runtime.config import parse
@@ -270,9 +271,9 @@ def test_a_broken_profile_of_ones_own_is_told_and_left_out(tmp_path: Path, monke
 def test_a_sound_home_is_sound_and_stays_as_it_was(home: Path) -> None:
     before = listing(home)
     found = home_checks(home)
-    assert {one.health for one in found.values()} == {Health.OK}
+    assert {one.health for one in found.values() if one.id != "sockets"} == {Health.OK}
     assert found["log"].found == "schema 2, nobody writes, the file is sound"
-    assert list(found) == ["folder", "log", "disk", "tokens", "port"]
+    assert list(found) == ["folder", "identity", "sockets", "log", "disk", "tokens", "port"]
     assert listing(home) == before
 
 
@@ -284,8 +285,19 @@ def test_without_a_home_the_remedy_is_named() -> None:
 
 def test_a_home_that_is_not_there_yet_is_fine_where_it_can_be_made(tmp_path: Path) -> None:
     found = home_checks(tmp_path / "a" / "b")
-    assert {one.health for one in found.values()} == {Health.OK}
+    assert {one.health for one in found.values() if one.id != "sockets"} == {Health.OK}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_home_that_is_a_copy_or_too_long_for_sockets_is_told(home: Path) -> None:
+    first = settle_home(home)
+    assert first.home_id in home_checks(home)["identity"].found
+    found = home_checks(Path(shutil.copytree(home, home.with_name("copy"))))["identity"]
+    assert (found.health, str(home) in found.found) == (Health.WARN, True)
+    assert "interlock up --take-over" in found.mend
+    assert home_checks(Path("/h"))["sockets"].health is Health.OK
+    found = home_checks(Path(f"/{'x' * 80}"))["sockets"]
+    assert (found.health, "bytes too long" in found.found) == (Health.WARN, True)
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,17 @@ Laws:
    owns nothing of its original: neither processes nor prompts that wait.
 2. Only `take_over`, which a person asks for, gives a copy the id of its original, and not while the original is there.
 3. What cannot be read proves nothing: such a home owns nothing.
+
+Imports nothing heavy: `status` is typed all day.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import secrets
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Final
-
-import msgspec
-from msgspec import Struct, structs
+from typing import Any, Final
 
 from interlock.log.private_file import folder_key, read_private_file
 from interlock.vocabulary.errors import Unreachable, UsageError
@@ -32,7 +31,8 @@ class NotOurs(Unreachable):
     """An agent or its pane belongs to another home, or to another process of this one."""
 
 
-class HomeIdentity(Struct, frozen=True, kw_only=True, omit_defaults=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeIdentity:
     """What `identity.json` says. `copied_from` is blank, or the path of the original; `original_id` is its id.
 
     `is_fresh`: a copy whose sessions were not gone through yet.
@@ -94,9 +94,9 @@ def settle_home(home: Path) -> HomeStanding:
         _write(home, HomeIdentity(home_id=_new_id(), path=path, folder=folder))
     elif not _is_of(kept, home):
         copy = HomeIdentity(home_id=_new_id(), path=path, folder=folder, is_fresh=True)
-        _write(home, structs.replace(copy, copied_from=kept.path, original_id=kept.home_id))
+        _write(home, replace(copy, copied_from=kept.path, original_id=kept.home_id))
     elif (kept.path, kept.folder) != (path, folder):
-        _write(home, structs.replace(kept, path=path, folder=folder))
+        _write(home, replace(kept, path=path, folder=folder))
     return look_at_home(home)
 
 
@@ -104,7 +104,7 @@ def copy_is_settled(home: Path) -> None:
     """Every session of a fresh copy was gone through: its queue is held. From now on it is a home like any other."""
     kept = _read(home)
     if kept is not None and kept.is_fresh:
-        _write(home, structs.replace(kept, is_fresh=False))
+        _write(home, replace(kept, is_fresh=False))
 
 
 def take_over(home: Path) -> str:
@@ -119,7 +119,7 @@ def take_over(home: Path) -> str:
             remedy="use that one, or remove it first; a copy can be used beside it without --take-over",
         )
     ids = (*kept.taken_over, original_id) if _is_of(kept, home) else kept.taken_over
-    taken = structs.replace(
+    taken = replace(
         kept,
         path=str(home.resolve()),
         folder=folder_key(home),
@@ -148,19 +148,27 @@ def _is_of(kept: HomeIdentity, home: Path) -> bool:
 
 
 def _new_id() -> str:
-    return f"hom_{secrets.token_hex(8)}"
+    return f"hom_{os.urandom(8).hex()}"
 
 
 def _read(home: Path) -> HomeIdentity | None:
     path = home / IDENTITY_FILE
     try:
-        return msgspec.json.decode(read_private_file(path, max_bytes=_MAX_BYTES), type=HomeIdentity)
+        said: Any = json.loads(read_private_file(path, max_bytes=_MAX_BYTES))
+        known = {field.name: said[field.name] for field in fields(HomeIdentity) if field.name in said}
+        kept = HomeIdentity(**{**known, "taken_over": tuple(known.get("taken_over", ()))})
     except FileNotFoundError:
         return None
-    except msgspec.MsgspecError as error:
-        raise UsageError(
-            f"{path} cannot be understood: {error}", remedy="restore it, or remove it: the home then gets another id"
-        ) from error
+    except (ValueError, TypeError, LookupError) as error:
+        raise _unclear(path) from error
+    ids = (kept.home_id, kept.path, kept.folder, kept.copied_from, kept.original_id, *kept.taken_over)
+    if not all(isinstance(one, str) for one in ids) or not kept.home_id:
+        raise _unclear(path)
+    return kept
+
+
+def _unclear(path: Path) -> UsageError:
+    return UsageError(f"{path} cannot be understood", remedy="restore it, or remove it: the home then gets another id")
 
 
 def _write(home: Path, identity: HomeIdentity) -> None:
@@ -168,7 +176,7 @@ def _write(home: Path, identity: HomeIdentity) -> None:
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as stream:
-        stream.write(msgspec.json.encode(identity))
+        stream.write(json.dumps(asdict(identity)).encode())
         stream.flush()
         os.fsync(stream.fileno())
     draft.replace(home / IDENTITY_FILE)
