@@ -49,6 +49,23 @@ def test_an_interrupt_that_has_no_effect_is_not_called_one(served: Served) -> No
     assert (done.returncode, told["delivered"], told["state"]) == (5, True, None)
 
 
+def test_an_interrupt_kills_only_if_it_is_forced_and_says_so(served: Served) -> None:
+    task_id = served.open("say a; gate unforced; deaf")
+    served.gates.await_reached("unforced")
+    served.gates.open("unforced")
+    asked = served.cli("interrupt", task_id, "--wait")
+    assert (asked.returncode, asked.stdout) == (1, "")
+    assert "the turn was not interrupted: the agent was asked, and did not end it. Nothing was killed." in asked.stderr
+    assert f"`interlock interrupt {task_id} --force`" in asked.stderr
+    assert (spawn_stands(served, task_id), served.task(task_id)["summary"]["task_status"]) == ("running", "RUNNING")
+    forced = served.cli("interrupt", task_id, "--force", "--wait")
+    assert (forced.returncode, forced.stdout.split()[1:]) == (0, ["interrupted"])
+    assert "killed: the interrupt of" in forced.stderr
+    assert spawn_stands(served, task_id) == "exited"
+    why = served.cli("why", task_id)
+    assert "the agent's process was killed, because the interrupt did not end the turn" in why.stdout
+
+
 def test_where_no_turn_is_open_what_waits_is_taken_back(served: Served) -> None:
     task_id = served.open()
     served.cli("queue", "hold", task_id)

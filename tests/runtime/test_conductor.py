@@ -48,6 +48,7 @@ from interlock.runtime.session.inputs import (
     Cancel,
     Decided,
     EditPrompt,
+    Interrupted,
     RemovePrompt,
     SetGate,
     Start,
@@ -619,8 +620,8 @@ def test_an_answer_that_nothing_confirms_is_an_anomaly() -> None:
 # Ends
 
 
-def test_a_cancel_is_recorded_then_asked_for_then_enforced() -> None:
-    stage = Stage(RunPolicy(interrupt_seconds=10))
+def test_a_cancel_without_effect_is_taken_back_and_told_and_nothing_is_killed() -> None:
+    stage = Stage(RunPolicy(interrupt_seconds=10, stall_after_seconds=None))
     stage.working()
     stage.see(TextArrived(text="half"))
     stage.order(Cancel())
@@ -629,10 +630,57 @@ def test_a_cancel_is_recorded_then_asked_for_then_enforced() -> None:
     stage.wait(10)
     assert len(stage.wanted(InterruptAgent)) == 2
     stage.wait(10)
-    assert len(stage.wanted(StopAgent)) == 1
+    assert stage.wanted(StopAgent) == []
+    assert (stage.state(), stage.turn.cancel_requested) == (TurnState.RUNNING, False)
+    (told,) = stage.logged(Anomaly)
+    assert (told.kind, "the turn goes on" in told.message) == ("interrupt_without_effect", True)
+    stage.wait(1000)
+    assert stage.wanted(StopAgent) == []
+    stage.see(done("whole"))
+    assert stage.state() is TurnState.COMPLETED, "its end is the agent's own: nobody asked for another any more"
+
+
+def test_a_forced_cancel_asks_once_then_kills_and_tells_it() -> None:
+    stage = Stage(RunPolicy(interrupt_seconds=10))
+    stage.working()
+    stage.see(TextArrived(text="half"))
+    stage.order(Cancel(is_forced=True))
+    assert (len(stage.wanted(InterruptAgent)), stage.wanted(StopAgent)) == (1, [])
+    stage.hear(Interrupted(problem="after these keys: Escape"))
+    stage.wait(10)
+    assert (len(stage.wanted(InterruptAgent)), len(stage.wanted(StopAgent))) == (1, 1)
     stage.see(Exited(signal=15))
-    assert stage.state() is TurnState.INTERRUPTED
+    assert (stage.state(), stage.turn.error_kind) == (TurnState.INTERRUPTED, "killed")
+    why = "the agent's process was killed, because the interrupt did not end the turn: after these keys: Escape"
+    assert stage.turn.error_message == why
+    assert [one.message for one in stage.logged(Anomaly) if one.kind == "killed_after_interrupt"] == [why]
+    stops = [one for one in stage.logged(ProcessEvent) if one.kind is ProcessEventKind.STOP_REQUESTED]
+    assert [one.message for one in stops] == [why]
     assert [one.text for one in stage.logged(AssistantMessage)] == ["half"]
+
+
+def test_a_force_counts_while_a_cancel_is_under_way_and_after_it_was_taken_back() -> None:
+    for waits in (0, 10, 40):
+        stage = Stage(RunPolicy(interrupt_seconds=10))
+        stage.working()
+        stage.order(Cancel())
+        for _ in range(waits // 10):
+            stage.wait(10)
+        stage.order(Cancel(is_forced=True))
+        stage.wait(10)
+        assert len(stage.wanted(StopAgent)) == 1, waits
+
+
+def test_an_agent_that_works_on_after_its_turn_timed_out_is_killed_and_that_is_told() -> None:
+    stage = Stage(RunPolicy(turn_budget_seconds=30, interrupt_seconds=10))
+    stage.working()
+    for seconds in (30, 10, 10):
+        stage.wait(seconds)
+    assert (stage.state(), len(stage.wanted(StopAgent))) == (TurnState.TIMED_OUT, 1)
+    (told,) = stage.logged(Anomaly)
+    assert told.kind == "killed_after_interrupt"
+    why = "the agent's process was killed, because its turn was over, and it did not stop within 10 s"
+    assert told.message == why
 
 
 def test_an_agent_that_confirms_the_interrupt_stays() -> None:

@@ -395,10 +395,12 @@ def test_a_turn_that_ends_in_the_moment_of_its_cancel_is_told_as_over() -> None:
             await soon(lambda: on.status() == "RUNNING")
             cancel = on.runtime.cancel
 
-            async def late(session_id: SessionId, turn_id: TurnId | None = None, *, decided_by: str = "") -> None:
+            async def late(
+                session_id: SessionId, turn_id: TurnId | None = None, *, decided_by: str = "", is_forced: bool = False
+            ) -> None:
                 puppet.say(TurnEnded(ending=TurnEnding.NATURAL, text="done"))
                 await soon(lambda: on.status() == "COMPLETED")
-                await cancel(session_id, turn_id, decided_by=decided_by)
+                await cancel(session_id, turn_id, decided_by=decided_by, is_forced=is_forced)
 
             on.runtime.cancel = late  # type: ignore[method-assign]
             told = await on.commands.cancel(A, None, decided_by="")

@@ -146,7 +146,7 @@ def test_a_cancel_ends_the_open_turn_and_is_answered_when_the_agent_got_it() -> 
             turn_id = view.turn_id
             path = f"/api/tasks/{task_id}/cancel"
             answer = (await server.operator.post(path, json={"turn_id": turn_id})).json()
-            assert answer == {"delivered": True, "problem": "", "turn_id": turn_id, "removed": []}
+            assert answer == {"delivered": True, "problem": "", "turn_id": turn_id, "removed": [], "killed": False}
             assert puppet.interrupts == 1
             assert view.status == "CANCELLING"
             again = (await server.operator.post(path)).json()
@@ -181,6 +181,7 @@ def test_a_cancel_of_a_turn_that_had_ended_says_so_and_meets_no_other() -> None:
                 "problem": "the turn had ended already",
                 "turn_id": old,
                 "removed": [],
+                "killed": False,
             }
             assert puppet.interrupts == 0
 
@@ -196,7 +197,14 @@ def test_a_cancel_with_no_open_turn_takes_back_what_waits() -> None:
                 await server.operator.post(f"/api/tasks/{task_id}/prompts", json={"text": name, "prompt_id": name})
             await server.shown(task_id, "PENDING")
             answer = (await server.operator.post(f"/api/tasks/{task_id}/cancel")).json()
-            assert answer == {"delivered": True, "problem": "", "turn_id": None, "removed": ["a", "b", "c"]}
+            removed = ["a", "b", "c"]
+            assert answer == {
+                "delivered": True,
+                "problem": "",
+                "turn_id": None,
+                "removed": removed,
+                "killed": False,
+            }
             assert await waiting(server, task_id) == []
             await server.shown(task_id, None)
 
@@ -216,7 +224,7 @@ class Deaf(PuppetDriver):
         return puppet
 
 
-def test_a_cancel_that_does_not_arrive_is_told_and_the_turn_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancel_that_has_no_effect_is_told_and_nothing_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "_INTERRUPT_SHARE", 0.05)  # 3 s of 60: no lateness brings it near another deadline
 
     async def story() -> None:
@@ -230,9 +238,32 @@ def test_a_cancel_that_does_not_arrive_is_told_and_the_turn_ends_all_the_same(mo
             answer = (await asking).json()
             assert answer["delivered"] is False
             assert answer["problem"]
-            while not server.driver.latest.stops:
+            await server.shown(task_id, "CANCELLING")
+            view = server.state.hub.view(task_id)
+            assert view is not None
+            while view.status == "CANCELLING":
                 clock().advance(10.0)
                 await asyncio.sleep(0.01)
+            await server.shown(task_id, "RUNNING")
+            assert not server.driver.latest.stops
+
+    run_with_jumps(story())
+
+
+def test_a_forced_cancel_that_has_no_effect_kills_the_agent_and_says_so() -> None:
+    async def story() -> None:
+        policy = RunPolicy(interrupt_seconds=20.0)
+        async with house(driver=Deaf(), policy=policy, clock=loop_instant) as server:
+            task_id = await server.open(prompt="hello")
+            await server.prompted()
+            await server.shown(task_id, "RUNNING")
+            asking = asyncio.create_task(server.operator.post(f"/api/tasks/{task_id}/cancel", json={"force": True}))
+            await server.shown(task_id, "CANCELLING")
+            await clock().advance_past(20.0)
+            answer = (await asking).json()
+            assert (answer["delivered"], answer["killed"]) == (True, True)
             await server.shown(task_id, "CANCELLED")
+            record = (await server.operator.get(f"/api/tasks/{task_id}/turns/{answer['turn_id']}")).json()
+            assert "the agent's process was killed" in record["error_message"]
 
     run_with_jumps(story())

@@ -35,6 +35,9 @@ def interrupt(
     *,
     turn: Annotated[str | None, Parameter(help="The turn that is meant; else the one that is open.")] = None,
     wait: Annotated[bool, Parameter(negative="", help="Wait for the end of the turn, and say how it ended.")] = False,
+    force: Annotated[
+        bool, Parameter(negative="", help="Kill the agent's process if its turn does not end when it is asked to.")
+    ] = False,
     timeout: TimeoutOption = None,
     patience: PatienceOption = SERVER_SECONDS,
     home: HomeOption = None,
@@ -42,8 +45,10 @@ def interrupt(
 ) -> int:
     """Ask an agent to end its turn and stay. Where no turn is open yet, prompts that wait are taken back.
 
-    Exit code 0: the agent was told, and with --wait: the turn is over, which is printed. 1: the agent was not reached.
-    2: there is nothing to interrupt. 5: the turn goes on after --timeout.
+    Without --force nothing is killed: a turn that does not end keeps running, and the message says what was tried.
+
+    Exit code 0: the agent was told, and with --wait: the turn is over, which is printed. 1: the interrupt had no
+    effect, the turn keeps running. 2: there is nothing to interrupt. 5: the turn goes on after --timeout.
     """
     check_timeout(timeout)
     folder = home_folder(home)
@@ -51,15 +56,15 @@ def interrupt(
     summary = find_task(api, session)
     task_id = str(summary["task_id"])
     open_turn = summary.get("turn_id") if summary.get("task_status") in _WITH_TURN else None
-    body = {"turn_id": turn or open_turn}
+    body = {"turn_id": turn or open_turn, **({"force": True} if force else {})}
     done = act(api, "POST", f"{task_path(task_id)}/cancel", body, is_once=body["turn_id"] is not None, task_id=task_id)
     if not json:
         _tell_interrupt(task_id, done)
     code = ExitCode.COMPLETED if done["delivered"] else ExitCode.FAILED
     record = None
-    if wait and done.get("turn_id") is not None:
+    if wait and done["delivered"] and done.get("turn_id") is not None:
         record = await_end(folder, task_id, str(done["turn_id"]), timeout, patience)
-        code = ExitCode.TIMED_OUT if record is None else ExitCode.COMPLETED
+        code = _code_of(record)
     if json:
         output.print_json({"task_id": task_id, **done, "state": None if record is None else record["state"]})
     elif wait:
@@ -72,20 +77,40 @@ def _tell_interrupt(task_id: str, done: Body) -> None:
         output.note(f"taken back: {prompt_id}")
     if done["delivered"]:
         turn = f" of {done['turn_id']}" if done.get("turn_id") else ""
-        output.note(f"delivered: the end{turn} was asked for" if turn else f"no turn was open in {task_id}")
+        if done.get("killed"):
+            output.note(f"killed: the interrupt{turn} had no effect, so the agent's process was ended")
+        else:
+            output.note(f"delivered: the end{turn} was asked for" if turn else f"no turn was open in {task_id}")
     else:
-        output.error(f"not delivered: {done.get('problem') or 'no reason is known'}; `interlock stop {task_id}`")
+        output.error(_no_effect(task_id, done.get("problem") or "no reason is known"))
+
+
+def _no_effect(task_id: str, problem: str) -> str:
+    return (
+        f"the turn was not interrupted: {problem}. Nothing was killed. "
+        f"Next: `interlock interrupt {task_id} --force` kills the agent's process if its turn does not end; "
+        f"`interlock stop {task_id}` stops the agent"
+    )
+
+
+def _code_of(record: Body | None) -> ExitCode:
+    if record is None:
+        return ExitCode.TIMED_OUT
+    is_open = not TurnState(record["state"]).is_terminal and record["state"] != TurnState.UNKNOWN
+    return ExitCode.FAILED if is_open else ExitCode.COMPLETED
 
 
 def _tell_end(done: Body, record: Body | None) -> None:
-    if record is not None:
+    if record is not None and _code_of(record) is ExitCode.FAILED:
+        output.error(_no_effect(str(record["session_id"]), "the agent was asked, and did not end it"))
+    elif record is not None:
         output.print_text(f"{record['turn_id']}  {record['state']}")
     elif done.get("turn_id"):
         output.note("the turn is not over yet")
 
 
 def await_end(home: Path, task_id: str, turn_id: str, timeout: float | None, patience: float) -> Body | None:
-    """The record of a turn when it is over; None: not in time."""
+    """The record of a turn when it is over, or is not asked to end any more; None: not in time."""
     deadline = None if timeout is None else time.monotonic() + timeout
     changes = Changes(home, [task_id], patience_seconds=patience)
     try:
@@ -95,7 +120,7 @@ def await_end(home: Path, task_id: str, turn_id: str, timeout: float | None, pat
             except Unreachable:
                 continue
             state = TurnState(record["state"])
-            if state.is_terminal or state is TurnState.UNKNOWN:
+            if state.is_terminal or state is TurnState.UNKNOWN or not record.get("cancel_requested"):
                 return record
     except TimeUp:
         return None

@@ -134,8 +134,11 @@ class Api:
         body = {"is_open": is_open, "reason": reason}
         return await self._http.command("PUT", _task(task_id, "queue", "gate"), QueueView, key=key, body=body)
 
-    async def cancel(self, task_id: SessionId, turn_id: TurnId | None, key: str) -> Cancelled:
-        body = {} if turn_id is None else {"turn_id": turn_id}
+    async def cancel(
+        self, task_id: SessionId, turn_id: TurnId | None, key: str, *, is_forced: bool = False
+    ) -> Cancelled:
+        body: dict[str, Json] = {} if turn_id is None else {"turn_id": turn_id}
+        body |= {"force": True} if is_forced else {}
         return await self._http.command("POST", _task(task_id, "cancel"), Cancelled, key=key, body=body)
 
     async def decide(self, asked: ApprovalDecide) -> ApprovalStanding:

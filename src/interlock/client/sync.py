@@ -218,8 +218,8 @@ class SyncTask:
     def gate(self, *, is_open: bool, reason: str = "") -> None:
         self._thread.call(self._handle.gate(is_open=is_open, reason=reason))
 
-    def cancel(self, turn_id: TurnId | None = None) -> Cancelled:
-        return self._thread.call(self._handle.cancel(turn_id))
+    def cancel(self, turn_id: TurnId | None = None, *, is_forced: bool = False) -> Cancelled:
+        return self._thread.call(self._handle.cancel(turn_id, is_forced=is_forced))
 
     def decide(
         self,

@@ -247,15 +247,16 @@ class TaskHandle:
         by_http = partial(set_gate, self.task_id, is_open=is_open, reason=reason, key=new_id("key"))
         await self._command(request, by_http, object)
 
-    async def cancel(self, turn_id: TurnId | None = None) -> Cancelled:
+    async def cancel(self, turn_id: TurnId | None = None, *, is_forced: bool = False) -> Cancelled:
         """Ask for the open turn to end; with none open, take back what waits. `delivered` says that the agent got the
-        request; how the turn ends is for `wait_turn` to say."""
+        request; how the turn ends is for `wait_turn` to say. A turn that goes on all the same is left alone; forced,
+        the agent's process is ended, and `killed` says so."""
         state = self.state
         if turn_id is None and state.status in _OPEN_TURN:
             turn_id = state.turn_id  # so that a repeat cannot meet another turn
         self._shell.feed(self.task_id, StopPressed())
         try:
-            done = await self._cancel(turn_id)
+            done = await self._cancel(turn_id, is_forced=is_forced)
         except InterlockError as failed:
             self._shell.feed(self.task_id, CancelFailed(str(failed)))
             raise
@@ -266,11 +267,11 @@ class TaskHandle:
         self._shell.feed(self.task_id, CancelAcked(done.delivered, done.problem))
         return done
 
-    async def _cancel(self, turn_id: TurnId | None) -> Cancelled:
-        by_http = partial(self._shell.api.cancel, self.task_id, turn_id, new_id("key"))
+    async def _cancel(self, turn_id: TurnId | None, *, is_forced: bool) -> Cancelled:
+        by_http = partial(self._shell.api.cancel, self.task_id, turn_id, new_id("key"), is_forced=is_forced)
         if turn_id is None:
             return await by_http()  # its key is all that keeps a repeat from a turn that began meanwhile
-        request = ChatCancel(id=self._id(), task_id=self.task_id, turn_id=turn_id)
+        request = ChatCancel(id=self._id(), task_id=self.task_id, turn_id=turn_id, force=is_forced)
         return await self._command(request, by_http, Cancelled)
 
     async def decide(

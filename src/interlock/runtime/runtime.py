@@ -87,10 +87,12 @@ class ShutdownReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptReport:
-    """Whether the agent got the request to end its turn. That it did not yet is no end: harder ways follow."""
+    """Whether the agent got the request to end its turn, which for a terminal means: the turn was seen to end.
+    `is_killed`: it did not, and its process was ended for it."""
 
     is_delivered: bool
     problem: str = ""
+    is_killed: bool = False
 
 
 class Watcher:
@@ -287,16 +289,24 @@ class Runtime:
 
     # Turns
 
-    async def cancel(self, session_id: SessionId, turn_id: TurnId | None = None, *, decided_by: str = "") -> None:
-        """Ask for the open turn to end. That it did is for `wait_turn` to say."""
-        await self._of(session_id).order(Cancel(turn_id=turn_id, decided_by=decided_by))
+    async def cancel(
+        self, session_id: SessionId, turn_id: TurnId | None = None, *, decided_by: str = "", is_forced: bool = False
+    ) -> None:
+        """Ask for the open turn to end. That it did is for `wait_turn` to say. A turn that goes on all the same is left
+        alone, and the cancel is taken back; forced, the agent's process is ended."""
+        await self._of(session_id).order(Cancel(turn_id=turn_id, decided_by=decided_by, is_forced=is_forced))
 
-    async def wait_interrupt(self, session_id: SessionId, turn_id: TurnId, seconds: float) -> InterruptReport:
-        """After a `cancel`: wait, so long at most, until the agent got the request to stop, or needs none any more."""
+    async def wait_interrupt(
+        self, session_id: SessionId, turn_id: TurnId, seconds: float, *, is_forced: bool = False
+    ) -> InterruptReport:
+        """After a `cancel`: wait, so long at most, until the agent got the request to stop, or needs none any more;
+        after a forced one: until the turn is over."""
 
         def look(machine: SessionMachine) -> InterruptReport | None:
             life, facts = machine.agent, machine.book.turn
-            if facts is None or facts.turn_id != turn_id or life is None or life.was_interrupted:
+            if facts is None or facts.turn_id != turn_id or life is None:
+                return InterruptReport(is_delivered=True, is_killed=machine.killed_turn == turn_id)
+            if life.was_interrupted and not is_forced:
                 return InterruptReport(is_delivered=True)
             if not facts.cancel_requested:  # every attempt failed, and the cancel was taken back
                 return InterruptReport(is_delivered=False, problem=self.redactor.diagnostic(life.interrupt_problem))

@@ -58,15 +58,15 @@ class Commands(Performer):
     def __init__(self, runtime: Runtime, hub: Hub, settings: ServerSettings, *, log: Log | None = None) -> None:
         super().__init__(runtime, hub, settings)
         self._log = log
-        self._cancels: dict[tuple[SessionId, str], tuple[TurnId | None, Cancelled]] = {}
+        self._cancels: dict[tuple[SessionId, str], tuple[tuple[TurnId | None, bool], Cancelled]] = {}
 
     async def perform(self, request: Request, *, decided_by: str, connection: Connection | None = None) -> Json:
         """Carry out a request of a socket, and give what its ack tells. Raises `InterlockError`s."""
         match request:
             case ChatSend(task_id=task_id, text=text, prompt_id=prompt_id):
                 return _told(await self.send(task_id, text, prompt_id=prompt_id))
-            case ChatCancel(task_id=task_id, turn_id=turn_id):
-                return _told(await self.cancel(task_id, turn_id, decided_by=decided_by))
+            case ChatCancel(task_id=task_id, turn_id=turn_id, force=is_forced):
+                return _told(await self.cancel(task_id, turn_id, decided_by=decided_by, is_forced=is_forced))
             case QueueEdit(task_id=task_id, prompt_id=prompt_id, text=text):
                 return _told(await self.edit(task_id, prompt_id, text))
             case QueueRemove(task_id=task_id, prompt_id=prompt_id):
@@ -234,25 +234,30 @@ class Commands(Performer):
 
     # Turns
 
-    async def cancel(self, task_id: SessionId, turn_id: TurnId | None, *, decided_by: str, key: str = "") -> Cancelled:
-        """End the open turn; with none open, take back what waits. Answered when the agent got the request to stop.
+    async def cancel(
+        self, task_id: SessionId, turn_id: TurnId | None, *, decided_by: str, key: str = "", is_forced: bool = False
+    ) -> Cancelled:
+        """End the open turn; with none open, take back what waits. Answered when the agent got the request to stop;
+        forced: when the turn is over.
 
         A turn that is named is all the key that is needed. Without one, `key` keeps a repeat away from a later turn for
         as long as this server lives.
         """
         known = self._cancels.get((task_id, key)) if key else None
         if known is not None:
-            if known[0] != turn_id:
+            if known[0] != (turn_id, is_forced):
                 raise _key_reused("cancel")
             return known[1]
-        told = await self._cancel_now(task_id, turn_id, decided_by)
+        told = await self._cancel_now(task_id, turn_id, decided_by, is_forced=is_forced)
         if key:
-            self._cancels[(task_id, key)] = turn_id, told
+            self._cancels[(task_id, key)] = (turn_id, is_forced), told
             while len(self._cancels) > _MAX_CANCELS:
                 del self._cancels[next(iter(self._cancels))]
         return told
 
-    async def _cancel_now(self, task_id: SessionId, turn_id: TurnId | None, decided_by: str) -> Cancelled:
+    async def _cancel_now(
+        self, task_id: SessionId, turn_id: TurnId | None, decided_by: str, *, is_forced: bool
+    ) -> Cancelled:
         supervisor = self._supervised(task_id)
         book = supervisor.book
         is_open = book.turn is not None and turn_id in (None, book.turn.turn_id)
@@ -263,9 +268,9 @@ class Commands(Performer):
                 "there is nothing to cancel: no turn is open, and no prompt waits",
                 remedy=f"see how it stands: GET /api/tasks/{task_id}",
             )
-        return await self._in_time(self._cancel(supervisor, decided_by))
+        return await self._in_time(self._cancel(supervisor, decided_by, is_forced=is_forced))
 
-    async def _cancel(self, supervisor: Supervisor, decided_by: str) -> Cancelled:
+    async def _cancel(self, supervisor: Supervisor, decided_by: str, *, is_forced: bool) -> Cancelled:
         book, task_id = supervisor.book, supervisor.session_id
         removed = () if book.turn is not None else await self._take_back(supervisor)
         turn = book.turn
@@ -273,14 +278,20 @@ class Commands(Performer):
             await self._shown(task_id)
             return Cancelled(delivered=True, removed=removed)
         try:
-            await self._runtime.cancel(task_id, turn.turn_id, decided_by=decided_by)
+            await self._runtime.cancel(task_id, turn.turn_id, decided_by=decided_by, is_forced=is_forced)
         except UsageError:  # it ended in this moment
             await self._shown(task_id)
             return _past_cancel(supervisor, turn.turn_id)
         patience = self._settings.command_seconds * _INTERRUPT_SHARE
-        report = await self._runtime.wait_interrupt(task_id, turn.turn_id, patience)
+        report = await self._runtime.wait_interrupt(task_id, turn.turn_id, patience, is_forced=is_forced)
         await self._shown(task_id)
-        return Cancelled(delivered=report.is_delivered, problem=report.problem, turn_id=turn.turn_id, removed=removed)
+        return Cancelled(
+            delivered=report.is_delivered,
+            problem=report.problem,
+            turn_id=turn.turn_id,
+            removed=removed,
+            killed=report.is_killed,
+        )
 
     async def _take_back(self, supervisor: Supervisor) -> tuple[PromptId, ...]:
         """The last first: what is dispatched meanwhile is the head, and has a turn then, which is cancelled."""
@@ -387,7 +398,8 @@ def _past_cancel(supervisor: Supervisor, turn_id: TurnId) -> Cancelled:
     if facts is None:
         raise NotFound("there is no such turn in this task", remedy="look at its turns")
     problem = "" if facts.cancel_requested else "the turn had ended already"
-    return Cancelled(delivered=facts.cancel_requested, problem=problem, turn_id=turn_id)
+    is_killed = supervisor.machine.killed_turn == turn_id
+    return Cancelled(delivered=facts.cancel_requested, problem=problem, turn_id=turn_id, killed=is_killed)
 
 
 def _told(done: Struct) -> Json:

@@ -81,14 +81,18 @@ class Gate(_Body, frozen=True, kw_only=True):
 
 
 class CancelTurn(_Body, frozen=True, kw_only=True):
-    """The turn that is meant; without it, the one that is open."""
+    """The turn that is meant; without it, the one that is open. `force`: end the agent's process if its turn does not
+    end when it is asked to."""
 
     turn_id: TurnId | None = None
+    force: bool = False
 
 
 class Cancelled(Struct, frozen=True, kw_only=True):
-    """`delivered`: the agent got the request, or needs none any more. How the turn ends is told by its status.
+    """`delivered`: the agent got the request, or needs none any more. How the turn ends is told by its status. Where it
+    is false the turn goes on, and `problem` says what was tried.
 
+    `killed`: the agent's process was ended, because the request had no effect and `force` was given.
     `removed`: prompts that were taken back, where no turn was open.
     """
 
@@ -96,6 +100,7 @@ class Cancelled(Struct, frozen=True, kw_only=True):
     problem: str = ""
     turn_id: TurnId | None = None
     removed: tuple[PromptId, ...] = ()
+    killed: bool = False
 
 
 class Decide(_Body, frozen=True, kw_only=True):

@@ -87,10 +87,12 @@ class ChatSend(_Request, frozen=True, kw_only=True, tag="chat:send"):
 
 
 class ChatCancel(_Request, frozen=True, kw_only=True, tag="chat:cancel"):
-    """End the open turn; with none open, take back what waits. Answered when the agent got the request to stop."""
+    """End the open turn; with none open, take back what waits. Answered when the agent got the request to stop.
+    `force`: end the agent's process if its turn does not end when it is asked to; answered when the turn is over."""
 
     task_id: SessionIdField
     turn_id: TurnId | None = None
+    force: bool = False
 
 
 class QueueEdit(_Request, frozen=True, kw_only=True, tag="queue:edit"):

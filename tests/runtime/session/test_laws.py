@@ -80,15 +80,19 @@ def test_a_cancel_that_was_taken_back_can_be_asked_for_again() -> None:
     assert stage.state() is TurnState.INTERRUPTED
 
 
-def test_an_interrupt_that_reached_the_agent_once_is_followed_by_a_stop() -> None:
-    stage = working()
-    stage.order(Cancel())
-    stage.hear(Interrupted())
-    stage.wait(10)
-    stage.hear(Interrupted(problem="the pane is gone"))
-    assert task_status(stage) is TaskStatus.CANCELLING
-    stage.wait(10)
-    assert len(stage.wanted(StopAgent)) == 1
+def test_an_interrupt_that_reached_the_agent_and_had_no_effect_is_taken_back_or_if_forced_followed_by_a_stop() -> None:
+    for is_forced in (False, True):
+        stage = working()
+        stage.order(Cancel())
+        stage.hear(Interrupted())
+        stage.wait(10)
+        stage.hear(Interrupted(problem="the pane is gone"))
+        assert task_status(stage) is TaskStatus.CANCELLING
+        if is_forced:
+            stage.order(Cancel(is_forced=True))
+        stage.wait(10)
+        assert len(stage.wanted(StopAgent)) == is_forced
+        assert task_status(stage) is (TaskStatus.CANCELLING if is_forced else TaskStatus.RUNNING)
 
 
 # A clean end beside a cancel

@@ -103,6 +103,7 @@ LADDER_INPUTS: Final[tuple[LifeInput | Fire, ...]] = (
     *(agent_life.TurnClosed(is_at_rest) for is_at_rest in (False, True)),
     agent_life.ReadySeen(),
     agent_life.InterruptRequested(),
+    agent_life.InterruptRequested(is_forced=True),
     agent_life.InterruptWithdrawn(),
     agent_life.InterruptAnswered("lost"),
     agent_life.InterruptAnswered(),

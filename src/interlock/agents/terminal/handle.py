@@ -89,7 +89,7 @@ class TerminalPolicy:
     typing: TypingPolicy = _PATIENT
     answering: AnswerPolicy = field(default_factory=AnswerPolicy)
     stopping: StopPolicy = field(default_factory=StopPolicy)
-    interrupted_within_seconds: float = 10.0
+    interrupted_within_seconds: float = 8.0  # less than the runtime waits for each request to end a turn
     quit_within_seconds: float = 2.0
 
 

@@ -5,7 +5,9 @@ Laws:
 2. `ready` is the agent's own word, or what its terminal shows. An agent that fell silent is taken for ready only after
    a wait, and one that was started for a single prompt never is again.
 3. A turn that we closed ourselves leaves the agent winding down until it says, or shows, that it stopped.
-4. The way from a request to stop to a kill has two rungs, each with a deadline: ask, ask again, stop the process.
+4. The way from a request to stop to a kill has two rungs, each with a deadline: ask, ask again, stop the process. A
+   forced request asks once. Whether the last step may be taken is decided by the session: a person's request that was
+   not forced ends there.
 5. A lost channel claims nothing: what was known of the agent is kept, and counts again once it is heard.
 6. `stopping` is left only by the end of the process, and with a process all that was known of it ends: the next one
    starts with an open channel, an empty composer and on no rung.
@@ -147,9 +149,10 @@ class TurnClosed:
 
 @dataclass(frozen=True, slots=True)
 class InterruptRequested:
-    """We want the agent to end its turn."""
+    """We want the agent to end its turn. `is_forced`: and its process, if it does not."""
 
     on: ClassVar[str] = "interrupt_requested"
+    is_forced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +288,8 @@ class LifeOutput(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentLife:
     """One session's agent. Deadlines are in the seconds of `Instant`. `interrupts`: how often the open turn's agent was
-    asked to stop; `was_interrupted`: at least one of these requests reached it."""
+    asked to stop; `was_interrupted`: at least one of these requests reached it. `is_forced`: its process may be ended
+    for it."""
 
     stage: AgentStage = AgentStage.ABSENT
     channel: Channel = Channel.OPEN
@@ -302,6 +306,7 @@ class AgentLife:
     free_since_seconds: float | None = None
     interrupts: int = 0
     was_interrupted: bool = False
+    is_forced: bool = False
     interrupt_problem: str = ""
     restart_at_seconds: float | None = None
     presume_ready_at_seconds: float | None = None
@@ -408,6 +413,10 @@ def is_at_rest(facts: Facts) -> bool:
 
 def is_at_rest_and_used_up(facts: Facts) -> bool:
     return is_at_rest(facts) and facts.life.is_used_up
+
+
+def is_forced(facts: Facts) -> bool:
+    return facts.life.is_forced
 
 
 def can_interrupt(facts: Facts) -> bool:
@@ -519,6 +528,7 @@ LADDER: Final[Machine[StopRung, Facts]] = Machine(
         Edge(StopRung.ASKED, InterruptRequested.on, StopRung.ASKED),
         Edge(StopRung.ASKED_LAST, InterruptRequested.on, StopRung.ASKED_LAST),
         *from_each(StopRung, SPENT_AT_REST, StopRung.ASKED_LAST),
+        Edge(StopRung.ASKED, RUNG_DUE, StopRung.NONE, is_forced),
         Edge(StopRung.ASKED, RUNG_DUE, StopRung.ASKED_LAST),
         Edge(StopRung.ASKED_LAST, RUNG_DUE, StopRung.NONE),
         *from_each(StopRung, RESTED, StopRung.NONE),
@@ -555,9 +565,11 @@ def step(life: AgentLife, given: LifeInput, now: float, policy: RunPolicy) -> tu
         case StandingShown(standing=standing):
             return replace(_heard(life, given), standing=standing), ()
         case InterruptRequested():
+            life = replace(life, is_forced=life.is_forced or given.is_forced)
             return _climb(life, given.on, given, now, policy)
         case InterruptWithdrawn():
-            return _climb(replace(life, interrupts=0, was_interrupted=False), given.on, given, now, policy)
+            life = replace(life, interrupts=0, was_interrupted=False, is_forced=False)
+            return _climb(life, given.on, given, now, policy)
         case _:
             return _live(life, given, now, policy)
 
@@ -612,7 +624,7 @@ def _work(
     match given:
         case TurnBegan(is_prompted=is_prompted):
             life = replace(life, had_prompt=life.had_prompt or is_prompted, presume_ready_at_seconds=None)
-            return replace(life, interrupts=0, was_interrupted=False, interrupt_problem=""), ()
+            return replace(life, interrupts=0, was_interrupted=False, is_forced=False, interrupt_problem=""), ()
         case ReadySeen() | RestSeen():
             life = life if is_silent else replace(life, presume_ready_at_seconds=None)
             return _rest(life, now, policy) if before.stage is AgentStage.WINDING_DOWN else (life, ())

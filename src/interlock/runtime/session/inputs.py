@@ -38,10 +38,12 @@ class RemovePrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel:
-    """End the open turn. `turn_id`, where it is known, keeps a late cancel away from a newer turn."""
+    """End the open turn. `turn_id`, where it is known, keeps a late cancel away from a newer turn. `is_forced`: end the
+    process of an agent whose turn goes on all the same; otherwise the cancel is taken back then."""
 
     turn_id: TurnId | None = None
     decided_by: str = ""
+    is_forced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

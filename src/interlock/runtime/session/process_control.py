@@ -149,11 +149,11 @@ def stop_for_operator(session: Session, reason: ExitReason, *, is_closing: bool)
         session.append(QueueGate(is_open=False, reason="the agent was stopped, and prompts are waiting"))
 
 
-def stop(session: Session, reason: ExitReason) -> None:
-    """Stop the process, for one reason; again, if it was asked for before."""
+def stop(session: Session, reason: ExitReason, why: str = "") -> None:
+    """Stop the process, for one reason; again, if it was asked for before. `why`: where nobody asked for just that."""
     life = session.life
     if life.is_running and life.stage is not AgentStage.STOPPING:
-        session.append(ProcessEvent(kind=ProcessEventKind.STOP_REQUESTED, message=reason.value))
+        session.append(ProcessEvent(kind=ProcessEventKind.STOP_REQUESTED, message=why or reason.value))
     if session.turn is not None and life.is_running:
         session.step_turn(session.turn, AgentStopped(is_asked=session.questions.open_count > 0))
     session.step_life(StopRequested(reason))
@@ -172,12 +172,31 @@ def on_life_outputs(session: Session, outputs: tuple[LifeOutput, ...]) -> None:
 
 
 def _end_ladder(session: Session) -> None:
-    if session.turn is not None and session.life.is_seen_at_rest:
+    """Asking was in vain. A kill that follows from a softer request is told as one, and never follows from a person's
+    request that was not forced. An agent that cannot be asked has a process of its own for each turn: it is ended."""
+    life, turn = session.life, session.turn
+    if turn is not None and life.is_seen_at_rest:
         # It does rest, and only never said so: nothing is left to end but the turn.
-        ending = ending_by_cancel(session.run_id, session.turn.answer.text)
-        turn_control.close(session, ending, is_at_rest=True)
+        turn_control.close(session, ending_by_cancel(session.run_id, turn.answer.text), is_at_rest=True)
+    elif turn is not None and session.is_cancel_requested and not life.is_forced and life.capabilities.can_interrupt:
+        turn_control.take_back_cancel(session, turn)
     else:
-        stop(session, ExitReason.STOPPED)
+        _kill(session)
+
+
+def _kill(session: Session) -> None:
+    life, turn = session.life, session.turn
+    if life.is_used_up or not life.capabilities.can_interrupt:
+        stop(session, ExitReason.STOPPED)  # nothing else ends its turn, and it takes no other prompt
+        return
+    whose = "the interrupt did not end the turn" if turn is not None else "its turn was over, and it did not stop"
+    waited = f" within {session.policy.interrupt_seconds:g} s"
+    tried = f": {life.interrupt_problem}" if life.interrupt_problem else waited
+    why = f"the agent's process was killed, because {whose}{tried}"
+    session.killed_turn = session.book.turn_id if turn is not None else None
+    session.killed_why = why
+    session.note("killed_after_interrupt", why, {"is_forced": life.is_forced, "interrupts": life.interrupts})
+    stop(session, ExitReason.STOPPED, why)
 
 
 def watch_idle(session: Session) -> None:

@@ -56,7 +56,7 @@ from interlock.runtime.session.state import OpenTurn, Session
 from interlock.runtime.session.status import idle_deadline, status_of
 from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage, ProcessEvent, ProcessEventKind
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.ids import SpawnId
+from interlock.vocabulary.ids import SpawnId, TurnId
 from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.states import DriverKind
 
@@ -108,6 +108,11 @@ class SessionMachine:
     @property
     def open_turn(self) -> OpenTurn | None:
         return self._session.turn
+
+    @property
+    def killed_turn(self) -> TurnId | None:
+        """The last turn whose interrupt became the end of its process."""
+        return self._session.killed_turn
 
     @property
     def questions(self) -> SessionQuestions:
@@ -186,8 +191,8 @@ class SessionMachine:
             case Answer():
                 decision = session.questions.answer(command, session.now)
                 self._give(decision)
-            case Cancel(turn_id=turn_id):
-                turn_control.cancel(session, turn_id)
+            case Cancel(turn_id=turn_id, is_forced=is_forced):
+                turn_control.cancel(session, turn_id, is_forced=is_forced)
             case Start():
                 session.problem, session.restarts = "", Restarts()
                 process_control.spawn(session)

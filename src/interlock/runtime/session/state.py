@@ -87,6 +87,8 @@ class Session:
         self.restarts = Restarts()
         self.is_closing = False  # nothing is started or dispatched any more
         self.problem = ""
+        self.killed_turn: TurnId | None = None  # the last turn whose interrupt became the end of its process
+        self.killed_why = ""
         self.shown: Status | None = None
         self._began = now
         self._effects: list[Effect] = []

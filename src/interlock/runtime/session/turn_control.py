@@ -297,12 +297,14 @@ def sync_questions(session: Session) -> None:
 # Cancelling
 
 
-def cancel(session: Session, turn_id: TurnId | None) -> None:
-    """Ask for the open turn to end."""
+def cancel(session: Session, turn_id: TurnId | None, *, is_forced: bool = False) -> None:
+    """Ask for the open turn to end; forced: by the end of its process, if asking does not help."""
     facts, turn = session.book.turn, session.turn
     if facts is None or turn is None or (turn_id is not None and turn_id != facts.turn_id):
         raise UsageError("that turn is not open", remedy="look at the session's turns")
     if facts.cancel_requested:
+        if is_forced:
+            session.step_life(InterruptRequested(is_forced=True))
         return
     if turn.way.stage in (TurnStage.RETRYING, TurnStage.KEPT_OUT):  # the agent has no prompt, and shall not get it
         _end_unsent(session, ending_by_cancel(session.run_id))
@@ -312,11 +314,11 @@ def cancel(session: Session, turn_id: TurnId | None) -> None:
         close(session, ending_by_cancel(session.run_id, turn.answer.text), is_at_rest=True)
         return
     session.step_turn(turn, CancelRequested())
-    session.step_life(InterruptRequested())
+    session.step_life(InterruptRequested(is_forced=is_forced))
 
 
 def on_interrupted(session: Session, problem: str) -> None:
-    """How asking the agent went. A cancel that could not be given in all its attempts is taken back, and told."""
+    """How asking the agent went. A cancel that had no effect in all its attempts is taken back, and told."""
     session.step_life(InterruptAnswered(problem))
     if not problem:
         return
@@ -325,12 +327,18 @@ def on_interrupted(session: Session, problem: str) -> None:
     is_in_vain = life.interrupts >= _INTERRUPT_ATTEMPTS and not life.was_interrupted
     if turn is None or turn.way.stage is not TurnStage.STOPPING or not is_in_vain or not life.is_running:
         return
-    if life.stage is AgentStage.STOPPING:
-        return
+    if life.stage is not AgentStage.STOPPING and not life.is_forced:
+        take_back_cancel(session, turn)
+
+
+def take_back_cancel(session: Session, turn: OpenTurn) -> None:
+    """The turn goes on, though its end was asked for. A person decides whether its process is to be ended for it."""
+    problem = session.life.interrupt_problem or "the agent was asked, and did not end it"
     session.tell_cancel(cancel_requested=False)
     session.step_turn(turn, CancelUndelivered())
     session.step_life(InterruptWithdrawn())
-    session.problem = f"the interrupt did not reach the agent: {problem}"
+    session.problem = f"the interrupt did not end the turn: {problem}"
+    session.note("interrupt_without_effect", f"{session.problem}; the turn goes on")
 
 
 # Closing
@@ -351,6 +359,8 @@ def close(session: Session, ending: Ending, surface: SurfaceEvent | None = None,
     session.questions.end(is_clean=ending.reason == NATURAL_END)
     _cancel_open_calls(session, ending)
     facts = session.book.turn or facts
+    if facts.turn_id == session.killed_turn and ending.reason == CANCELLED:
+        ending = replace(ending, error_kind="killed", error_message=session.killed_why)
     answer = turn.answer
     ending = replace(ending, model=ending.model or answer.model, stream_id=answer.stream_id)
     session.append(*(() if surface is None else (surface,)), *closing_batch(facts, ending))

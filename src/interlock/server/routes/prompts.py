@@ -59,7 +59,9 @@ async def cancel_turn(
     """End the open turn; with none open, take back what waits. Name the turn, so that a repeat cannot meet another."""
     task_of(server, task_id)
     given = read_key(key) or ""
-    return await server.commands.cancel(SessionId(task_id), data.turn_id, decided_by=who, key=given)
+    return await server.commands.cancel(
+        SessionId(task_id), data.turn_id, decided_by=who, key=given, is_forced=data.force
+    )
 
 
 ROUTES = (get_queue, send_prompt, edit_prompt, remove_prompt, set_gate, cancel_turn)
