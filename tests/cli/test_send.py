@@ -255,6 +255,9 @@ def test_a_reply_is_validated_or_it_is_a_failure(served: Served, tmp_path: Path)
     told = json.loads(third.out)
     assert (third.code, told["state"], told["reply"]) == (1, "completed", None)
     assert "does not fit the schema" in told["reply_problem"]
+    explained = run_many((f"why {task_id} --turn 3", f"why {task_id} --turn 1"), served.home)
+    assert [one.out.count("not met: the reply does not fit the schema") for one in explained] == [1, 0]
+    assert "reply contract:\n  json: met\n" in explained[1].out
     # Of a turn that failed no reply is read, whatever it looks like: it is partial.
     assert (broken.code, broken.out) == (3, '{"bugs": []}\n')
 

@@ -10,8 +10,8 @@ from interlock.cli import prompt_wait
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.prompt_wait import Asked
 from interlock.cli.prompt_watch import Ending, Look, Outcome
-from interlock.cli.replies import Contract, sentinel_contract
 from interlock.cli.server_api import Body
+from interlock.monitor.reply import Contract, sentinel_contract
 from tests.cli.homes import run_many
 from tests.cli.serving import Served
 

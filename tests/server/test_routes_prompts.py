@@ -92,6 +92,54 @@ def test_a_prompt_that_waits_is_changed_and_taken_back() -> None:
     run(story())
 
 
+def test_a_reply_contract_reaches_the_agent_and_the_log_says_whether_it_was_met() -> None:
+    async def story() -> None:
+        async with house() as server:
+            task_id = await server.open()
+            path, why = f"/api/tasks/{task_id}/prompts", f"/api/tasks/{task_id}/why"
+            shape = {"json_schema": {"type": "array"}}
+            for number, (reply, answer, told) in enumerate(
+                [
+                    (
+                        {"sentinel": "w"},
+                        "<<<w\nforty two\nw>>>",
+                        {"kind": "sentinel", "is_met": True, "text": "forty two"},
+                    ),
+                    ({"sentinel": "w"}, "forty two", {"kind": "sentinel", "is_met": False}),
+                    (shape, "[1]", {"kind": "json", "is_met": True, "text": "[1]"}),
+                    (shape, "{}", {"kind": "json", "is_met": False}),
+                ],
+                start=1,
+            ):
+                key = {"Idempotency-Key": f"prm_{number}"}
+                for _ in range(2):
+                    sent = await server.operator.post(path, json={"text": "go", "reply": reply}, headers=key)
+                    assert sent.status_code == 202
+                problem(await server.operator.post(path, json={"text": "go"}, headers=key), 409, "key_reused")
+                puppet = await server.prompted(number)
+                given = puppet.prompts[-1]
+                assert given.text.startswith("go\n\n")
+                assert given.reply is not None
+                await server.shown(task_id, "RUNNING")
+                puppet.say(done(answer))
+                await server.shown(task_id, "COMPLETED")
+                found = (await server.observer.get(why)).json()
+                assert found["record"]["state"] == "completed"
+                assert {name: found["reply"].get(name) for name in told} == told
+                assert bool(found["reply"].get("problem")) is not told["is_met"]
+            for wrong in (
+                {},
+                {"sentinel": "w", "json_schema": {}},
+                {"sentinel": "a b"},
+                {"json_schema": {"type": "x"}},
+            ):
+                refused = await server.operator.post(path, json={"text": "go", "reply": wrong})
+                assert refused.status_code in (400, 422), refused.text
+            problem(await server.operator.post(path, json={"text": "go", "reply": {"word": "w"}}), 400, "bad_request")
+
+    run(story())
+
+
 def test_what_is_no_prompt_is_refused() -> None:
     async def story() -> None:
         async with house() as server:

@@ -25,7 +25,7 @@ DESIGN = {
     Audience.AUDIT: """turn_started turn_failed run_state stream_checkpoint provider_usage permission_decision
         tool_call_suspended tool_call_decided workflow_event session_fork process_event surface_event
         delivery_receipt queue_event queue_gate anomaly session_opened session_deleted agent_session dialog_opened
-        dialog_answered dialog_closed decision_undelivered""",
+        dialog_answered dialog_closed decision_undelivered turn_reply""",
     Audience.PRESENTER: "text_delta reasoning_delta status plan context_pressure screen_update",
 }
 

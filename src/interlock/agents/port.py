@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 
 from interlock.agents.observations import Observation
 from interlock.screen.snapshot import Snapshot
-from interlock.vocabulary.audit import DeliveryStage, EndedProcess
+from interlock.vocabulary.audit import DeliveryStage, EndedProcess, ReplyContract
 from interlock.vocabulary.errors import PeerFault
 from interlock.vocabulary.ids import PromptId, SpawnId, TurnId
 from interlock.vocabulary.registry import Json
@@ -90,12 +90,14 @@ class ProcessIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What to submit. `history` is the conversation before it, for drivers that need it."""
+    """What to submit. `history` is the conversation before it, for drivers that need it. `reply`: the form that its
+    answer must have, for drivers that watch for the end of it; the text says so to the agent."""
 
     prompt_id: PromptId
     turn_id: TurnId
     text: str
     history: Sequence[Json] = ()
+    reply: ReplyContract | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from interlock.cli import output
 from interlock.cli.acting import act
@@ -22,7 +22,6 @@ from interlock.cli.changes import Changes, TimeUp
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.log_trouble import telling_log_trouble
 from interlock.cli.prompt_watch import Ending, Look, Outcome, Watch, is_queued, places_ahead, step, turn_in
-from interlock.cli.replies import Contract, NoReply, Reply
 from interlock.cli.server_api import Body, Frame, ServerApi
 from interlock.cli.show import asked_lines, commands
 from interlock.cli.task_lines import PAGE, shown_of, task_path
@@ -30,6 +29,9 @@ from interlock.cli.transcript_lines import label_of
 from interlock.vocabulary.advice import advice_lines
 from interlock.vocabulary.ending_words import repeats
 from interlock.vocabulary.errors import InterlockError, Unreachable, UsageError
+
+if TYPE_CHECKING:
+    from interlock.monitor.reply import Contract, Reply
 
 # Proven by the terminal, which is no transcript: what it shows is for people to read.
 _WORDLESS: Final = """\
@@ -252,6 +254,8 @@ def _read_reply(asked: Asked, outcome: Outcome, answer: Body | None) -> tuple[Re
         return None, "no reply was read: the turn completed, and no channel gives its words"
     if not answer["is_verified"]:
         return None, "no reply was read: the words were read off a screen, where they may be cut or not be the agent's"
+    from interlock.monitor.reply import NoReply
+
     try:
         return asked.contract.read(answer["text"]), ""
     except NoReply as wrong:

@@ -15,6 +15,13 @@ from interlock.cli.acting import act, give_until, new_id, not_known, read_words
 from interlock.cli.control import start_agent
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.prompt_wait import Asked, Patience, wait_for_prompt
+from interlock.cli.reply_options import (
+    ReplyJsonOption,
+    ReplySentinelFlag,
+    ReplyWordOption,
+    contract_for,
+    read_reply,
+)
 from interlock.cli.send import SERVER_SECONDS, CancelFlag, PastFlag, TimeoutOption, WaitFlag, check_timeout
 from interlock.cli.server_api import Body, ServerApi, home_folder
 from interlock.cli.server_options import HomeOption, JsonFlag, PatienceOption
@@ -53,6 +60,9 @@ def run(
     timeout: TimeoutOption = None,
     cancel_on_timeout: CancelFlag = False,
     past_questions: PastFlag = False,
+    reply_json: ReplyJsonOption = None,
+    reply_sentinel: ReplySentinelFlag = False,
+    reply_word: ReplyWordOption = "",
     no_up: Annotated[bool, Parameter(name="--no-up", negative="", help="Do not start a server if none runs.")] = False,
     patience: PatienceOption = SERVER_SECONDS,
     home: HomeOption = None,
@@ -66,13 +76,17 @@ def run(
     check_timeout(timeout)
     if wait and prompt is None:
         raise UsageError("there is nothing to wait for", remedy="give a prompt, or leave --wait out")
+    task_id = new_id("ses")
+    reply = read_reply(task_id, reply_json, reply_word, is_marked=reply_sentinel, wait=wait)
     words = None if prompt is None else read_words(prompt, "the prompt")
     body = _body(agent, _mode(tui=tui, stream=stream, acp=acp), model, cwd, title)
     folder = home_folder(home)
     api = _server(folder, may_start=not no_up)
-    task_id, began, until = new_id("ses"), time.monotonic(), give_until(timeout)
+    began, until = time.monotonic(), give_until(timeout)
+    body |= {} if words is None else {"prompt": words}
+    body |= {} if reply is None else {"reply": reply}
     try:
-        opened = _open_session(api, task_id, body if words is None else {**body, "prompt": words}, until)
+        opened = _open_session(api, task_id, body, until)
     except Unreachable as error:
         if time.monotonic() < until:
             raise
@@ -89,7 +103,9 @@ def run(
         cancel_on_timeout=cancel_on_timeout,
         past_questions=past_questions,
     )
-    return wait_for_prompt(Asked(home=folder, task_id=task_id, prompt_id=str(opened["prompt_id"])), limits, json=json)
+    prompt_id, contract = str(opened["prompt_id"]), contract_for(reply)
+    asked = Asked(home=folder, task_id=task_id, prompt_id=prompt_id, contract=contract)
+    return wait_for_prompt(asked, limits, json=json)
 
 
 def _mode(**given: bool) -> Mode | None:

@@ -21,7 +21,14 @@ from enum import StrEnum
 from typing import Final
 
 from interlock.lifecycle.table import Edge, Machine
-from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage, QueueEvent, QueueEventKind, QueueGate
+from interlock.vocabulary.audit import (
+    DeliveryReceipt,
+    DeliveryStage,
+    QueueEvent,
+    QueueEventKind,
+    QueueGate,
+    ReplyContract,
+)
 from interlock.vocabulary.errors import ContractError, UsageError
 from interlock.vocabulary.ids import PromptId
 from interlock.vocabulary.registry import Payload
@@ -68,6 +75,7 @@ class QueuedPrompt:
     stage: DeliveryStage = DeliveryStage.QUEUED
     is_redacted: bool = False
     waits_for: str = ""
+    reply: ReplyContract | None = None
 
     def says(self, text: str) -> bool:
         """Whether this is the same text, as far as it is known."""
@@ -91,7 +99,9 @@ class SendQueue:
         match data:
             case QueueEvent(kind=QueueEventKind.QUEUED, prompt_id=prompt_id, text=text):
                 if prompt_id not in self.prompts:
-                    self.prompts[prompt_id] = QueuedPrompt(prompt_id, text, is_redacted=data.is_redacted)
+                    self.prompts[prompt_id] = QueuedPrompt(
+                        prompt_id, text, is_redacted=data.is_redacted, reply=data.reply
+                    )
                     self._queued[prompt_id] = None
             case QueueEvent(prompt_id=prompt_id) if prompt_id in self.prompts:
                 self._move(self.prompts[prompt_id], data)
@@ -134,13 +144,13 @@ class SendQueue:
         """What keeps a prompt from an agent that is ready; blank: nothing."""
         return "" if self._kept is None else self.prompts[self._kept].waits_for
 
-    def accept(self, prompt_id: PromptId, text: str) -> QueueEvent | None:
+    def accept(self, prompt_id: PromptId, text: str, reply: ReplyContract | None = None) -> QueueEvent | None:
         """Queue a prompt; None if it was accepted before, word for word."""
         known = self.prompts.get(prompt_id)
         if known is None:
             if not text.strip():
                 raise UsageError("a prompt must not be blank", remedy="write something for the agent to do")
-            return QueueEvent(kind=QueueEventKind.QUEUED, prompt_id=prompt_id, text=text)
+            return QueueEvent(kind=QueueEventKind.QUEUED, prompt_id=prompt_id, text=text, reply=reply)
         if known.state is PromptState.REMOVED:
             raise UsageError(f"prompt {prompt_id} was removed from the queue", remedy="send it under another id")
         if not known.says(text):

@@ -1,9 +1,16 @@
-"""Reply contracts: how a caller that needs the text of an answer says where it stands.
+"""Reply contracts: what a prompt says about the form of its answer, where such a reply stands, and whether it fits.
 
-A contract is a completion observer. It asks only what was shown after the submit, and is wrong in one direction alone:
-it may miss a reply, and then the turn ends by its window without one; it never takes for a reply what is not.
+A caller that needs the text of an answer gives a contract with its prompt. The contract adds its instruction to the
+prompt, reads the whole answer once there is one, and is a completion observer meanwhile: it looks for the reply on the
+screen, and is wrong in one direction alone: it may miss a reply, and then the turn ends by its window without one; it
+never takes for a reply what is not.
 
-Laws:
+Laws of an answer:
+1. What is given as the reply was found in the answer and fits; where it does not, there is a reason and no reply.
+2. A schema that uses a word which is not understood is refused before anything is sent.
+3. Of several replies the last one counts; a blank one is none.
+
+Laws of a screen:
 1. Without a known prompt nothing is found, since nothing could be told from its echo.
 2. A reply stands below the last row that belongs to a prompt, wherever one is on the screen, and not in the composer.
 3. What the prompt spells itself is its echo, however it was wrapped, framed or cut: a prompt that spells out the very
@@ -14,15 +21,19 @@ Laws:
 5. A delimiter is a row of its own. Of several replies the last one counts; one that is blank, still open or too long is
    none.
 6. Work is bounded, whatever the size of the screen.
+7. A reply on the screen ends no turn whose screen is at work, or not believed to be idle: while text still streams, a
+   whole reply in what is there so far is only found.
 
 Choose sentinels that are new in each turn: then law 4 never costs a reply.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from textwrap import dedent
 from typing import Final, NamedTuple, TypeAlias, get_origin
 
@@ -32,6 +43,7 @@ from interlock.monitor.evidence import MARKS, Observer, Submit, rows_that_hold
 from interlock.monitor.json_shape import compile_schema
 from interlock.monitor.observation import ShadowObservation
 from interlock.monitor.results import ObserverPayload
+from interlock.vocabulary.audit import ReplyContract
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.registry import Json
 
@@ -45,8 +57,153 @@ _BULLET: Final = re.compile(rf"\s*[{_BULLETS}]\s")
 _SEPARATOR: Final = re.compile(r"[\s─━═╌╭╮╰╯┌┐└┘├┤┄│┃▌]*|\s*[│┃▌]?\s*```.*")
 _DECORATION: Final = re.compile(rf"[\s{MARKS}{_BULLETS}]+")
 
+# They say nothing about a value: to leave them out accepts nothing more.
+_REMARKS: Final = frozenset({"$schema", "$id", "$comment", "title", "description", "examples", "default"})
+_FENCE: Final = re.compile(r"^```[A-Za-z0-9_-]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+_WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,80}")
+
 # A schema, a type that msgspec can decode, or a function that says whether the value will do.
 Accepts: TypeAlias = Mapping[str, Json] | type | Callable[[Json], bool]
+
+
+# A contract, and the answer to a prompt that has one.
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What was found. `value` is set where a JSON value was asked for."""
+
+    text: str
+    value: Json = None
+
+
+class NoReply(ValueError):
+    """An answer without the reply that it was to have, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What to add to a prompt, how to read its answer (`NoReply` where that does not work), and what to look for on the
+    screen meanwhile."""
+
+    kind: str
+    instruction: str
+    read: Callable[[str], Reply]
+    observer: Observer
+
+    def added_to(self, prompt: str) -> str:
+        """The prompt with the contract in it."""
+        return f"{prompt.rstrip()}\n\n{self.instruction}"
+
+
+def contract_of(asked: ReplyContract) -> Contract:
+    """The contract that was asked for. `UsageError` where it cannot be one."""
+    if (asked.json_schema is None) is not bool(asked.sentinel):
+        raise UsageError("a reply contract is a sentinel or a JSON Schema", remedy="give one of the two")
+    return sentinel_contract(asked.sentinel) if asked.sentinel else json_contract(asked.json_schema)
+
+
+def asked_text(text: str, asked: ReplyContract | None) -> str:
+    """What the agent is given: the prompt, with the instruction of its contract."""
+    return text if asked is None else contract_of(asked).added_to(text)
+
+
+def json_contract(schema: Json) -> Contract:
+    """A JSON value that fits a schema."""
+    bare = _without_remarks(schema)
+    fits = compile_schema(bare)
+    asked = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+    instruction = (
+        "Answer with one JSON value and nothing else: no words around it, no code fence. "
+        f"It must fit this JSON Schema: {asked}"
+    )
+
+    def read(answer: str) -> Reply:
+        value = _json_in(answer)
+        if not fits(value):
+            raise NoReply(f"the reply does not fit the schema at {_misfit(bare, value)}")
+        return Reply(json.dumps(value, ensure_ascii=False, separators=(",", ":")), value)
+
+    return Contract("json", instruction, read, json_reply(fits))
+
+
+def sentinel_contract(word: str) -> Contract:
+    """Whatever stands between two lines of which the agent is told."""
+    if not _WORD.fullmatch(word):
+        raise UsageError(f"{word!r} cannot be a sentinel", remedy="use up to 80 letters, digits and . _ -")
+    begin, end = f"<<<{word}", f"{word}>>>"
+    instruction = (
+        f"Write your final answer between two lines of their own: the line {begin} before it, and the line {end} "
+        "after it. Write each of these lines once, with nothing else in it."
+    )
+    observer = sentinel_reply(begin, end)
+    return Contract("sentinel", instruction, lambda answer: Reply(_text_between(answer, begin, end)), observer)
+
+
+def _text_between(answer: str, begin: str, end: str) -> str:
+    found: str | None = None
+    opened: list[str] | None = None
+    for line in answer.split("\n"):
+        bare = line.strip()
+        if bare == begin:
+            opened = []
+        elif bare == end and opened is not None:
+            text = "\n".join(opened).strip("\n")
+            found, opened = (text if text.strip() else found), None
+        elif opened is not None:
+            opened.append(line.rstrip("\r"))
+    if found is None:
+        raise NoReply(f"there is no text between the lines {begin} and {end}")
+    return found
+
+
+def _json_in(answer: str) -> Json:
+    """The value that the answer is, or that its last fence holds."""
+    fences = _FENCE.findall(answer)
+    for text in (answer, *fences[-1:]):
+        try:
+            value: Json = json.loads(text, parse_constant=_no_constant)
+        except (ValueError, RecursionError):
+            continue
+        return value
+    raise NoReply("the reply is no JSON value" if answer.strip() else "there is no answer text to read a reply from")
+
+
+def _no_constant(word: str) -> Json:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _without_remarks(schema: Json) -> Json:
+    if not isinstance(schema, Mapping):
+        return schema
+    kept = {word: given for word, given in schema.items() if word not in _REMARKS}
+    properties = kept.get("properties")
+    if isinstance(properties, Mapping):
+        kept["properties"] = {name: _without_remarks(part) for name, part in properties.items()}
+    if "items" in kept:
+        kept["items"] = _without_remarks(kept["items"])
+    return kept
+
+
+def _misfit(schema: Json, value: Json, at: str = "$") -> str:
+    """The deepest place that does not fit, as far as one can be told."""
+    if isinstance(schema, Mapping):
+        for part, inner, name in _parts(schema, value):
+            if not compile_schema(part)(inner):
+                return _misfit(part, inner, f"{at}{name}")
+    return at
+
+
+def _parts(schema: Mapping[str, Json], value: Json) -> list[tuple[Json, Json, str]]:
+    properties, items = schema.get("properties"), schema.get("items")
+    if isinstance(value, dict) and isinstance(properties, Mapping):
+        return [(part, value[name], f".{name}") for name, part in properties.items() if name in value]
+    if isinstance(value, list) and items is not None:
+        return [(items, one, f"[{number}]") for number, one in enumerate(value)]
+    return []
+
+
+# What stands on the screen.
 
 
 class _Block(NamedTuple):

@@ -37,7 +37,7 @@ from interlock.monitor.arbitration_state import (
     StandingChanged,
     TurnSubmitted,
 )
-from interlock.monitor.evidence import Submit, shows_change
+from interlock.monitor.evidence import Observer, Submit, shows_change
 from interlock.monitor.native_status import trusted_status
 from interlock.monitor.observation import Arrival, ShadowObservation, SurfaceGone, TimerFired
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
@@ -144,17 +144,19 @@ class TuiTrackerSession:
             kernel, due = None if self._turn is not None and self._turn.window is not None else kernel, None
         return min((at for at in (kernel, due, self._ladder.deadline) if at is not None), default=None)
 
-    def on_submit(self, now: float, prompt: str | None = None, turn_id: TurnId | None = None) -> Verdict:
+    def on_submit(
+        self, now: float, prompt: str | None = None, turn_id: TurnId | None = None, observer: Observer | None = None
+    ) -> Verdict:
         """A prompt was submitted. Where nobody tells which, it is the draft that stood in the composer.
 
-        `turn_id` is how `on_reported` names the turn.
+        `turn_id` is how `on_reported` names the turn. `observer` looks for its reply (`monitor.reply`).
         """
         reading = self._reading
         self._prompt = (reading.draft if reading else None) if prompt is None else prompt
         self._steady = steady.submit(now, self._reader.profile.pace)
         if self._ready.clock is not None and self._ready.clock.stalled_at is not None:
             self._outputs.append(stall.abandoned(Phase.READINESS, self._ready.clock, now))
-        self._begin(self._prompt or None, now, turn_id)
+        self._begin(self._prompt or None, now, turn_id, observer)
         self._get_on(None if reading is None else reading.projection, now, "turn.submitted")
         self._arbitrate(TurnSubmitted(), now)
         return self._verdict(now)
@@ -332,6 +334,7 @@ class TuiTrackerSession:
         prompt: str | None,
         now: float,
         turn_id: TurnId | None = None,
+        observer: Observer | None = None,
         *,
         is_inferred: bool = False,
         was_found: bool = False,
@@ -343,7 +346,7 @@ class TuiTrackerSession:
         state = completion.CompletionState(self._policy) if self._turn is None or is_unconfirmed else self._turn
         baseline = _NOTHING if self._reading is None else self._reading.projection
         name = turn_id or TurnId(f"tracked-{self._turns}")
-        turn = Submit(name, baseline, prompt, is_inferred=is_inferred, was_found=was_found)
+        turn = Submit(name, baseline, prompt, observer, is_inferred=is_inferred, was_found=was_found)
         self._turn, said = completion.step(state, turn, now)
         self._outputs += said
         self._ready = readiness.ReadinessState(self._policy)

@@ -20,6 +20,7 @@ from interlock.vocabulary.audit import (
     StreamCheckpoint,
     SurfaceEvent,
     TurnFailed,
+    TurnReply,
     TurnStarted,
 )
 from interlock.vocabulary.conversation import AssistantMessage, MessageSource, ToolCall, ToolResult, UserMessage
@@ -72,6 +73,9 @@ def _watched(event: Event) -> str:
     match event.data:
         case ProcessEvent() as told:
             return _process(told)
+        case TurnReply(kind=kind, is_met=is_met, problem=problem):
+            said = "as the prompt asked for" if is_met else f"not as the prompt asked for: {excerpt(problem)}"
+            return f"the {kind} reply is {said}"
         case SurfaceEvent(ended=ended) if ended is not None:
             by = f", reported by {ended.observer.replace('_', ' ')}" if ended.basis == "completion_observer" else ""
             return f"the terminal showed the end of the turn: {ended.result}{by}"

@@ -32,6 +32,7 @@ from interlock.vocabulary.audit import (
     StreamCheckpoint,
     SurfaceEvent,
     SurfaceResult,
+    TurnReply,
     TurnStarted,
 )
 from interlock.vocabulary.conversation import AssistantMessage, ToolCall, ToolResult, UserMessage
@@ -83,7 +84,8 @@ class SurfaceStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Explanation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why a turn stands as it does. Without `record` the log, as far as it was read, holds no such turn.
 
-    `missing` is what `completed` would have needed and did not have. `as_of_seq` is the last event that was read.
+    `reply`: whether the answer has the form that its prompt asked for. `missing` is what `completed` would have needed
+    and did not have. `as_of_seq` is the last event that was read.
     """
 
     session_id: SessionId | None
@@ -94,6 +96,7 @@ class Explanation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     not_counted: tuple[Piece, ...] = ()
     path: tuple[PathStep, ...] = ()
     surface: tuple[SurfaceStep, ...] = ()
+    reply: TurnReply | None = None
     missing: tuple[str, ...] = ()
     is_final: bool = False
     is_time_doubtful: bool = False
@@ -179,6 +182,7 @@ def _explain(turn: Dossier, known: list[Event], as_of: int | None, *, is_doubtfu
         not_counted=tuple(_piece(event, because) for event, because in ignored),
         path=tuple(_path(turn)),
         surface=tuple(_surface(turn, known)),
+        reply=_reply(turn, known),
         missing=tuple(_missing(turn)),
         is_final=turn.state.is_terminal or turn.state is TurnState.UNKNOWN,
         is_time_doubtful=is_doubtful,
@@ -289,6 +293,11 @@ def _surface(turn: Dossier, known: list[Event]) -> Iterator[SurfaceStep]:
                 profile=data.profile,
                 ended=data.ended,
             )
+
+
+def _reply(turn: Dossier, known: list[Event]) -> TurnReply | None:
+    mine = (event for event in known if event.session_id == turn.key[0] and event.turn_id == turn.turn_id)
+    return next((event.data for event in mine if isinstance(event.data, TurnReply)), None)
 
 
 def _missing(turn: Dossier) -> Iterator[str]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from interlock.lifecycle.turn import Basis
 from interlock.projections.why import Explanation, PathStep, SurfaceStep
 from interlock.vocabulary.advice import advice_lines
-from interlock.vocabulary.audit import SurfaceResult
+from interlock.vocabulary.audit import SurfaceResult, TurnReply
 from interlock.vocabulary.ending_words import ending_detail
 from interlock.vocabulary.evidence import TELLS_WHERE
 from interlock.vocabulary.states import Attention
@@ -37,10 +37,16 @@ def render_lines(explanation: Explanation) -> list[str]:
     )
     lines += _section("how it came to this", map(_path_line, explanation.path))
     lines += _section("the terminal", (line for step in explanation.surface for line in _surface_lines(step)))
+    if explanation.reply is not None:
+        lines += _section("reply contract", [_reply_words(explanation.reply)])
     lines += _section("findings", (f"{finding.kind.value}: {finding.message}" for finding in record.findings))
     title = "completed would have needed" if explanation.is_final else "completed still needs"
     lines += _section(title, explanation.missing)
     return [*lines, *_advice(explanation)]
+
+
+def _reply_words(reply: TurnReply) -> str:
+    return f"{reply.kind}: met" if reply.is_met else f"{reply.kind}: not met: {reply.problem}"
 
 
 def _as_of(explanation: Explanation) -> str:

@@ -32,6 +32,7 @@ from interlock.lifecycle.queue import PromptState, QueuedPrompt
 from interlock.lifecycle.turns import TurnRecord, record_of
 from interlock.log.home_identity import HomeStanding
 from interlock.log.port import Log, LogUnavailable, VersionConflict
+from interlock.monitor.reply import asked_text
 from interlock.runtime.book import SessionBook
 from interlock.runtime.policy import Instant, RunPolicy
 from interlock.runtime.recovery import Recovered, recover
@@ -41,7 +42,7 @@ from interlock.runtime.session.agent_calls import Services
 from interlock.runtime.session.inputs import Answer, Cancel, EditPrompt, RemovePrompt, Send, SetGate, Start
 from interlock.runtime.session.router import SessionMachine
 from interlock.runtime.session.supervisor import ResultT, Supervisor
-from interlock.vocabulary.audit import SessionDeleted, SessionOpened
+from interlock.vocabulary.audit import ReplyContract, SessionDeleted, SessionOpened
 from interlock.vocabulary.errors import InterlockError, UsageError
 from interlock.vocabulary.events import Event, new_event
 from interlock.vocabulary.ids import EventId, PromptId, SessionId, TurnId, is_valid_id, sortable_id
@@ -263,12 +264,23 @@ class Runtime:
 
     # Prompts
 
-    async def send(self, session_id: SessionId, text: str, *, prompt_id: PromptId | None = None) -> PromptId:
-        """Accept a prompt. It is in the log when this returns; the same id with the same words is the same prompt."""
+    async def send(
+        self,
+        session_id: SessionId,
+        text: str,
+        *,
+        prompt_id: PromptId | None = None,
+        reply: ReplyContract | None = None,
+    ) -> PromptId:
+        """Accept a prompt. It is in the log when this returns; the same id with the same words is the same prompt.
+
+        `reply`: the form that its answer must have. The agent is told so, and the log tells whether the answer has it.
+        """
         prompt_id = prompt_id or PromptId(self._ids("prm"))
         if not is_valid_id(prompt_id):
             raise UsageError(f"{prompt_id!r} cannot name a prompt", remedy="use letters, digits and . _ : -")
-        await self._of(session_id).order(Send(prompt_id=prompt_id, text=text))
+        asked = asked_text(text, reply) if text.strip() else text
+        await self._of(session_id).order(Send(prompt_id=prompt_id, text=asked, reply=reply))
         return prompt_id
 
     async def edit(self, session_id: SessionId, prompt_id: PromptId, text: str) -> None:

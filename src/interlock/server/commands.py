@@ -20,6 +20,7 @@ from msgspec import Struct, structs, to_builtins
 from interlock.agents.port import ProcessIdentity
 from interlock.lifecycle.queue import PromptState, SendQueue
 from interlock.log.port import Log
+from interlock.monitor.reply import asked_text
 from interlock.runtime.runtime import Runtime, new_id
 from interlock.runtime.session.inputs import Answer
 from interlock.runtime.session.questions import is_own_question
@@ -33,7 +34,14 @@ from interlock.server.problems import AlreadyDecided, KeyReused, NotFound, NotSu
 from interlock.server.settings import ServerSettings
 from interlock.server.shapes import AgentStanding, ApprovalStanding, Cancelled, OpenTask, PromptStanding, TaskOpened
 from interlock.vocabulary.approval import Approval, ApprovalState
-from interlock.vocabulary.audit import DecisionAction, DialogAnswered, QueueGate, SessionOpened, ToolCallDecided
+from interlock.vocabulary.audit import (
+    DecisionAction,
+    DialogAnswered,
+    QueueGate,
+    ReplyContract,
+    SessionOpened,
+    ToolCallDecided,
+)
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
 from interlock.vocabulary.registry import Json
@@ -95,8 +103,8 @@ class Commands(Performer):
             prompt_id = PromptId(f"prm_{task_id}"[:128])
             known = self._supervised(task_id).book.queue.prompts.get(prompt_id)
             if known is None:
-                await self._runtime.send(task_id, asked.prompt, prompt_id=prompt_id)
-            elif known.text != asked.prompt:
+                await self._runtime.send(task_id, asked.prompt, prompt_id=prompt_id, reply=asked.reply)
+            elif known.text != asked_text(asked.prompt, asked.reply):
                 raise _key_reused("task")
         await self._shown(task_id)
         return TaskOpened(task_id=task_id, is_new=is_new, prompt_id=prompt_id)
@@ -176,16 +184,20 @@ class Commands(Performer):
 
     # Prompts
 
-    async def send(self, task_id: SessionId, text: str, *, prompt_id: str | None = None) -> PromptStanding:
+    async def send(
+        self, task_id: SessionId, text: str, *, prompt_id: str | None = None, reply: ReplyContract | None = None
+    ) -> PromptStanding:
         """Queue a prompt, durably."""
         if prompt_id is not None:
             check_id(prompt_id, "prompt")
-        check_prompt(text)
+        asked = check_prompt(text, reply)
         known = None if prompt_id is None else self._queue(task_id).prompts.get(PromptId(prompt_id))
-        if known is not None and known.state is not PromptState.REMOVED and not known.says(text):
+        if known is not None and known.state is not PromptState.REMOVED and not known.says(asked):
             raise _key_reused("prompt")
         sent = PromptId(prompt_id or new_id("prm"))
-        return await self._prompt_done(task_id, sent, lambda: self._runtime.send(task_id, text, prompt_id=sent))
+        return await self._prompt_done(
+            task_id, sent, lambda: self._runtime.send(task_id, text, prompt_id=sent, reply=reply)
+        )
 
     async def edit(self, task_id: SessionId, prompt_id: PromptId, text: str) -> PromptStanding:
         """Change a prompt that waits. One that has those words already has been changed."""

@@ -11,13 +11,14 @@ from typing import Final
 from msgspec import ValidationError, convert
 
 from interlock.agents.port import AgentSpec, Driver
+from interlock.monitor.reply import asked_text
 from interlock.runtime.policy import RunPolicy
 from interlock.server.problems import Unfit
 from interlock.server.shapes import OpenTask
-from interlock.vocabulary.audit import QueueEvent, QueueEventKind, SessionOpened
+from interlock.vocabulary.audit import QueueEvent, QueueEventKind, ReplyContract, SessionOpened
 from interlock.vocabulary.codec import encode_event
 from interlock.vocabulary.conversation import MAX_COUNT
-from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.errors import ContractError, UsageError
 from interlock.vocabulary.events import new_event
 from interlock.vocabulary.ids import EventId, PromptId, SessionId, is_valid_id
 from interlock.vocabulary.registry import Payload
@@ -34,11 +35,19 @@ def check_id(given: str, what: str) -> None:
         raise Unfit(f"that cannot name a {what}", remedy=_NO_ID)
 
 
-def check_prompt(text: str) -> None:
-    """Refuse a prompt that says nothing, or that the log could not keep."""
+def check_prompt(text: str, reply: ReplyContract | None = None) -> str:
+    """Refuse a prompt that says nothing, whose reply contract cannot be one, or that the log could not keep.
+
+    Gives the prompt as the agent gets it, with the instruction of its contract.
+    """
     if not text.strip():
         raise Unfit("a prompt must not be blank", remedy="write something for the agent to do")
-    check_kept(QueueEvent(kind=QueueEventKind.QUEUED, prompt_id=PromptId("prm"), text=text))
+    try:
+        asked = asked_text(text, reply)
+    except UsageError as error:
+        raise Unfit(str(error), remedy=error.remedy) from error
+    check_kept(QueueEvent(kind=QueueEventKind.QUEUED, prompt_id=PromptId("prm"), text=asked, reply=reply))
+    return asked
 
 
 def check_kept(payload: Payload) -> None:
@@ -62,7 +71,9 @@ def check_open(asked: OpenTask, drivers: Mapping[str, Driver]) -> None:
     if any("\x00" in word for word in words):
         raise Unfit("a NUL cannot be handed to a program", remedy="leave it out")
     if asked.prompt is not None:
-        check_prompt(asked.prompt)
+        check_prompt(asked.prompt, asked.reply)
+    elif asked.reply is not None:
+        raise Unfit("there is no prompt whose reply has a form", remedy="give a prompt, or leave `reply` out")
     fit_policy(asked)
     check_kept(opened_of(asked, kind=DriverKind.STREAM, argv=asked.argv))
 

@@ -12,7 +12,7 @@ from interlock.lifecycle.turns import TurnRecord
 from interlock.projections.spawns import SpawnRow
 from interlock.projections.usage import Usage
 from interlock.vocabulary.approval import Approval, ApprovalState
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.audit import DeliveryStage, ReplyContract
 from interlock.vocabulary.conversation import Count
 from interlock.vocabulary.frames import Message, QueueView, TaskSummary
 from interlock.vocabulary.ids import ID_PATTERN, PromptId, SessionId, SessionIdField, TurnId
@@ -30,7 +30,8 @@ class _Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class OpenTask(_Body, frozen=True, kw_only=True):
     """A new task: which agent, run how. `policy` holds fields of the runtime's policy. With `prompt`, it is sent at
-    once. Values of `environment` reach the agent and are written down nowhere."""
+    once; `reply` is the form that its answer must have. Values of `environment` reach the agent and are written down
+    nowhere."""
 
     agent: Word
     driver: Word
@@ -42,6 +43,7 @@ class OpenTask(_Body, frozen=True, kw_only=True):
     title: Annotated[str, Meta(max_length=500)] = ""
     policy: dict[str, bool | int | float | None] | None = None
     prompt: str | None = None
+    reply: ReplyContract | None = None
 
 
 class TaskOpened(Struct, frozen=True, kw_only=True):
@@ -53,10 +55,12 @@ class TaskOpened(Struct, frozen=True, kw_only=True):
 
 
 class SendPrompt(_Body, frozen=True, kw_only=True):
-    """A prompt. Its id may be given here, or as the idempotency key."""
+    """A prompt. Its id may be given here, or as the idempotency key. `reply`: the form that its answer must have; the
+    agent is told so, and `why` says whether the answer has it."""
 
     text: str
     prompt_id: PromptIdField | None = None
+    reply: ReplyContract | None = None
 
 
 class EditPrompt(_Body, frozen=True, kw_only=True):

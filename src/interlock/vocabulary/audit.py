@@ -484,14 +484,37 @@ class QueueEventKind(StrEnum):
     DISPATCHED = "dispatched"
 
 
+class ReplyContract(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The form that the answer to a prompt must have: text between two lines that are made of the word `sentinel`, or a
+    JSON value that fits `json_schema`. One of the two."""
+
+    sentinel: Annotated[str, Meta(max_length=80)] = ""
+    json_schema: Json = None
+
+
 @declare("queue_event", Audience.AUDIT)
 class QueueEvent(Payload, frozen=True, kw_only=True):
-    """The send queue changed. `is_redacted`: the text held a secret, of which the log keeps only the stars."""
+    """The send queue changed. `is_redacted`: the text held a secret, of which the log keeps only the stars.
+
+    `reply`: the form that its answer must have; the text says so to the agent.
+    """
 
     kind: QueueEventKind
     prompt_id: PromptId
     text: str = ""
     is_redacted: bool = False
+    reply: ReplyContract | None = None
+
+
+@declare("turn_reply", Audience.AUDIT)
+class TurnReply(Payload, frozen=True, kw_only=True):
+    """A turn whose prompt has a reply contract completed. `text` is the reply, at most 65,536 characters of it; where
+    there is none, `problem` says why."""
+
+    kind: str
+    is_met: bool
+    text: str = ""
+    problem: str = ""
 
 
 @declare("queue_gate", Audience.AUDIT)

@@ -60,6 +60,7 @@ from interlock.agents.tmux.typing import TypingOutcome, TypingPolicy
 from interlock.agents.tmux.watcher import PaneDied, PaneGone, PaneSeen
 from interlock.log.home_identity import NotOurs
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
+from interlock.monitor.reply import contract_of
 from interlock.monitor.sources.hooks import read_hook
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
 from interlock.screen.assessment import BusinessState
@@ -256,9 +257,11 @@ class TerminalHandle:
             return self._receipt(outcome, stages)
 
     def _submitted(self, prompt: Prompt) -> Told:
+        observer = None if prompt.reply is None else contract_of(prompt.reply).observer
+
         def take_in(session: TuiTrackerSession, now: float) -> Verdict:
             self._translator.submitted(prompt.turn_id)
-            return session.on_submit(now, prompt.text, prompt.turn_id)
+            return session.on_submit(now, prompt.text, prompt.turn_id, observer)
 
         return take_in
 

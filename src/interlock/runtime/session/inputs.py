@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from interlock.agents.observations import Observation
 from interlock.agents.port import Capabilities, ProcessIdentity, StopReport
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.audit import DeliveryStage, ReplyContract
 from interlock.vocabulary.ids import PromptId, SpawnId, TurnId
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import ExitReason
@@ -15,10 +15,11 @@ from interlock.vocabulary.states import ExitReason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Send:
-    """Accept a prompt for the agent."""
+    """Accept a prompt for the agent. `text` holds the instruction of its reply contract already."""
 
     prompt_id: PromptId
     text: str
+    reply: ReplyContract | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

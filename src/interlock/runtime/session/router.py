@@ -212,7 +212,7 @@ class SessionMachine:
 
     def _accept(self, send: Send) -> None:
         session, queue = self._session, self._session.book.queue
-        queued = queue.accept(send.prompt_id, send.text)
+        queued = queue.accept(send.prompt_id, send.text, send.reply)
         if queued is None:
             return
         limit, waiting = session.policy.max_queued, len(queue.waiting)

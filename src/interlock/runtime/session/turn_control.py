@@ -14,6 +14,7 @@ from interlock.lifecycle.joins import run_input
 from interlock.lifecycle.queue import is_progress
 from interlock.lifecycle.run import settle
 from interlock.lifecycle.toolcall import EndKind
+from interlock.monitor.reply import MAX_REPLY_CHARACTERS, NoReply, contract_of
 from interlock.runtime.session import turn_way
 from interlock.runtime.session.agent_life import (
     AgentStage,
@@ -52,8 +53,16 @@ from interlock.runtime.session.turn_way import (
     TurnWay,
     WorkSeen,
 )
-from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage, QueueGate, RunState, SurfaceEvent, TurnStarted
-from interlock.vocabulary.conversation import UserMessage
+from interlock.vocabulary.audit import (
+    DeliveryReceipt,
+    DeliveryStage,
+    QueueGate,
+    RunState,
+    SurfaceEvent,
+    TurnReply,
+    TurnStarted,
+)
+from interlock.vocabulary.conversation import MessageSource, UserMessage
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import RunId, StreamId, TurnId
 from interlock.vocabulary.registry import Json
@@ -123,7 +132,8 @@ def _submit(session: Session) -> None:
     prompt_id, turn_id = session.book.prompt_id, session.book.turn_id
     prompt = None if prompt_id is None else session.book.queue.prompts.get(prompt_id)
     if prompt is not None and turn_id is not None:
-        session.do(SubmitPrompt(Prompt(prompt_id=prompt.prompt_id, turn_id=turn_id, text=prompt.text)))
+        given = Prompt(prompt_id=prompt.prompt_id, turn_id=turn_id, text=prompt.text, reply=prompt.reply)
+        session.do(SubmitPrompt(given))
 
 
 def on_submitted(session: Session, submitted: Submitted) -> None:
@@ -363,8 +373,25 @@ def close(session: Session, ending: Ending, surface: SurfaceEvent | None = None,
         ending = replace(ending, error_kind="killed", error_message=session.killed_why)
     answer = turn.answer
     ending = replace(ending, model=ending.model or answer.model, stream_id=answer.stream_id)
-    session.append(*(() if surface is None else (surface,)), *closing_batch(facts, ending))
+    told = [one for one in (surface, _reply(session, ending)) if one is not None]
+    session.append(*told, *closing_batch(facts, ending))
     session.step_life(TurnClosed(is_at_rest or session.life.is_seen_at_rest))
+
+
+def _reply(session: Session, ending: Ending) -> TurnReply | None:
+    """Whether a clean end has the reply that its prompt asked for; None where it asked for none."""
+    prompt_id = session.book.prompt_id
+    prompt = None if prompt_id is None else session.book.queue.prompts.get(prompt_id)
+    if prompt is None or prompt.reply is None or ending.reason != NATURAL_END:
+        return None
+    contract = contract_of(prompt.reply)
+    if ending.source is MessageSource.NONE:
+        return TurnReply(kind=contract.kind, is_met=False, problem="no channel gives the words of the answer")
+    try:
+        found = contract.read(ending.text)
+    except NoReply as wrong:
+        return TurnReply(kind=contract.kind, is_met=False, problem=str(wrong))
+    return TurnReply(kind=contract.kind, is_met=True, text=found.text[:MAX_REPLY_CHARACTERS])
 
 
 def _cancel_open_calls(session: Session, ending: Ending) -> None:

@@ -22,7 +22,7 @@ async def send_prompt(server: Server, task_id: TaskPath, data: JSONBody[SendProm
     """Queue a prompt, durably. The key is its id. It is sent when the agent takes one."""
     task_of(server, task_id)
     prompt_id = read_key(key, data.prompt_id)
-    return await server.commands.send(SessionId(task_id), data.text, prompt_id=prompt_id)
+    return await server.commands.send(SessionId(task_id), data.text, prompt_id=prompt_id, reply=data.reply)
 
 
 @patch("/tasks/{task_id:str}/prompts/{prompt_id:str}")
