@@ -48,6 +48,23 @@ def test_a_right_tracker_scores_whole(good: Path, env: dict[str, str]) -> None:
     assert idle["latency_p95_seconds"] < 2
 
 
+@pytest.mark.parametrize("pushed", [(), ("--pushed",)])
+def test_the_ends_of_turns_are_counted_polled_and_pushed(
+    good: Path, env: dict[str, str], pushed: tuple[str, ...]
+) -> None:
+    done = interlock("score", str(good), *pushed, "--json", env=env)
+    ends = json.loads(done.stdout)["ends"]
+    assert ends["labelled"] > 0
+    assert (ends["reported"], ends["right_kind"], ends["abandoned"], ends["fabricated"]) == (
+        ends["labelled"],
+        ends["labelled"],
+        0,
+        0,
+    )
+    assert ends["latency_p95_seconds"] < 5
+    assert "ENDS" in interlock("score", str(good), *pushed, env=env).stdout.splitlines()[0]
+
+
 def test_the_table_has_a_row_a_cli_and_says_what_it_means(good: Path, env: dict[str, str]) -> None:
     done = interlock("score", str(good), env=env)
     assert done.returncode == 0

@@ -62,10 +62,13 @@ def seen(
     *,
     availability: str = "supported",
     text: str = "welcome",
-    arrival: Arrival = Arrival.POLLED,
+    arrival: Arrival | None = None,
     asks: str | None = None,
     turn_end: TurnEnd | None = None,
 ) -> ShadowObservation:
+    """One observation. What is idle is pushed unless the test says otherwise: then a window is kept by the timer."""
+    if arrival is None:
+        arrival = Arrival.PUSHED if business_state == "idle" else Arrival.POLLED
     assessment = surface(availability, business_state, input_mode, asks=asks, turn_end=turn_end)
     return ShadowObservation(assessment, screen(text), arrival)
 

@@ -6,10 +6,12 @@ from itertools import product
 from typing import Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from interlock.monitor.completion import CompletionInput, CompletionState, ObserverReported, step
 from interlock.monitor.evidence import PostSubmitEvidence, Submit
-from interlock.monitor.observation import ShadowObservation, SurfaceGone, TimerFired
+from interlock.monitor.observation import Arrival, ShadowObservation, SurfaceGone, TimerFired
 from interlock.monitor.policy import MonitorPolicy
 from interlock.monitor.results import (
     BlockedResult,
@@ -120,7 +122,7 @@ def test_a_changed_text_is_activity_too() -> None:
 
 
 def test_the_echo_of_the_prompt_is_no_activity() -> None:
-    echo = ShadowObservation(READY.assessment, screen("welcome\n❯ do it\n❯", composer_rows=[2]))
+    echo = ShadowObservation(READY.assessment, screen("welcome\n❯ do it\n❯", composer_rows=[2]), Arrival.PUSHED)
     told = Submit(TURN, BASELINE, prompt="do it")
     assert results(watch((1, echo), until=9, submit=told)) == []
     assert results(watch((1, echo), until=9)) == [(2, "completed")]
@@ -142,8 +144,8 @@ def test_a_new_text_begins_the_window_again() -> None:
 
 def test_new_evidence_begins_the_window_again() -> None:
     draft = Submit(TURN, BASELINE, prompt="do it")
-    typed = ShadowObservation(READY.assessment, screen("welcome\nyes", composer_rows=[1]))
-    said_so = ShadowObservation(READY.assessment, screen("welcome\nyes"))
+    typed = ShadowObservation(READY.assessment, screen("welcome\nyes", composer_rows=[1]), Arrival.PUSHED)
+    said_so = ShadowObservation(READY.assessment, screen("welcome\nyes"), Arrival.PUSHED)
     assert typed.projection.key == said_so.projection.key
     started = ((0, WORKING), (1, typed))
     assert results(watch(*started, (1.5, typed), until=9, submit=draft)) == [(2, "completed")]
@@ -277,13 +279,82 @@ def test_a_timer_that_fires_early_or_twice_changes_nothing() -> None:
 # Ends beyond the page.
 
 
-def test_an_interrupted_turn_is_interrupted_after_the_window_and_never_complete() -> None:
-    cut = seen(text="welcome\nhalf an\nInterrupted", turn_end=TurnEnd.INTERRUPTED)
-    assert results(watch((0, WORKING), (1, cut), until=1.9)) == []
+@pytest.mark.parametrize("arrival", [Arrival.POLLED, Arrival.PUSHED])
+def test_a_turn_that_its_surface_calls_interrupted_is_so_at_once_and_never_complete(arrival: Arrival) -> None:
+    cut = seen(text="welcome\nhalf an\nInterrupted", turn_end=TurnEnd.INTERRUPTED, arrival=arrival)
+    assert results(watch((1, cut), until=50, submit=Submit(TURN, cut.projection))) == [], "nothing came of the submit"
     said = watch((0, WORKING), (1, cut), (3, READY), (4, WORKING), until=50)
-    assert results(said) == [(2, "interrupted")]
-    assert said[-1][1] == InterruptedResult(Phase.COMPLETION, 2, cut)
+    assert results(said) == [(1, "interrupted")]
+    assert said[-1][1] == InterruptedResult(Phase.COMPLETION, 1, cut)
+    assert events(said)[-1] == "evt_interrupted_seen"
+
+
+# Where the surface is polled, a look after the end of the window confirms it.
+
+POLLED: Final = seen(arrival=Arrival.POLLED)
+POLLED_ANSWER: Final = seen(text="welcome\nan answer", arrival=Arrival.POLLED)
+POLLED_ERROR: Final = seen(arrival=Arrival.POLLED, turn_end=TurnEnd.FAILED)
+
+
+def test_a_polled_window_is_confirmed_by_a_look_and_not_by_the_timer() -> None:
+    assert results(watch((0, WORKING), (1, POLLED), until=500)) == []
+    assert results(watch((0, WORKING), (1, POLLED), (1.9, POLLED), until=500)) == []
+    said = watch((0, WORKING), (1, POLLED), (2.1, POLLED), until=500)
+    assert results(said) == [(2.1, "completed")]
     assert events(said)[-1] == "evt_stability_window_elapsed"
+    done = said[-1][1]
+    assert isinstance(done, CompletedResult)
+    assert done.mode_diagnostics.basis is CompletionBasis.STABILITY_WINDOW
+
+
+@pytest.mark.parametrize("second", [WORKING, POLLED_ANSWER, UNKNOWN, BLOCKED])
+def test_polls_further_apart_than_the_window_never_complete_on_one_idle_frame(second: ShadowObservation) -> None:
+    assert "completed" not in [kind for _, kind in results(watch((0, WORKING), (1.1, POLLED), (2.2, second), until=9))]
+
+
+def test_a_failed_mark_on_a_polled_surface_needs_the_confirming_look_too() -> None:
+    assert results(watch((0, WORKING), (1, POLLED_ERROR), until=500)) == []
+    assert results(watch((0, WORKING), (1, POLLED_ERROR), (2, POLLED_ERROR), until=500)) == [(2, "failed")]
+
+
+@given(gaps=st.lists(st.floats(0.05, 5), min_size=1, max_size=20), is_pushed=st.booleans())
+def test_a_polled_turn_completes_at_the_first_look_after_its_window_and_a_pushed_one_at_its_end(
+    gaps: list[float], is_pushed: bool
+) -> None:
+    times = [1.0]
+    for gap in gaps:
+        times.append(times[-1] + gap)
+    looks = [(at, seen(arrival=Arrival.PUSHED if is_pushed else Arrival.POLLED)) for at in times]
+    said = results(watch((0, WORKING), *looks, until=times[-1] + 10))
+    confirmed = [at for at in times if at >= 2.0]
+    if is_pushed:
+        assert said == [(2.0, "completed")]
+    else:
+        assert said == ([(confirmed[0], "completed")] if confirmed else [])
+
+
+# A submit that overtakes an end.
+
+
+@pytest.mark.parametrize(
+    ("before", "is_recorded"),
+    [
+        ([(0, WORKING), (1, POLLED)], True),
+        ([(0, WORKING), (1, MODAL)], True),
+        ([(0, WORKING), (1, UNKNOWN)], True),
+        ([(0, WORKING)], False),
+        ([(0, WORKING), (1, POLLED), (3, POLLED)], False),
+        ([], False),
+    ],
+)
+def test_an_end_that_the_next_submit_overtakes_is_recorded(
+    before: list[tuple[float, CompletionInput]], is_recorded: bool
+) -> None:
+    again = Submit(TurnId("turn_2"), BASELINE)
+    said = anomalies(watch(*before, (3.5, again), until=50))
+    assert [kind for kind, _ in said if kind != "stalled_entered"] == ["turn_abandoned"] * is_recorded
+    if is_recorded:
+        assert dict(said[-1][1])["turn_id"] == TURN  # type: ignore[call-overload]
 
 
 def test_a_turn_that_its_surface_calls_failed_has_failed_for_good() -> None:
@@ -298,16 +369,16 @@ def test_a_turn_that_its_surface_calls_completed_is_complete_after_the_window() 
 
 
 def test_the_word_of_the_surface_is_in_the_signature() -> None:
-    script = ((0, WORKING), (1, READY), (1.5, INTERRUPTED))
-    assert results(watch(*script, until=50)) == [(2.5, "interrupted")]
+    script = ((0, WORKING), (1, READY), (1.5, ERRED))
+    assert results(watch(*script, until=50)) == [(2.5, "failed")]
     assert results(watch(*script, (2, READY), until=50)) == [(3, "completed")]
 
 
 def test_a_payload_rides_on_an_interrupted_turn_and_does_not_complete_it() -> None:
     cut = seen(text="welcome\nDONE", turn_end=TurnEnd.INTERRUPTED)
     said = watch((0, WORKING), (1, cut), until=50, submit=Submit(TURN, BASELINE, observer=finds_sentinel))
-    assert said[-1][1] == InterruptedResult(Phase.COMPLETION, 2, cut, ObserverPayload("sentinel", "DONE"))
-    assert results(watch((0, WORKING), (1, INTERRUPTED), (1.5, HOOK), until=50)) == [(2, "interrupted")]
+    assert said[-1][1] == InterruptedResult(Phase.COMPLETION, 1, cut, ObserverPayload("sentinel", "DONE"))
+    assert results(watch((0, WORKING), (1, INTERRUPTED), (1.5, HOOK), until=50)) == [(1, "interrupted")]
 
 
 @pytest.mark.parametrize("last", [WORKING, READY, MODAL, BLOCKED, UNKNOWN, DISCONNECTED])
@@ -332,7 +403,7 @@ def test_an_exit_keeps_the_payload_and_ends_a_stall() -> None:
 
 @pytest.mark.parametrize(
     ("script", "ended"),
-    [([(0, WORKING), (1, READY)], "completed"), ([(0, WORKING), (1, INTERRUPTED)], "interrupted")],
+    [([(0, WORKING), (1, READY)], "completed"), ([(0, WORKING), (2, INTERRUPTED)], "interrupted")],
 )
 def test_what_ended_before_the_exit_stays_as_it_ended(script: list[tuple[float, CompletionInput]], ended: str) -> None:
     assert results(watch(*script, (2, GONE), until=50)) == [(2, ended)]

@@ -197,7 +197,7 @@ def test_the_observer_does_not_overrule_blocked_and_its_payload_rides_on_it() ->
 def test_a_turn_may_be_interrupted_its_process_may_end_and_another_may_begin() -> None:
     again = Submit(TurnId("turn_2"), BASELINE)
     script = ((0, WORKING), (1, INTERRUPTED), (3, again), (4, WORKING), (5, SurfaceGone(signal=9)))
-    assert watch(completion(SUBMIT), *script, until=50) == [(2, "interrupted"), (5, "gone")]
+    assert watch(completion(SUBMIT), *script, until=50) == [(1, "interrupted"), (5, "gone")]
 
 
 def test_a_report_completes_a_candidate() -> None:

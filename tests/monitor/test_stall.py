@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from interlock.monitor.observation import Arrival
 from interlock.monitor.policy import MonitorPolicy
-from interlock.monitor.stall import StallClock, enter_stall, see_unknown
+from interlock.monitor.stall import STRETCH, StallClock, enter_stall, see_unknown
 from interlock.vocabulary.errors import ContractError
 
 POLICY = MonitorPolicy(unknown_to_stalled_timeout_seconds=5)
@@ -28,6 +28,10 @@ def deadline_by_sum(seen: list[tuple[int, Arrival]]) -> float:
     return now + POLICY.unknown_to_stalled_timeout_seconds - watched
 
 
+def is_within_bound(seen: list[tuple[int, Arrival]]) -> bool:
+    return deadline_by_sum(seen) <= seen[0][0] + STRETCH * POLICY.unknown_to_stalled_timeout_seconds
+
+
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from(Arrival)), min_size=1))
 def test_the_deadline_is_now_plus_timeout_less_what_was_watched(gaps: list[tuple[int, Arrival]]) -> None:
     clock: StallClock | None = None
@@ -37,8 +41,30 @@ def test_the_deadline_is_now_plus_timeout_less_what_was_watched(gaps: list[tuple
         now += gap
         seen.append((now, arrival))
         clock = see_unknown(clock, arrival, now, POLICY)
+        if not is_within_bound(seen):
+            return
         assert clock.deadline == deadline_by_sum(seen)
         assert (clock.unknown_since, clock.seen_at) == (seen[0][0], now)
+
+
+@given(st.lists(st.floats(0.05, 60), min_size=1, max_size=200))
+def test_slow_polls_stretch_the_wait_to_three_times_the_timeout_and_no_further(gaps: list[float]) -> None:
+    clock, now = see_unknown(None, Arrival.POLLED, 0.0, POLICY), 0.0
+    for gap in gaps:
+        now += gap
+        assert clock.deadline is not None
+        assert 5 <= clock.deadline <= 15
+        if clock.deadline <= now:
+            return  # it fires before the next look
+        clock = see_unknown(clock, Arrival.POLLED, now, POLICY)
+
+
+@pytest.mark.parametrize(("every", "at"), [(1.0, 5), (2.0, 5), (3.0, 15), (4.9, 15), (5.0, 5), (60.0, 5)])
+def test_an_unreadable_screen_stalls_however_it_is_polled(every: float, at: float) -> None:
+    clock, now = see_unknown(None, Arrival.POLLED, 0.0, POLICY), every
+    while clock.deadline is not None and clock.deadline > now:
+        clock, now = see_unknown(clock, Arrival.POLLED, now, POLICY), now + every
+    assert clock.deadline == at
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])

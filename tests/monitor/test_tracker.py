@@ -199,9 +199,9 @@ def test_two_submits_are_one_stretch_of_work_with_one_end() -> None:
     assert names(shell) == ["ready", "completed", "ready"]
 
 
-def test_a_submit_into_an_unconfirmed_end_does_not_confirm_it() -> None:
+def test_a_submit_into_an_unconfirmed_end_does_not_confirm_it_and_is_recorded() -> None:
     shell = polled((0, IDLE), (1, "do it"), (1.2, WORKING), (2, DONE), (2.6, DONE), (9, "next"), (9.2, WORKING))
-    assert names(shell) == ["ready"]
+    assert names(shell) == ["ready", "turn_abandoned"]
 
 
 # Law 2: what confirms a completion.

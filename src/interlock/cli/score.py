@@ -16,9 +16,12 @@ from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.home import JsonFlag
 from interlock.cli.progress import progress
+from interlock.monitor.observation import Arrival
 from interlock.monitor.recording import Frame, Header, Record, Truth, snapshot_of
 from interlock.monitor.reducer import replay_timeline
 from interlock.monitor.scoring import Miss, Score, score_recording
+from interlock.monitor.scoring_ends import FabricatedEnd, ScoredEnd
+from interlock.monitor.tracker import TrackerEvent
 from interlock.screen.profile import Profile
 from interlock.screen.selection import select_reader
 from interlock.testing.cadence import Cadence, at_cadence
@@ -27,6 +30,9 @@ FolderArgument: TypeAlias = Annotated[Path, Parameter(help="A recording, or a fo
 ShowFlag: TypeAlias = Annotated[bool, Parameter(negative="", help="Show the frame and the rule behind each miss.")]
 HzOption: TypeAlias = Annotated[float | None, Parameter(help="Look only so many times a second.")]
 JitterOption: TypeAlias = Annotated[float, Parameter(help="Seconds by which a look may be late.")]
+PushedFlag: TypeAlias = Annotated[
+    bool, Parameter(negative="", help="Take the frames as pushed on each change, as tmux does, and not as polled.")
+]
 ShareOption: TypeAlias = Annotated[float, Parameter(help="Share of looks, 0 to 1.")]
 
 _STATES: Final = ("idle", "working", "blocked")
@@ -43,6 +49,23 @@ class ClassScore(Struct, frozen=True):
     latency_p95_seconds: float | None
 
 
+class EndScore(Struct, frozen=True):
+    """The ends of turns that the truth has: how many were reported, how many as what they were, how late; and how many
+    were reported where the truth has none."""
+
+    labelled: int
+    reported: int
+    right_kind: int
+    abandoned: int
+    fabricated: int
+    latency_p50_seconds: float | None
+    latency_p95_seconds: float | None
+
+    @property
+    def recall(self) -> float | None:
+        return self.right_kind / self.labelled if self.labelled else None
+
+
 class CliScore(Struct, frozen=True):
     """One CLI, as `score --json` prints it."""
 
@@ -57,7 +80,10 @@ class CliScore(Struct, frozen=True):
     idle: ClassScore
     working: ClassScore
     blocked: ClassScore
+    ends: EndScore
     misses: tuple[Miss, ...]
+    missed_ends: tuple[ScoredEnd, ...]
+    extra_ends: tuple[FabricatedEnd, ...]
 
 
 def score(
@@ -70,12 +96,14 @@ def score(
     drop: ShareOption = 0.0,
     duplicate: ShareOption = 0.0,
     seed: int = 0,
+    pushed: PushedFlag = False,
     json: JsonFlag = False,
 ) -> int:
     """Track every recording in a folder and compare with its truth, CLI by CLI. Exit code 1: a reading was unsafe."""
+    arrival = Arrival.PUSHED if pushed else Arrival.POLLED
     rough = hz is not None or any((jitter, drop, duplicate))
     cadence = Cadence(5.0 if hz is None else hz, jitter, drop, duplicate, seed) if rough else None
-    scores, counts = score_files(recordings_under(folder), cadence)
+    scores, counts = score_files(recordings_under(folder), cadence, arrival)
     rows = [summary(cli, counts[cli], scores[cli]) for cli in sorted(scores)]
     if json:
         for row in rows:
@@ -87,7 +115,9 @@ def score(
     return ExitCode.FAILED if any(row.unsafe for row in rows) else ExitCode.COMPLETED
 
 
-def score_files(paths: Sequence[Path], cadence: Cadence | None = None) -> tuple[dict[str, Score], dict[str, int]]:
+def score_files(
+    paths: Sequence[Path], cadence: Cadence | None = None, arrival: Arrival = Arrival.POLLED
+) -> tuple[dict[str, Score], dict[str, int]]:
     """The score of each CLI over recordings, and how many there were."""
     profiles = load_profiles()
     scores: dict[str, Score] = defaultdict(Score)
@@ -96,19 +126,25 @@ def score_files(paths: Sequence[Path], cadence: Cadence | None = None) -> tuple[
         for done, path in enumerate(paths):
             report(done, len(paths))
             with open_recording(str(path)) as records:
-                cli = _score_one(scores, path, list(records), profiles, cadence)
+                cli = _score_one(scores, path, list(records), profiles, cadence, arrival)
             counts[cli] += 1
     return scores, counts
 
 
 def _score_one(
-    scores: dict[str, Score], path: Path, records: list[Record], profiles: Sequence[Profile], cadence: Cadence | None
+    scores: dict[str, Score],
+    path: Path,
+    records: list[Record],
+    profiles: Sequence[Profile],
+    cadence: Cadence | None,
+    arrival: Arrival,
 ) -> str:
     header = next(record for record in records if isinstance(record, Header))
     reader = select_reader(profiles, header.cli, header.version)
     watched = records if cadence is None else list(at_cadence(records, cadence))
     truths = [record for record in records if isinstance(record, Truth)]
-    score_recording(scores[header.cli], str(path), truths, list(replay_timeline(header, watched, reader)))
+    verdicts = list(replay_timeline(header, watched, reader, arrival=arrival))
+    score_recording(scores[header.cli], str(path), truths, verdicts)
     return header.cli
 
 
@@ -136,36 +172,65 @@ def summary(cli: str, recordings: int, score: Score) -> CliScore:
         idle=idle,
         working=working,
         blocked=blocked,
+        ends=_ends(score),
         misses=tuple(score.misses),
+        missed_ends=tuple(end for end in score.ends if not end.is_right),
+        extra_ends=tuple(score.extra_ends),
+    )
+
+
+def _ends(score: Score) -> EndScore:
+    late = [end.latency_seconds for end in score.ends if end.is_right and end.latency_seconds is not None]
+    return EndScore(
+        labelled=len(score.ends),
+        reported=sum(end.said is not None for end in score.ends),
+        right_kind=sum(end.is_right for end in score.ends),
+        abandoned=sum(end.said == TrackerEvent.ABANDONED for end in score.ends),
+        fabricated=len(score.extra_ends),
+        latency_p50_seconds=_share(late, 0.5),
+        latency_p95_seconds=_share(late, 0.95),
     )
 
 
 def _percentile(score: Score, state: str, share: float) -> float | None:
-    values = sorted(seconds for of, seconds in score.latencies if of == state)
+    return _share([seconds for of, seconds in score.latencies if of == state], share)
+
+
+def _share(found: Sequence[float], share: float) -> float | None:
+    values = sorted(found)
     return values[min(len(values) - 1, int(len(values) * share))] if values else None
 
 
 def _print_rows(rows: Sequence[CliScore]) -> None:
-    header = ("CLI", "UNSAFE", "MACRO", *(text for state in _STATES for text in (state.upper(), "P95 S")))
+    classes = (text for state in _STATES for text in (state.upper(), "P95 S"))
+    header = ("CLI", "UNSAFE", "MACRO", *classes, "ENDS", "P95 S", "EXTRA")
     cells = [
         (
             row.cli,
             str(row.unsafe),
             _percent(row.macro_recall),
             *(text for one in (row.idle, row.working, row.blocked) for text in _class_cells(one)),
+            *_end_cells(row.ends),
         )
         for row in rows
     ]
     output.print_table(header, cells)
     output.print_text(
         "\nunsafe: blocked or working read as idle, or a completion while the turn went on. For each class: recall,"
-        "\n(frames/episodes), and the seconds until the first right verdict that lasts, 95 of 100 edges."
+        "\n(frames/episodes), and the seconds until the first right verdict that lasts, 95 of 100 edges. Ends of turns:"
+        "\nreported as what they were (reported/labelled), the seconds until then, and ends where the truth has none."
     )
 
 
 def _class_cells(one: ClassScore) -> tuple[str, str]:
     latency = one.latency_p95_seconds
     return f"{_percent(one.recall)} ({one.frames}/{one.episodes})", "-" if latency is None else f"{latency:.1f}"
+
+
+def _end_cells(ends: EndScore) -> tuple[str, str, str]:
+    latency = ends.latency_p95_seconds
+    said = f"{_percent(ends.recall)} ({ends.reported}/{ends.labelled})"
+    return said, "-" if latency is None else f"{latency:.1f}", str(ends.fabricated)
 
 
 def _percent(share: float | None) -> str:
@@ -178,6 +243,12 @@ def _print_misses(rows: Sequence[CliScore]) -> None:
     for miss in (miss for row in rows for miss in row.misses):
         key = (not miss.is_unsafe, miss.recording, miss.truth, miss.detail, miss.verdict, miss.rule)
         groups[key].append(miss)
+    for row in rows:
+        for end in row.missed_ends:
+            told = "was never reported" if end.said is None else f"was reported as {end.said}"
+            output.print_text(f"\n{end.recording}, {end.t:.2f} s: the end of a turn ({end.detail}) {told}")
+        for extra in row.extra_ends:
+            output.print_text(f"\n{extra.recording}, {extra.t:.2f} s: {extra.said}, and the truth has no end there")
     for key in sorted(groups):
         first, last = groups[key][0], groups[key][-1]
         unsafe = "UNSAFE: " if first.is_unsafe else ""

@@ -4,9 +4,11 @@ Laws:
 1. Evidence first, on every observation. Then one order, which is the order of the edges: gone is failed, a question to
    a person is blocked, a surface that says nothing is unknown (or still stalled), working is in progress, submit-ready
    after activity is a candidate, all else is waiting.
-2. A candidate completes by the timer, once its signature has stood for the whole stability window. A new signature
-   begins the window again; an observation that is no candidate ends it. Where the surface itself says that the turn
-   was interrupted, or failed, that is its end, after the same window, and it is never complete.
+2. A candidate completes once its signature has stood for the whole stability window: by the timer where changes are
+   pushed; where they are polled, by a look at or after the end of the window that finds the same signature, for what
+   happened between two polls was not seen. A new signature begins the window again; an observation that is no candidate
+   ends it. Where the surface itself says that the turn was interrupted, or failed, that is its end, and it is never
+   complete; failed after the same window, interrupted at once.
 3. The observer is asked on every observation after activity. What it, or a hook, found bypasses the window and not the
    order: only a candidate completes by it, unless its surface names another end. On every other result of a turn it
    rides. What a hook reported no longer bypasses once work or a question was seen after it; a report of another turn
@@ -17,7 +19,8 @@ Laws:
 6. Completed, interrupted, turn failed and gone are final until the next submit. Another failure is final only where a
    stall was terminal; a surface that comes back is judged again.
 7. A proven exit ends what is open, a candidate too: gone, whatever the surface shows. What has ended stays as it ended.
-8. A submit ends whatever was open, and a stall that it cuts short is recorded as abandoned.
+8. A submit ends whatever was open: a turn whose end was not certain yet is recorded as abandoned, and so is a stall
+   that it cuts short. Nobody says how such a turn ended. A submit into work that is shown goes on with that work.
 9. A result is given when the verdict changes, and blocked also when it asks something else; waiting, unknown, in
    progress and candidate are none.
 
@@ -45,7 +48,7 @@ from interlock.monitor.guards import (
     surface_is_gone,
     surface_is_unknown,
 )
-from interlock.monitor.observation import ShadowObservation, SurfaceGone, TimerFired, not_before
+from interlock.monitor.observation import Arrival, ShadowObservation, SurfaceGone, TimerFired, not_before
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
 from interlock.monitor.results import (
     BlockedResult,
@@ -64,7 +67,9 @@ from interlock.monitor.results import (
     Result,
 )
 from interlock.screen.assessment import Availability, BusinessState, InputMode, SurfaceAssessment, TurnEnd
+from interlock.vocabulary.audit import TURN_ABANDONED, Anomaly
 from interlock.vocabulary.ids import TurnId
+from interlock.vocabulary.registry import Json
 
 
 class CompletionStatus(StrEnum):
@@ -134,9 +139,10 @@ class CompletionState(Struct, frozen=True):
 
     @property
     def deadline(self) -> float | None:
-        """When to fire the timer, if nothing comes before."""
+        """When to fire the timer, if nothing comes before. What only another look can confirm has none."""
         if self.window is not None:
-            return self.window.deadline
+            is_polled = self.observation is not None and self.observation.arrival is _POLLED
+            return None if is_polled else self.window.deadline
         return None if self.clock is None else self.clock.deadline
 
     @property
@@ -164,8 +170,16 @@ def surface_names_no_other_end(at: Facts) -> bool:
     return at.surface.turn_end is None or at.surface.turn_end is TurnEnd.COMPLETED
 
 
-def interrupted_and_due(at: Facts) -> bool:
-    return at.surface.turn_end is TurnEnd.INTERRUPTED and deadline_is_due(at)
+def submit_ready_interrupted(at: Facts) -> bool:
+    return at.surface.turn_end is TurnEnd.INTERRUPTED and submit_ready_after_activity(at)
+
+
+def window_is_confirmed(at: Facts) -> bool:
+    return at.is_confirmed
+
+
+def turn_failed_and_confirmed(at: Facts) -> bool:
+    return at.is_confirmed and at.surface.turn_end is TurnEnd.FAILED
 
 
 def turn_failed_and_due(at: Facts) -> bool:
@@ -177,6 +191,7 @@ _S = CompletionStatus
 _WORKING: Final = BusinessState.WORKING
 _CANDIDATE: Final = CompletionStatus.CANDIDATE_COMPLETE
 _FAILED: Final = CompletionStatus.FAILED
+_POLLED: Final = Arrival.POLLED
 _KEEPS_CLOCK: Final = (CompletionStatus.UNKNOWN, CompletionStatus.STALLED)
 _CARRIES_PAYLOAD: Final = (CompletionStatus.BLOCKED, CompletionStatus.FAILED)
 _ENDS_BYPASS: Final = (CompletionStatus.IN_PROGRESS, CompletionStatus.BLOCKED)
@@ -190,7 +205,6 @@ TRANSITIONS: Final[tuple[Edge[CompletionStatus, Facts], ...]] = (
     *from_each(_ENDED, Submit.on, _S.WAITING, reopens=True),
     Edge(_S.FAILED, SurfaceGone.on, _S.FAILED, stall_was_terminal),
     *from_each(_OPEN, SurfaceGone.on, _S.GONE),
-    Edge(_S.CANDIDATE_COMPLETE, TimerFired.on, _S.INTERRUPTED, interrupted_and_due),
     Edge(_S.CANDIDATE_COMPLETE, TimerFired.on, _S.TURN_FAILED, turn_failed_and_due),
     Edge(_S.CANDIDATE_COMPLETE, TimerFired.on, _S.COMPLETED, deadline_is_due),
     Edge(_S.CANDIDATE_COMPLETE, ObserverReported.on, _S.COMPLETED, surface_names_no_other_end),
@@ -203,7 +217,10 @@ TRANSITIONS: Final[tuple[Edge[CompletionStatus, Facts], ...]] = (
     *from_each(_UNSTALLED, _SEEN, _S.UNKNOWN, surface_is_unknown),
     Edge(_S.STALLED, _SEEN, _S.STALLED, surface_is_unknown),
     *from_each(_OPEN, _SEEN, _S.IN_PROGRESS, surface_is_working),
+    *from_each(_OPEN, _SEEN, _S.INTERRUPTED, submit_ready_interrupted),
     *from_each(_OPEN, _SEEN, _S.COMPLETED, submit_ready_with_payload),
+    Edge(_S.CANDIDATE_COMPLETE, _SEEN, _S.TURN_FAILED, turn_failed_and_confirmed),
+    Edge(_S.CANDIDATE_COMPLETE, _SEEN, _S.COMPLETED, window_is_confirmed),
     *from_each(_OPEN, _SEEN, _S.CANDIDATE_COMPLETE, submit_ready_after_activity),
     *from_each(_OPEN, _SEEN, _S.WAITING),
 )
@@ -226,6 +243,7 @@ _ARROWS: Final = {
     _S.CANDIDATE_COMPLETE: MonitorEvent.SUBMIT_READY_WITH_ACTIVITY,
     _S.UNKNOWN: MonitorEvent.UNKNOWN_FOR_STALL,
     _S.COMPLETED: MonitorEvent.COMPLETION_OBSERVER_PAYLOAD,
+    _S.INTERRUPTED: MonitorEvent.INTERRUPTED_SEEN,
     _S.BLOCKED: MonitorEvent.OPERATOR_BLOCKED,
     _S.FAILED: MonitorEvent.SURFACE_GONE,
 }
@@ -246,9 +264,9 @@ _ARROWS_FROM: Final = {
 }
 
 
-def _facts(state: CompletionState, surface: SurfaceAssessment, now: float) -> Facts:
+def _facts(state: CompletionState, surface: SurfaceAssessment, now: float, *, is_confirmed: bool = False) -> Facts:
     has_activity = state.evidence.has_activity or (state.turn is not None and names_end_of_found(state.turn, surface))
-    return Facts(surface, now, state.clock, state.deadline, has_activity, state.bypasses)
+    return Facts(surface, now, state.clock, state.deadline, has_activity, state.bypasses, is_confirmed)
 
 
 def step(state: CompletionState, input: CompletionInput, now: float) -> tuple[CompletionState, tuple[Output, ...]]:
@@ -295,9 +313,21 @@ def _begin(state: CompletionState, submit: Submit, now: float) -> CompletionStat
 
 
 def _abandoned(state: CompletionState, now: float) -> tuple[Output, ...]:
-    if state.status is not CompletionStatus.STALLED or state.clock is None:
-        return ()
-    return (stall.abandoned(Phase.COMPLETION, state.clock, now),)
+    said: tuple[Output, ...] = ()
+    if state.status is CompletionStatus.STALLED and state.clock is not None:
+        said = (stall.abandoned(Phase.COMPLETION, state.clock, now),)
+    if state.turn is None or not _may_have_ended(state):
+        return said
+    details: dict[str, Json] = {"turn_id": state.turn.turn_id, "status": state.status.value}
+    message = "another prompt was submitted before the end of the turn was certain"
+    return (*said, Anomaly(kind=TURN_ABANDONED, source="monitor", message=message, details=details))
+
+
+def _may_have_ended(state: CompletionState) -> bool:
+    """Whether the surface showed work, and then something else that was not certain yet. A prompt that is submitted
+    into the work itself is part of it."""
+    is_unsure = state.status in (CompletionStatus.WAITING, CompletionStatus.UNKNOWN)
+    return state.status is _CANDIDATE or (is_unsure and state.evidence.has_activity)
 
 
 def _leave(state: CompletionState, ended: SurfaceGone, now: float) -> tuple[CompletionState, tuple[Output, ...]]:
@@ -312,7 +342,9 @@ def _leave(state: CompletionState, ended: SurfaceGone, now: float) -> tuple[Comp
 
 def _see(state: CompletionState, seen: ShadowObservation, now: float) -> CompletionState:
     informed = _informed(state, seen)
-    status = MACHINE.next_state(state.status, _SEEN, _facts(informed, seen.assessment, now))
+    is_confirmed = state.window is not None and _confirms(state.window, informed, seen, now)
+    facts = _facts(informed, seen.assessment, now, is_confirmed=is_confirmed)
+    status = MACHINE.next_state(state.status, _SEEN, facts)
     return CompletionState(
         policy=state.policy,
         status=status,
@@ -321,7 +353,7 @@ def _see(state: CompletionState, seen: ShadowObservation, now: float) -> Complet
         observation=seen,
         evidence=informed.evidence,
         clock=_clock_after(state, status, seen, now),
-        window=_window_after(informed, status, seen, now) if status is _CANDIDATE else None,
+        window=_window_after(informed, seen, now) if status is _CANDIDATE else None,
         payload=informed.payload,
         bypasses=informed.bypasses and status not in _ENDS_BYPASS,
     )
@@ -347,10 +379,15 @@ def _clock_after(
     return state.clock if status is _FAILED and state.status is _FAILED else None
 
 
-def _window_after(state: CompletionState, status: CompletionStatus, seen: ShadowObservation, now: float) -> Window:
+def _confirms(window: Window, state: CompletionState, seen: ShadowObservation, now: float) -> bool:
+    """Whether a look at a polled surface, after the end of a window, finds it as it was."""
+    return seen.arrival is _POLLED and now >= window.deadline and window.signature == _signature(state, seen)
+
+
+def _signature(state: CompletionState, seen: ShadowObservation) -> Signature:
     surface, evidence = seen.assessment, state.evidence
-    signature = Signature(
-        status,
+    return Signature(
+        _CANDIDATE,
         surface.availability,
         surface.business_state,
         surface.input_mode,
@@ -359,6 +396,10 @@ def _window_after(state: CompletionState, status: CompletionStatus, seen: Shadow
         evidence.saw_working,
         evidence.saw_projection_change,
     )
+
+
+def _window_after(state: CompletionState, seen: ShadowObservation, now: float) -> Window:
+    signature = _signature(state, seen)
     if state.window is not None and state.window.signature == signature:
         return state.window
     return Window(signature, now + state.policy.completion_stability_seconds)
@@ -377,6 +418,10 @@ def _changes(before: CompletionState, after: CompletionState) -> tuple[Output, .
     if before.status is after.status and before.window is after.window and after.status not in _CARRIES_PAYLOAD:
         return ()
     outputs: list[Output] = []
+    if _has_ended_by_window(before, after) and after.observation is not None:
+        event = MonitorEvent.STABILITY_WINDOW_ELAPSED
+        moved = Moved(Phase.COMPLETION, event, before.status, after.status, after.at_seconds)
+        return (moved, _ended(after, after.observation))
     if before.status is not after.status or before.window is not after.window:
         arrows = _ARROWS_FROM.get(before.status, _ARROWS)
         moved = Moved(Phase.COMPLETION, arrows[after.status], before.status, after.status, after.at_seconds)
@@ -385,6 +430,12 @@ def _changes(before: CompletionState, after: CompletionState) -> tuple[Output, .
         result = _result(after)
         outputs += () if result is None else (result,)
     return tuple(outputs)
+
+
+def _has_ended_by_window(before: CompletionState, after: CompletionState) -> bool:
+    """Whether a look confirmed the window, and not an observer of the turn."""
+    is_completed = after.status is CompletionStatus.COMPLETED and not after.bypasses
+    return before.status is _CANDIDATE and (is_completed or after.status is CompletionStatus.TURN_FAILED)
 
 
 def _verdict(state: CompletionState) -> tuple[CompletionStatus, FailureKind | str | None, ObserverPayload | None]:
@@ -402,6 +453,8 @@ def _result(state: CompletionState) -> Result | None:
         return BlockedResult(Phase.COMPLETION, at, seen, state.payload)
     if state.status is CompletionStatus.COMPLETED:
         return _completed(state, seen, CompletionBasis.COMPLETION_OBSERVER)
+    if state.status is CompletionStatus.INTERRUPTED:
+        return InterruptedResult(Phase.COMPLETION, at, seen, state.payload)
     if state.failure is not None:
         return FailedResult(Phase.COMPLETION, at, seen, state.failure, state.payload)
     return None
@@ -409,8 +462,6 @@ def _result(state: CompletionState) -> Result | None:
 
 def _ended(state: CompletionState, seen: ShadowObservation) -> Result:
     """The result of a candidate whose window has passed."""
-    if state.status is CompletionStatus.INTERRUPTED:
-        return InterruptedResult(Phase.COMPLETION, state.at_seconds, seen, state.payload)
     if state.status is CompletionStatus.TURN_FAILED:
         return FailedResult(Phase.COMPLETION, state.at_seconds, seen, FailureKind.TURN_FAILED, state.payload)
     return _completed(state, seen, CompletionBasis.STABILITY_WINDOW)

@@ -20,6 +20,7 @@ class Facts(NamedTuple):
     deadline: float | None
     has_activity: bool = False
     bypasses: bool = False
+    is_confirmed: bool = False
 
 
 def stall_was_terminal(at: Facts) -> bool:

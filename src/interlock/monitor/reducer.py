@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final, assert_never
 
 from interlock.monitor.arbitration_claims import SourceReading
+from interlock.monitor.observation import Arrival
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
 from interlock.monitor.recording import Frame, Header, Input, Record, Status, snapshot_of
 from interlock.monitor.sources.hooks import read_hook
@@ -22,8 +23,15 @@ HOOK: Final = "hook"
 class StreamStateReducer:
     """Feeds the records of one recording to a tracker. Truth lines are not read."""
 
-    def __init__(self, header: Header, reader: ScreenReader, policy: MonitorPolicy = DEFAULT_POLICY) -> None:
-        self._header = header
+    def __init__(
+        self,
+        header: Header,
+        reader: ScreenReader,
+        policy: MonitorPolicy = DEFAULT_POLICY,
+        arrival: Arrival = Arrival.POLLED,
+    ) -> None:
+        """`arrival`: how the frames are taken to have come. Pushed, the screen stood as it was between two of them."""
+        self._header, self._arrival = header, arrival
         self._session = TuiTrackerSession(reader, policy)
         self._declared = reader.profile.native_status
         self._between: list[Verdict] = []
@@ -39,7 +47,7 @@ class StreamStateReducer:
         if not isinstance(record, Frame):
             return None
         self._fire_until(record.t)
-        verdict = self._session.on_snapshot(snapshot_of(record, self._header), record.t)
+        verdict = self._session.on_snapshot(snapshot_of(record, self._header), record.t, self._arrival)
         earlier, self._between = self._between, []
         return replace(
             verdict,
@@ -74,10 +82,14 @@ class StreamStateReducer:
 
 
 def replay_timeline(
-    header: Header, records: Iterable[Record], reader: ScreenReader, policy: MonitorPolicy = DEFAULT_POLICY
+    header: Header,
+    records: Iterable[Record],
+    reader: ScreenReader,
+    policy: MonitorPolicy = DEFAULT_POLICY,
+    arrival: Arrival = Arrival.POLLED,
 ) -> Iterator[tuple[Frame, Verdict]]:
     """Every frame of a recording with its verdict, in order."""
-    reducer = StreamStateReducer(header, reader, policy)
+    reducer = StreamStateReducer(header, reader, policy, arrival)
     for record in records:
         verdict = reducer.reduce(record)
         if verdict is not None and isinstance(record, Frame):

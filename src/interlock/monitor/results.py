@@ -51,6 +51,7 @@ class MonitorEvent(StrEnum):
     SUBMIT_READY_WITH_ACTIVITY = "evt_submit_ready_with_activity"
     STATE_SIGNATURE_CHANGED = "evt_state_signature_changed"
     STABILITY_WINDOW_ELAPSED = "evt_stability_window_elapsed"
+    INTERRUPTED_SEEN = "evt_interrupted_seen"
     COMPLETION_OBSERVER_PAYLOAD = "evt_completion_observer_payload"
     RECOVERED_TO_WAITING = "evt_stalled_recovered_to_waiting"
     RECOVERED_TO_SUBMIT_READY = "evt_stalled_recovered_to_submit_ready"

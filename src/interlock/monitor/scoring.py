@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from interlock.monitor.recording import Frame, Truth
+from interlock.monitor.scoring_ends import FabricatedEnd, ScoredEnd, score_ends
 from interlock.monitor.steady import OpenTurn, TurnSource
 from interlock.monitor.tracker import TrackerEvent, Verdict
 from interlock.screen.assessment import BusinessState, InputMode
@@ -72,6 +73,8 @@ class Score:
     fabricated_ends: int = 0
     misses: list[Miss] = field(default_factory=list)
     latencies: list[tuple[str, float]] = field(default_factory=list)
+    ends: list[ScoredEnd] = field(default_factory=list)
+    extra_ends: list[FabricatedEnd] = field(default_factory=list)
 
     @property
     def unsafe(self) -> int:
@@ -121,6 +124,9 @@ def score_recording(
             continue
         _score_frame(score, name, episodes[at], frame, verdict)
     _score_ends(score, name, episodes, verdicts)
+    ends, extra = score_ends(name, truths, verdicts)
+    score.ends += ends
+    score.extra_ends += extra
     for episode in episodes:
         _score_edge(score, episode, verdicts)
 

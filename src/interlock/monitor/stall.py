@@ -4,7 +4,8 @@ Laws:
 1. The deadline fires by itself in silence: unknown at 0, timeout 5, stalled at 5.
 2. Each unknown observation sets deadline = now + timeout - watched, where watched sums the gaps since the last restart.
    A sum of gaps is the time since the restart, so the deadline moves only when watched is reset or a gap is left out.
-3. A polled gap above the watched gap resets watched to 0; slow polls stretch the wait, dense polls do stall.
+3. A polled gap above the watched gap resets watched to 0; slow polls stretch the wait, dense polls do stall. They
+   stretch it to `STRETCH` times the timeout since the first unknown, and no further.
 4. A pushed gap counts whatever its length. The gap in which a channel was down does not count, and resets nothing.
 5. `unknown_since` is the first unknown of the run, whatever was watched of it.
 6. A stall that was entered is closed by one record: a recovery, the failure where a stall is terminal, or, where the
@@ -32,6 +33,7 @@ from interlock.screen.assessment import Availability
 from interlock.vocabulary.audit import Anomaly
 from interlock.vocabulary.registry import Json
 
+STRETCH: Final = 3
 _RECOVERED: Final = "evt_stalled_recovered_to_"
 
 
@@ -52,15 +54,16 @@ def see_unknown(clock: StallClock | None, arrival: Arrival, now: float, policy: 
         return StallClock(unknown_since=now, seen_at=now, deadline=now + timeout)
     if clock.deadline is None or clock.stalled_at is not None:
         return clock
-    return StallClock(clock.unknown_since, now, _deadline(clock.deadline, now - clock.seen_at, arrival, now, policy))
+    return StallClock(clock.unknown_since, now, _deadline(clock.deadline, clock, arrival, now, policy))
 
 
-def _deadline(deadline: float, gap: float, arrival: Arrival, now: float, policy: MonitorPolicy) -> float:
+def _deadline(deadline: float, clock: StallClock, arrival: Arrival, now: float, policy: MonitorPolicy) -> float:
+    gap, timeout = now - clock.seen_at, policy.unknown_to_stalled_timeout_seconds
     match arrival:
-        case Arrival.POLLED:
-            is_watched = gap <= policy.watched_gap_seconds
-            return deadline if is_watched else now + policy.unknown_to_stalled_timeout_seconds
-        case Arrival.PUSHED:
+        case Arrival.POLLED if gap > policy.watched_gap_seconds:
+            # A channel that was down may have moved the deadline beyond the bound: polls move it no further.
+            return max(deadline, min(now + timeout, clock.unknown_since + STRETCH * timeout))
+        case Arrival.POLLED | Arrival.PUSHED:
             return deadline
         case Arrival.RECONNECTED:
             return deadline + gap

@@ -5,7 +5,8 @@ Laws:
    from its work. Both are given what `steady` believes, never a single frame.
 2. Over a polled source a completion needs a confirming observation, with the same signature, at or after the end of the
    window: what happened between two polls was not seen.
-3. A turn whose prompt stands in the composer again was interrupted, also where the surface has no word for it.
+3. A turn whose prompt stands in the composer again was interrupted, also where the surface has no word for it. So was
+   one in which a person was asked, and whose CLI marks each turn that completes, and does not mark this one: a refusal.
 4. A submit that showed nothing at all opens no turn: once its grace is over, the surface is judged as before it. Nor
    does a dialog that nobody's prompt led to, such as one at a start: a turn that was inferred and showed no work never
    completes.
@@ -50,7 +51,7 @@ from interlock.screen.engine import ScreenReading
 from interlock.screen.projection import DialogProjection
 from interlock.screen.selection import ScreenReader
 from interlock.screen.snapshot import Snapshot
-from interlock.vocabulary.audit import Anomaly
+from interlock.vocabulary.audit import TURN_ABANDONED, Anomaly
 from interlock.vocabulary.evidence import NO_PROFILE_FITS, Evidence, EvidenceSource
 from interlock.vocabulary.ids import TurnId
 from interlock.vocabulary.states import Activity, Attention
@@ -67,12 +68,13 @@ class TrackerEvent(StrEnum):
     INTERRUPTED = "interrupted"
     FAILED = "failed"
     GONE = "gone"
+    ABANDONED = TURN_ABANDONED
 
 
 Said: TypeAlias = Output | StandingChanged
 _CAPTURES: Final = (EvidenceSource.SCREEN, EvidenceSource.PANE_TITLE)
 _ENDS_TURN: Final = (TrackerEvent.COMPLETED, TrackerEvent.INTERRUPTED, TrackerEvent.FAILED, TrackerEvent.GONE)
-_ANOMALIES: Final = {"stalled_recovered": TrackerEvent.RECOVERED}
+_ANOMALIES: Final = {"stalled_recovered": TrackerEvent.RECOVERED, TURN_ABANDONED: TrackerEvent.ABANDONED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,7 @@ class TuiTrackerSession:
         self._is_first_look = False
         self._native = native_end.NativeEnd()
         self._turn_began_at = 0.0
+        self._marks_completion = any(one.end is TurnEnd.COMPLETED for one in reader.profile.endings)
 
     @property
     def deadline(self) -> float | None:
@@ -140,8 +143,7 @@ class TuiTrackerSession:
         kernel = self._ready.deadline if self._turn is None else self._turn.deadline
         due = self._steady.due
         if self._is_polled:
-            # What only another look can confirm has no deadline.
-            kernel, due = None if self._turn is not None and self._turn.window is not None else kernel, None
+            due = None  # only another look can show it
         return min((at for at in (kernel, due, self._ladder.deadline) if at is not None), default=None)
 
     def on_submit(
@@ -316,8 +318,6 @@ class TuiTrackerSession:
             return self._verdict(now)
         if self._turn is None:
             self._ready, said = readiness.step(self._ready, TimerFired(), now)
-        elif self._turn.window is not None:
-            said = ()  # only another look can confirm it
         else:
             self._turn, said = completion.step(self._turn, TimerFired(), now)
         self._outputs += said
@@ -341,9 +341,7 @@ class TuiTrackerSession:
     ) -> None:
         self._turns += 1
         self._native, self._turn_began_at = native_end.NativeEnd(), now
-        # A window that nothing confirmed is not closed by the next submit either.
-        is_unconfirmed = self._turn is not None and self._turn.window is not None and self._is_polled
-        state = completion.CompletionState(self._policy) if self._turn is None or is_unconfirmed else self._turn
+        state = completion.CompletionState(self._policy) if self._turn is None else self._turn
         baseline = _NOTHING if self._reading is None else self._reading.projection
         name = turn_id or TurnId(f"tracked-{self._turns}")
         turn = Submit(name, baseline, prompt, observer, is_inferred=is_inferred, was_found=was_found)
@@ -358,10 +356,14 @@ class TuiTrackerSession:
         """
         surface, turn = reading.assessment, self._steady.turn
         is_doubted = surface.business_state is BusinessState.IDLE and self._steady.believed is not BusinessState.IDLE
-        if is_doubted and not self._is_believed_within(now):
+        if turn is not None and surface.submit_ready:
+            is_restored = turn.shows_work and self._prompt and reading.draft == self._prompt
+            is_refused = turn.was_answered and surface.is_weak and surface.turn_end is None and self._marks_completion
+            surface = replace(surface, turn_end=TurnEnd.INTERRUPTED) if is_restored or is_refused else surface
+        # An interrupted end has no window to be doubted in.
+        if is_doubted and (surface.turn_end is TurnEnd.INTERRUPTED or not self._is_believed_within(now)):
             return replace(surface, input_mode=InputMode.UNKNOWN)
-        is_restored = turn is not None and turn.shows_work and self._prompt and reading.draft == self._prompt
-        return replace(surface, turn_end=TurnEnd.INTERRUPTED) if is_restored else surface
+        return surface
 
     def _is_believed_within(self, now: float) -> bool:
         due, turn = self._steady.due, None if self._turn is None else self._turn.turn
@@ -403,7 +405,8 @@ class TuiTrackerSession:
     ) -> completion.CompletionState:
         """The turn, without a window that is over, unless what is seen then confirms it.
 
-        Also where changes are pushed: a capture comes a little later than what it shows.
+        The kernel asks for that itself where the surface is polled. Where changes are pushed the tracker does: a
+        capture comes a little later than what it shows.
         """
         window = turn.window
         if window is None or now < window.deadline:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
@@ -524,6 +524,10 @@ class QueueGate(Payload, frozen=True, kw_only=True):
     is_open: bool
     reason: str = ""
     decided_by: str = ""
+
+
+TURN_ABANDONED: Final = "turn_abandoned"
+"""The kind of the anomaly that closes a watched turn whose end the next submit overtook: how it ended is not known."""
 
 
 @declare("anomaly", Audience.AUDIT)
