@@ -137,6 +137,7 @@ def test_a_dialog_a_working_agent_and_a_draft_are_left_alone(mode: str, refusal:
             before = (await at.pane.capture()).snapshot
             outcome = await at.type("hello")
             assert outcome.refusal is refusal
+            assert outcome.typed.evidence == f"not typed: {mode}"
             assert not any(map(bool, (outcome.typed, outcome.accepted, outcome.started)))
             assert (await at.pane.capture()).snapshot == before
             assert at.submitted is None
