@@ -473,6 +473,20 @@ def test_an_agent_that_outlived_its_runtime_is_adopted_with_its_turn_still_open(
     run(story())
 
 
+def test_a_clean_end_stops_an_agent_that_cannot_outlive_it_and_does_not_call_it_left_running() -> None:
+    async def story() -> None:
+        driver, log = PuppetDriver(), MemoryLog()
+        runtime = Runtime(log, [driver])
+        await runtime.__aenter__()
+        session_id = await runtime.open_session(SPEC)
+        await runtime.send(session_id, "one")
+        await soon(first_prompt(driver))
+        report = await runtime.shutdown()
+        assert (report.stopped, report.left_running) == ((session_id,), ())
+
+    run(story())
+
+
 def test_a_clean_end_leaves_terminals_running_and_says_so_unless_told_otherwise() -> None:
     async def story() -> None:
         for stop_agents in (False, True):
