@@ -153,3 +153,14 @@ def test_each_profile_names_the_keys_of_its_cli(cli: str, interrupt: str, quits:
     assert profile.keys.interrupt[0].press == interrupt
     assert len(profile.keys.quit) == quits
     assert " ".join(profile.arguments.for_resume("s")) == resume
+
+
+@pytest.mark.parametrize(
+    ("version", "pressed"),
+    [("0.118.0", ["Escape", "C-c"]), ("0.153.4", ["Escape", "C-c"]), ("0.154.0", ["Escape"]), (None, ["Escape"])],
+)
+def test_codex_is_interrupted_by_what_its_version_heeds(version: str | None, pressed: list[str]) -> None:
+    """Before 0.154 Escape does nothing while an answer streams. Ctrl-C quits an idle Codex, so it has conditions."""
+    steps = select_reader(builtin_profiles(), "codex", version).profile.keys.interrupt
+    assert [step.press for step in steps] == pressed
+    assert all(step.when for step in steps if step.press == "C-c")

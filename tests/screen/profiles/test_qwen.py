@@ -44,6 +44,28 @@ def surface(rows: list[str], title: str = READY) -> SurfaceAssessment:
     return read("qwen", screen(rows, title, 60)).assessment
 
 
+# As 0.24.4 draws them in a terminal of 256 colours: its own cursor is an underlined cell.
+CURSOR, GHOST, PLAIN = "\x1b[4m\x1b[39m", "\x1b[0m\x1b[38;5;103m", "\x1b[0m"
+
+
+@pytest.mark.parametrize(
+    ("composer", "draft"),
+    [
+        (f"{CURSOR} {GHOST} Type your message or @path/to/file", ""),
+        (f"{CURSOR}r{GHOST}un the tests again", ""),
+        (f"{CURSOR}r{GHOST}un\x1b[39m\x1b[38;5;103m the tests", ""),
+        (f"run the tests again{CURSOR} {PLAIN}", "run the tests again"),
+        (f"run the{CURSOR} {PLAIN}tests again", "run the tests again"),
+        (f"{CURSOR}r{PLAIN}un the tests again", "run the tests again"),
+        (f"run {CURSOR}t{GHOST}he tests again", "run"),
+    ],
+)
+def test_a_suggestion_is_told_from_a_draft_by_its_style(composer: str, draft: str) -> None:
+    found = read("qwen", screen(live(composer), READY, 60))
+    assert (found.draft, rule_of(found.assessment)) == (draft, "composer.ready")
+    assert found.assessment.submit_ready
+
+
 @pytest.mark.parametrize(
     ("name", "t", "state", "rule"),
     [
