@@ -54,7 +54,7 @@ from tests.agents.terminal.harness import QUICK
 from tests.projections.whole_logs import approvals
 from tests.real.runtime_agents import Agent
 
-WAIT_SECONDS: Final = 45.0
+WAIT_SECONDS: Final = 120.0
 REACHED: Final = [DeliveryStage.QUEUED, DeliveryStage.TYPED, DeliveryStage.ACCEPTED, DeliveryStage.STARTED]
 SESSION: Final = SessionId("ses_real")
 # Two busy cores draw late. A turn that is over before anybody looks is never seen to start: no long wait for that.

@@ -13,14 +13,20 @@ from typing import Final
 import pytest
 
 from interlock.testing.scripted_model import ScriptedModel, Step, Text
-from interlock.vocabulary.states import TurnState
+from interlock.vocabulary.audit import SurfaceEvent
+from interlock.vocabulary.events import Event
+from interlock.vocabulary.states import Activity, TurnState
 from tests.contract.harness import run
 from tests.real.runtime_agents import QWEN_TERMINAL
 from tests.real.runtime_harness import conducted, is_delivered
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(500)]
 
 SCRIPTS: Final[dict[str, tuple[Step, ...]]] = {"short": (Text("run the tests again"),)}
+
+
+def is_quiet(events: tuple[Event, ...]) -> bool:
+    return any(isinstance(one.data, SurfaceEvent) and one.data.activity is Activity.QUIET for one in events)
 
 
 @pytest.fixture
@@ -34,9 +40,11 @@ def test_prompts_in_a_row_are_each_delivered_once_though_it_suggests_the_next(
 ) -> None:
     async def story() -> None:
         async with conducted(QWEN_TERMINAL, model, tmp_path) as bench:
+            await bench.runtime.start(bench.session_id)  # its start alone takes long on a busy machine
+            await bench.until(is_quiet, "that it is ready")
             for number in range(6):
                 told = await bench.turn(f"SCN:short prompt number {number}.")
                 assert (told.state, told.record.error_message) == (TurnState.COMPLETED, "")
                 assert is_delivered(told.receipts)
 
-    run(story(), 250)
+    run(story(), 480)
