@@ -315,7 +315,7 @@ def test_a_record_that_is_forged_each_second_is_discredited(record: str, state: 
         for terminal in (forged, true):
             terminal.passes(1)
         check_no_gain(forged.last, true.last)
-        if second > BOUND + 3:
+        if second > DEFAULT_POLICY.native_doubt_seconds + 3:
             assert forged.last.standing.activity is true.last.standing.activity, "the queue is held for ever"
     assert forged.events == true.events
 

@@ -172,7 +172,7 @@ def test_an_error_is_no_dialog_and_ends_with_the_evidence_for_it() -> None:
 
 def test_a_disagreement_that_lasts_is_recorded_once_with_both_sides() -> None:
     frames = [says(SCREEN, 2 + tick / 5, Q, NONE) for tick in range(50)]
-    (anomaly,) = anomalies([*WATCHED, says(NATIVE, 1, W, NONE), *frames], 60)
+    (anomaly,) = anomalies([*WATCHED, says(NATIVE, 1, W, NONE), *frames], 30)
     assert anomaly.kind == "evidence_disagreement"
     assert isinstance(anomaly.details, dict)
     higher, lower = anomaly.details["higher"], anomaly.details["lower"]

@@ -19,9 +19,9 @@ Laws:
 10. A due deadline comes before the input that makes us look, and is dated to itself.
 11. Native status is what any output can forge: it raises doubt, and no claim rests on it. Where it contradicts what
    decides an axis, that decides for `LASTING_SECONDS`; then the activity is unknown, with both sides as evidence, until
-   they agree again or the status is `native_status_seconds` old. A contradiction that lasts as long discredits native
-   status for the rest of this spawn, so that no doubt lasts for ever. It neither supports nor ends a hook, makes no
-   file stale, ends nothing that we expect, and tells of no children. A file is not doubted: output cannot write one.
+   they agree again or the status is `native_status_seconds` old. A contradiction of `native_doubt_seconds` discredits
+   native status for the rest of this spawn, so that no doubt lasts for ever. It neither supports nor ends a hook, makes
+   no file stale, ends nothing that we expect, and tells of no children. A file is not doubted: output cannot write one.
 """
 
 from __future__ import annotations

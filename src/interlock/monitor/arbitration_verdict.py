@@ -77,7 +77,7 @@ def _deadline(state: Arbitration) -> float | None:
     due = [at for at in ladder.expiries(state.settled, state.policy.watched_gap_seconds) if at < math.inf]
     due += [dispute.since_seconds + LASTING_SECONDS for dispute in state.disputes if not dispute.is_recorded]
     due += [
-        dispute.since_seconds + state.policy.native_status_seconds
+        dispute.since_seconds + state.policy.native_doubt_seconds
         for dispute in state.disputes
         if dispute.higher is _R.NATIVE_STATUS
     ]
@@ -113,7 +113,7 @@ def _settle(state: Arbitration, now: float) -> tuple[Arbitration, tuple[Anomaly,
             anomalies.append(_disagreement(pair, dispute.since_seconds))
         if is_lasting and pair.higher.rung is _R.HOOK and pair.lower.rung is _R.SCREEN:
             settled = ladder.drop_voice(settled, pair.axis, _R.HOOK)
-        if pair.casts_doubt and now >= dispute.since_seconds + state.policy.native_status_seconds:
+        if pair.casts_doubt and now >= dispute.since_seconds + state.policy.native_doubt_seconds:
             return _discredit(state, pair, dispute.since_seconds, now, tuple(anomalies))
         disputes.append(dispute._replace(is_recorded=is_lasting))
     return structs.replace(state, settled=settled, disputes=tuple(disputes)), tuple(anomalies)

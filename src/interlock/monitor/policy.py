@@ -13,14 +13,15 @@ from interlock.vocabulary.errors import ContractError
 class MonitorPolicy:
     """The waits of both kernels. A polled gap longer than `watched_gap_seconds` was not watched.
 
-    `native_status_seconds`: how long what an agent reports of itself may cast doubt on its screen, from when it was
-    said, and from when the screen first contradicted it.
+    `native_status_seconds`: how old what an agent reports of itself may grow. `native_doubt_seconds`: how long it may
+    contradict what the agent shows before it counts no more.
     """
 
     unknown_to_stalled_timeout_seconds: float = 30.0
     completion_stability_seconds: float = 1.0
     watched_gap_seconds: float = 2.0
     native_status_seconds: float = 60.0
+    native_doubt_seconds: float = 30.0
     stalled_is_terminal: bool = False
 
     def __post_init__(self) -> None:
@@ -29,6 +30,7 @@ class MonitorPolicy:
             "completion_stability_seconds",
             "watched_gap_seconds",
             "native_status_seconds",
+            "native_doubt_seconds",
         ):
             seconds = getattr(self, name)
             if not (math.isfinite(seconds) and seconds > 0):

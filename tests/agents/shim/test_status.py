@@ -228,3 +228,52 @@ def test_inside_tmux_the_probe_is_answered_first_and_the_exit_is_the_programs_ow
         wait_for_text("status=9", text_of(ended))
     finally:
         subprocess.run((*server, "kill-server"), capture_output=True, timeout=DEADLINE_SECONDS, check=False)
+
+
+TOOL = """
+import time
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+tool = os.fork()
+if tool == 0:
+    os.setpgid(0, 0)
+    os.tcsetpgrp(0, os.getpid())
+    rec('state=idle:app=tool')
+    hear(1)
+    os._exit(0)
+os.waitpid(tool, 0)
+os.tcsetpgrp(0, os.getpid())
+rec('state=working:app=mine')
+hear(1)
+"""
+
+
+def test_a_record_is_the_programs_own_while_its_group_is_in_the_foreground_and_a_tools_is_not(tmp_path: Path) -> None:
+    kept = tmp_path / "status.ndjson"
+    with Around(*child(ASKS + TOOL), options=(f"--status-file={kept}",)) as around:
+        for record in (b"state=idle:app=tool\x1b\\", b"state=working:app=mine\x1b\\"):
+            around.read_until(record)  # each is on the screen, and so was read by the shim, before its writer goes on
+            around.type(b"k")
+        around.wait()
+    told = [(line["app"], line["is_own"]) for line in lines(kept.read_text()) if line["type"] == "status"]
+    assert told == [("tool", False), ("mine", True)]
+
+
+@pytest.mark.parametrize("enter", [b"\r", b"\n", b"\x1b[13u", b"\x1b[13;1u", b"\x1b[27;5;13~"])
+def test_a_program_introduces_itself_before_the_first_enter_or_not_at_all(tmp_path: Path, enter: bytes) -> None:
+    kept = tmp_path / "status.ndjson"
+    code = "rec('state=idle'); rec('state=idle:app=mine'); say('NOW')\n"
+    code += f"hear({len(enter)}); rec('?'); hear(10); rec('state=done:app=late')"
+    with Around(*child(ASKS + code), options=(f"--status-file={kept}",)) as around:
+        around.read_until(b"NOW")
+        around.type(enter)
+        around.wait()
+    told = [(line["has_asked"], line["greeted_as"]) for line in lines(kept.read_text()) if "has_asked" in line]
+    assert told == [(False, ""), (False, "mine"), (False, "mine"), (False, "mine")]
+
+
+def test_a_probe_before_the_first_enter_introduces_the_program(tmp_path: Path) -> None:
+    kept = tmp_path / "status.ndjson"
+    with Around(*child(ASKS + "rec('?'); hear(10); rec('state=idle')"), options=(f"--status-file={kept}",)) as around:
+        around.wait()
+    told = [line["has_asked"] for line in lines(kept.read_text()) if "has_asked" in line]
+    assert told == [True, True]

@@ -38,7 +38,7 @@ from interlock.monitor.policy import MonitorPolicy
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
-from interlock.vocabulary.evidence import EvidenceSource
+from interlock.vocabulary.evidence import NATIVE_CONTRADICTED, EvidenceSource
 from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import Activity, Attention
 from tests.agents.terminal.harness import (
@@ -156,6 +156,24 @@ def test_a_record_of_a_cli_that_declares_no_native_status_is_noted_also_by_who_a
                     proofs = [proof.source for one in seen.of(StandingSeen) for proof in one.standing.evidence]
                     assert EvidenceSource.NATIVE_STATUS not in proofs
                     await (handle.stop() if is_adopted else handle.release())
+
+    run(main())
+
+
+def test_a_forged_working_is_a_doubt_that_ends_and_the_agent_is_quiet_again() -> None:
+    async def main() -> None:
+        policy = replace(QUICK, monitor=MonitorPolicy(native_doubt_seconds=4))
+        async with driving(policy) as driver, agent(driver) as seen:
+            await seen.until(StandingSeen, lambda one: one.standing.is_ready)
+            assert seen.handle.process is not None
+            terminal = os.open(f"/proc/{seen.handle.process.pid}/fd/1", os.O_WRONLY | os.O_NOCTTY)
+            os.write(terminal, b"\x1b]7501;state=working:app=scripted-agent\x1b\\")
+            os.close(terminal)
+            doubted = await seen.until(StandingSeen)
+            assert doubted.standing.activity is Activity.UNKNOWN
+            assert doubted.standing.evidence[0].rule == NATIVE_CONTRADICTED
+            assert (await seen.until(StandingSeen)).standing.is_ready
+            assert [one.kind for one in seen.of(Warned)] == ["evidence_disagreement", "native_status_discredited"]
 
     run(main())
 
