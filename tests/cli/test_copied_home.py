@@ -60,7 +60,13 @@ def turns_of(served: Served, task_id: str) -> list[str]:
     return [one["state"] for one in served.json("turns", task_id)]
 
 
-@pytest.mark.parametrize("is_killed", [False, True], ids=["while-its-server-runs", "after-its-server-was-killed"])
+@pytest.mark.parametrize(
+    "is_killed",
+    [
+        pytest.param(False, id="while-its-server-runs"),
+        pytest.param(True, id="after-its-server-was-killed", marks=pytest.mark.deep),
+    ],
+)
 def test_a_copy_says_so_and_touches_no_agent_of_its_original(served: Served, tmp_path: Path, is_killed: bool) -> None:
     task_id = served.open("gate first; say one.", face="tui", title="wanted")
     served.gates.await_reached("first", timeout_seconds=WAIT_SECONDS)
@@ -115,6 +121,7 @@ def test_a_copy_says_so_and_touches_no_agent_of_its_original(served: Served, tmp
         assert served.gates.reached_by("third") == []
 
 
+@pytest.mark.deep
 def test_prompts_that_waited_in_the_original_are_held_in_a_copy_until_a_person_lets_them_go(
     served: Served, tmp_path: Path
 ) -> None:
@@ -158,6 +165,7 @@ def test_a_home_that_was_renamed_finds_its_agents_again(served: Served) -> None:
     assert not is_alive(terminal)
 
 
+@pytest.mark.deep
 def test_a_home_that_was_moved_to_another_disk_is_taken_over_when_a_person_says_so(
     served: Served, tmp_path: Path
 ) -> None:
