@@ -333,6 +333,17 @@ def test_a_polled_turn_completes_at_the_first_look_after_its_window_and_a_pushed
         assert said == ([(confirmed[0], "completed")] if confirmed else [])
 
 
+# A dialog whose text ticks.
+
+
+@pytest.mark.parametrize("text", ["Allow it? Denied in {} s", "Allow it? {} seconds left", "Allow it? 12:00:{:02}"])
+def test_a_question_whose_text_ticks_stays_one_question(text: str) -> None:
+    asked = [(float(at), seen("awaiting_operator", "modal", asks=text.format(30 - at))) for at in range(10)]
+    assert results(watch(*asked, until=50)) == [(0, "blocked")]
+    another = seen("awaiting_operator", "modal", asks="Allow the other one? Denied in 3 s")
+    assert results(watch(*asked, (20, another), until=50)) == [(0, "blocked"), (20, "blocked")]
+
+
 # A submit that overtakes an end.
 
 

@@ -441,7 +441,7 @@ def _has_ended_by_window(before: CompletionState, after: CompletionState) -> boo
 def _verdict(state: CompletionState) -> tuple[CompletionStatus, FailureKind | str | None, ObserverPayload | None]:
     """What a result would say. A payload that comes later than its blocked or failed is news, and so is a question."""
     if state.status is CompletionStatus.BLOCKED and state.observation is not None:
-        return state.status, state.observation.assessment.operator_excerpt, state.payload
+        return state.status, state.observation.question, state.payload
     return state.status, state.failure, state.payload if state.status is CompletionStatus.FAILED else None
 
 

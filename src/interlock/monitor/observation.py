@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from interlock.screen.assessment import SurfaceAssessment
 from interlock.screen.projection import DialogProjection
 from interlock.vocabulary.errors import ContractError
+
+_TICKS: Final = re.compile(
+    r"\b\d{1,2}:\d{2}(?::\d{2})?\b|\b\d+(?:\.\d+)?(?= ?(?:s|secs?|seconds?|m|mins?|minutes?)\b)", re.IGNORECASE
+)
 
 
 class Arrival(StrEnum):
@@ -32,6 +37,12 @@ class ShadowObservation:
     assessment: SurfaceAssessment
     projection: DialogProjection
     arrival: Arrival = Arrival.POLLED
+
+    @property
+    def question(self) -> str | None:
+        """What a person is asked, without what ticks by itself in it: a countdown makes no other question."""
+        asked = self.assessment.operator_excerpt
+        return None if asked is None else _TICKS.sub("▒", asked)
 
     @property
     def parser_family(self) -> str:

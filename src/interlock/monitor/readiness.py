@@ -86,8 +86,8 @@ class ReadinessState(Struct, frozen=True):
 
     @property
     def question(self) -> str | None:
-        """What a person is asked."""
-        return None if self.observation is None else self.observation.assessment.operator_excerpt
+        """What a person is asked, without what ticks in it."""
+        return None if self.observation is None else self.observation.question
 
 
 def surface_is_submit_ready(at: Facts) -> bool:
