@@ -106,7 +106,7 @@ async def _deny(scene: Scene) -> None:
     prompt = await scene.send("deny", ends=REFUSED)
     await scene.decide(await scene.asked(prompt), is_allowed=False)
     decided = scene.now()
-    await scene.over(prompt, decided, "denied")
+    await scene.over(prompt, decided, "denied", is_sure=False)
     scene.tally.answers += not (scene.project / "made.txt").exists()
     await _short(scene)
 

@@ -162,11 +162,13 @@ class Scene:
         last = await self.answered(prompt, part)
         await self.over(prompt, last.closed_at, detail)
 
-    async def over(self, prompt: SentPrompt, at_seconds: float, detail: str) -> None:
-        """The turn was over at that time, in truth. Wait for the server's word, and hold the idle agent."""
+    async def over(self, prompt: SentPrompt, at_seconds: float, detail: str, *, is_sure: bool = True) -> None:
+        """The turn was over at that time, in truth. Wait for the server's word, and hold the idle agent. Where that is
+        not sure (nothing but the screen tells of a refusal, or an interrupt had no effect) it is not scored."""
         prompt.over_at = at_seconds
         self.truth("unscored", "ending", at_seconds)
-        self.truth("idle", detail, at_seconds + PAINT_SECONDS)
+        if is_sure:
+            self.truth("idle", detail, at_seconds + PAINT_SECONDS)
         await self.turn_end(prompt)
         await self.hold(at_seconds + PAINT_SECONDS)
 
@@ -236,7 +238,7 @@ class Scene:
         except ScenarioStopped:
             stopped = False
         at = self.now()
-        await self.over(prompt, at, "interrupted")
+        await self.over(prompt, at, "interrupted", is_sure=stopped)
         prompt.over_at = None  # how long a CLI takes to stop says nothing of how fast an end is reported
         is_same = where is not None and is_alive(where.pid or where.pane_pid)
         self.tally.killed += not is_same
