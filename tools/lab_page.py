@@ -25,8 +25,8 @@ recordings are read is in [accuracy](accuracy.md).
 
 {legend}
 
-The figures are of one run a scenario, on whatever machine it ran on. A busy machine loses frames and delays Enter, so a
-fault that shows here once may not show again; it was there all the same.
+One run a scenario, on a machine that may have been busy with other work (a busy one delays paints and keys, and finds
+faults that a quiet one hides). A scenario that has no row has not been run with the profiles as they are now.
 """
 
 
@@ -38,7 +38,7 @@ def kept(cli: str) -> list[ScenarioResult]:
 
 def page(results: Sequence[Sequence[ScenarioResult]]) -> str:
     """The page: a row for each CLI, then every scenario of each."""
-    parts = [_HEAD.format(legend=" ".join(LEGEND)), table(_titles(), [_without_scenario(own) for own in results])]
+    parts = [_HEAD.format(legend="\n".join(LEGEND)), table(_titles(), [_without_scenario(own) for own in results])]
     for own in results:
         parts += [f"## {own[0].cli} {own[0].version}", table(_titles(1), [row(one)[1:] for one in own])]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
