@@ -9,11 +9,15 @@ from typing import Final
 
 from interlock.agents.live import LiveVerdict, PaneTracker
 from interlock.agents.profiles import builtin_profiles
+from interlock.agents.tmux.capture import PaneCapture
 from interlock.agents.tmux.typing import type_prompt
+from interlock.agents.tmux.watcher import PaneSeen
 from interlock.monitor.arbitration_claims import Claim
+from interlock.monitor.observation import Arrival
 from interlock.monitor.policy import MonitorPolicy
 from interlock.monitor.tracker import TrackerEvent, TuiTrackerSession, Verdict
 from interlock.screen.selection import GENERIC, select_reader
+from interlock.screen.snapshot import read_snapshot
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.states import Activity
 from tests.agents.tmux.harness import stage
@@ -21,6 +25,8 @@ from tests.contract.harness import run
 
 AGENT: Final = (sys.executable, "-m", "interlock.testing.scripted_agent")
 SCRIPTED: Final = select_reader(builtin_profiles(), "scripted")
+RULE: Final = "─" * 40
+READY: Final = read_snapshot(f"{RULE}\n> \n{RULE}", columns=40, title="scripted - ready")
 HASTY: Final = MonitorPolicy(watched_gap_seconds=0.2)
 
 
@@ -119,3 +125,22 @@ def test_tracking_ends_with_the_last_pane() -> None:
                 return [event async for live in tracker for event in live.verdict.events]
 
     assert run(main()) == [TrackerEvent.GONE]
+
+
+def test_a_screen_that_had_to_wait_for_its_capture_stands_since_its_last_change() -> None:
+    """An idle must stand for a while; the time in which its capture waited for others is a part of that."""
+
+    async def main() -> None:
+        tracker, now = PaneTracker(), asyncio.get_running_loop().time()
+        tracker._sessions["%1"] = TuiTrackerSession(SCRIPTED)
+
+        def see(arrival: Arrival, since_seconds: float) -> float:
+            tracker._see(PaneSeen(PaneCapture("%1", "@1", READY, 7, None, None, 0, now), arrival, since_seconds))
+            return tracker._verdicts.pop().verdict.at_seconds
+
+        assert see(Arrival.RECONNECTED, now - 9) >= now
+        seen_at = tracker._latest["%1"]
+        assert see(Arrival.PUSHED, seen_at + 5) == seen_at + 5
+        assert see(Arrival.PUSHED, seen_at + 1) == seen_at + 5, "time does not go back"
+
+    run(main())

@@ -22,6 +22,7 @@ from interlock.agents.tmux.watcher import (
     PaneWatch,
     WatchEvent,
 )
+from interlock.monitor.observation import Arrival
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
 
 
@@ -49,6 +50,7 @@ class PaneTracker:
         self._watch = PaneWatch(policy)
         self._sessions: dict[str, TuiTrackerSession] = {}
         self._deadlines: dict[str, float] = {}
+        self._latest: dict[str, float] = {}
         self._told: deque[tuple[str, Told]] = deque()
         self._verdicts: deque[LiveVerdict] = deque()
         self._wait: asyncio.Timeout | None = None
@@ -69,6 +71,7 @@ class PaneTracker:
         """Track a pane no longer. A verdict that is on its way may still come."""
         self._watch.remove(pane_id)
         self._deadlines.pop(pane_id, None)
+        self._latest.pop(pane_id, None)
 
     def tell(self, pane_id: str, told: Told) -> None:
         """Tell a pane's session something. It is taken in before anything that the pane shows later."""
@@ -112,11 +115,18 @@ class PaneTracker:
     def _see(self, event: WatchEvent) -> None:
         now = asyncio.get_running_loop().time()
         for pane_id in _panes_of(event):
-            verdict = _judge(self._sessions[pane_id], event, now)
+            verdict = _judge(self._sessions[pane_id], event, self._time_of(pane_id, event, now))
             if verdict is not None:
                 self._keep(LiveVerdict(pane_id, verdict, event))
 
+    def _time_of(self, pane_id: str, event: WatchEvent, now: float) -> float:
+        """A capture that had to wait shows what stood there since the last change, unless something came in between."""
+        if not isinstance(event, PaneSeen) or event.arrival is not Arrival.PUSHED:
+            return now
+        return max(event.since_seconds, self._latest.get(pane_id, event.since_seconds))
+
     def _keep(self, live: LiveVerdict) -> None:
+        self._latest[live.pane_id] = live.verdict.at_seconds
         deadline = self._sessions[live.pane_id].deadline
         if deadline is None:
             self._deadlines.pop(live.pane_id, None)

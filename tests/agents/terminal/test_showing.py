@@ -18,7 +18,7 @@ from tests.runtime.conducting import soon
 
 def capture(text: str, at: float) -> watcher.PaneSeen:
     snapshot = read_snapshot(text, columns=80, height=24)
-    return watcher.PaneSeen(PaneCapture("%1", "@1", snapshot, 7, None, None, 0, at), Arrival.PUSHED)
+    return watcher.PaneSeen(PaneCapture("%1", "@1", snapshot, 7, None, None, 0, at), Arrival.PUSHED, at)
 
 
 @pytest.mark.parametrize(

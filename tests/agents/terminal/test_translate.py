@@ -48,7 +48,7 @@ class Screen:
         snapshot = read_snapshot("\n".join(rows), columns=80, height=24, title=TITLE)
         capture = PaneCapture("%1", "@1", snapshot, 1, None, None, 0, self._now)
         verdict = self._session.on_snapshot(snapshot, self._now, Arrival.PUSHED)
-        return self.translator.see(LiveVerdict("%1", verdict, PaneSeen(capture, Arrival.PUSHED)))
+        return self.translator.see(LiveVerdict("%1", verdict, PaneSeen(capture, Arrival.PUSHED, 0.0)))
 
 
 def questions(told: Sequence[Observation]) -> list[str]:

@@ -14,6 +14,7 @@ from interlock.agents.tmux import watcher
 from interlock.agents.tmux.client import TmuxClient, Wake
 from interlock.agents.tmux.control import Output
 from interlock.agents.tmux.panes import OWN_SESSION, start_pane
+from interlock.agents.tmux.process import ClientProcess
 from interlock.agents.tmux.server import TmuxServer
 from interlock.agents.tmux.watcher import (
     ChannelDown,
@@ -320,3 +321,47 @@ def test_a_look_that_fails_is_raised_where_events_are_read(monkeypatch: pytest.M
                     await anext(watch)
 
     run(main())
+
+
+def test_of_a_paused_pane_only_the_look_itself_says_since_when() -> None:
+    """While it is paused nobody tells what it writes, so the last news may be long before its last change."""
+
+    async def main() -> None:
+        async with stage() as on, PaneWatch() as watch:
+            watch.add(on.client, on.pane.pane_id)
+            pane = watch._pacer._panes[on.pane.pane_id]
+            await anext(watch)
+            for is_paused in (False, True):
+                if is_paused:
+                    on.client._paused.add(on.pane.pane_id)
+                watch._changed(on.pane.pane_id)
+                async with asyncio.timeout(100):
+                    seen = await anext(watch)
+                assert isinstance(seen, PaneSeen)
+                assert (seen.since_seconds > pane.begun_at) is is_paused
+
+    run(main())
+
+
+def test_looks_that_are_due_together_are_asked_for_in_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[bytes] = []
+    write = ClientProcess.write
+
+    def noting(process: ClientProcess, data: bytes, *, is_last: bool = False) -> None:
+        written.append(data)
+        write(process, data, is_last=is_last)
+
+    async def main() -> None:
+        async with stage() as on, PaneWatch() as watch:
+            panes = [on.pane, await on.start("sleep", "600"), await on.start("sleep", "600")]
+            monkeypatch.setattr(ClientProcess, "write", noting)
+            for pane in panes:
+                watch.add(on.client, pane.pane_id)
+            async with asyncio.timeout(100):
+                seen = [await anext(watch) for _ in panes]
+            assert {event.capture.pane_id for event in seen if isinstance(event, PaneSeen)} == {
+                pane.pane_id for pane in panes
+            }
+
+    run(main())
+    assert written[0].count(b"capture-pane") == 3

@@ -17,7 +17,7 @@ from typing import Final
 
 from interlock.agents.tmux.client import TmuxClient
 from interlock.agents.tmux.link import FalseReply, Replies
-from interlock.agents.tmux.server import Absent, Command
+from interlock.agents.tmux.server import Absent, Command, constant_word
 from interlock.screen.snapshot import Snapshot, read_snapshot
 
 _NUMBERS: Final = (
@@ -26,7 +26,9 @@ _NUMBERS: Final = (
     "pane_synchronized", "pane_input_off",
 )  # fmt: skip
 _TEXTS: Final = ("pane_title", "pane_current_command")
-_FORMAT: Final = "\t".join([f"#{{{name}}}" for name in _NUMBERS] + [f"#{{s/[\001-\037]/ /:{name}}}" for name in _TEXTS])
+_FORMAT: Final = constant_word(
+    "\t".join([f"#{{{name}}}" for name in _NUMBERS] + [f"#{{s/[\001-\037]/ /:{name}}}" for name in _TEXTS])
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,10 @@ class TmuxClient:
         resume = ("refresh-client", "-A", f"{pane_id}:continue")
         return await self.ask([resume, *commands], lambda replies: read(replies[1:]))
 
+    def is_paused(self, pane_id: str) -> bool:
+        """What the pane writes is not told of until it is looked at again."""
+        return pane_id in self._paused
+
     def remind_of_children(self) -> None:
         """Make the server look for children that have ended. tmux 3.3a misses about one in ten until the next ends."""
         server_pid, _, _ = self._who.partition(" ")

@@ -22,6 +22,7 @@ MAX_REPLY_BYTES: Final = 8 << 20
 _OCTAL: Final = re.compile(rb"\\([0-7]{3})")
 _GUARD: Final = re.compile(rb"%(begin|end|error) (\d+ (\d+) (\d+))")
 _EXCERPT: Final = 80
+_EXTENDED: Final = b"%extended-output "
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +202,8 @@ class ControlParser:
     def _line(self, line: bytes) -> ControlEvent | None:
         if self._block is not None:
             return self._reply_line(self._block, line)
+        if line.startswith(_EXTENDED):  # nearly all lines of a busy pane
+            return _extended(line[len(_EXTENDED) :])
         if not line.startswith(b"%"):
             return Malformed("text outside of a reply", line[:_EXCERPT]) if line else None
         name, _, rest = line[1:].partition(b" ")
@@ -208,8 +211,6 @@ class ControlParser:
             case b"output":
                 pane, _, escaped = rest.partition(b" ")
                 return Output(_word(pane), escaped)
-            case b"extended-output":
-                return _extended(rest)
             case b"begin" | b"end" | b"error":
                 return self._guard(line)
             case _:

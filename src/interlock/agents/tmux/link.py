@@ -52,6 +52,7 @@ class ControlLink:
         self._on_event = on_event
         self._open: deque[_Open[object]] = deque()
         self._exit_reason = ""
+        self._unwritten: list[bytes] = []
 
     @classmethod
     async def open(cls, server: TmuxServer, session: str, on_event: Callable[[ControlEvent], None]) -> ControlLink:
@@ -83,10 +84,17 @@ class ControlLink:
         elif len(self._open) >= _MAX_OPEN:
             future.set_exception(Unreachable(f"tmux has left {_MAX_OPEN} commands unanswered"))
         else:
-            line = spell(commands)
+            if not self._unwritten:
+                asyncio.get_running_loop().call_soon(self._write)
+            self._unwritten.append(spell(commands))
             self._open.append(_Open(len(commands), read, future))  # type: ignore[arg-type]
-            self._process.write(line)
         return future
+
+    def _write(self) -> None:
+        """What was sent in one step of the loop goes out in one write."""
+        lines, self._unwritten = self._unwritten, []
+        if self._process is not None and not self.ended.done():
+            self._process.write(b"".join(lines))
 
     async def close(self, reason: str) -> None:
         """End the link. The server and its panes live on."""

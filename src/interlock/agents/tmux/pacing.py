@@ -5,7 +5,11 @@ Laws:
 2. Two captures of a pane are `gap_seconds` apart or more, and it is not captured twice at the same time.
 3. All panes together: at most `captures_per_second` within any second, and `max_in_flight` at a time.
 4. A change after a capture began makes the pane due again, so the last state of a burst is always captured.
-5. The pane that was captured longest ago goes first, so nobody starves and a pane that was quiet does not wait.
+5. A pane that goes on writing shows more of the same. Such captures share `busy_per_second`; the first change after
+   `quiet_seconds` of quiet, the last of a burst (nothing new for `settled_seconds`) and a pane that was not captured
+   for `stale_seconds` do not wait for it.
+6. Of those that do not wait, the pane that was captured longest ago goes first, so nobody starves and a pane that was
+   quiet does not wait; then settled ones, those that are quiet longest before the others.
 """
 
 from __future__ import annotations
@@ -14,16 +18,27 @@ from dataclasses import dataclass
 from typing import Final
 
 _NEVER: Final = float("-inf")
+_AT_ONCE: Final = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
 class PacingPolicy:
-    """How often may be looked. `burst` captures may start together; they are taken from the second's budget."""
+    """How often may be looked. `burst` captures may start together; they are taken from the second's budget.
+
+    The burst is what many panes need that stop at the same moment. Captures of busy panes are begun `batch` at a time
+    where their budget holds them back: one write asks for all.
+    """
 
     gap_seconds: float = 0.05
-    captures_per_second: int = 250
-    burst: int = 10
+    captures_per_second: int = 350
+    burst: int = 150
     max_in_flight: int = 8
+    busy_per_second: int = 100
+    busy_burst: int = 10
+    quiet_seconds: float = 0.3
+    settled_seconds: float = 0.15
+    stale_seconds: float = 2.0
+    batch: int = 4
 
     @property
     def spacing_seconds(self) -> float:
@@ -35,23 +50,50 @@ class PacingPolicy:
 class _Pane:
     is_changed: bool = False
     is_in_flight: bool = False
+    was_quiet: bool = False
     begun_at: float = _NEVER
+    changed_at: float = _NEVER
+
+
+class _Budget:
+    """So many a second, evenly spaced, with `burst` of them together at most."""
+
+    def __init__(self, spacing_seconds: float, burst: int) -> None:
+        self._spacing = spacing_seconds
+        self._burst = burst
+        self._free_at = _NEVER  # when the next one would be due if all were evenly spaced
+
+    def allowed_at(self, count: int = 1) -> float:
+        """When that many may begin together."""
+        return self._free_at - (self._burst - count) * self._spacing
+
+    def spend(self, now: float) -> None:
+        self._free_at = max(self._free_at, now) + self._spacing
 
 
 class Pacer:
     """Tell it what changed and what is finished; ask it what is due, and when to ask again."""
 
     def __init__(self, policy: PacingPolicy | None = None) -> None:
-        self._policy = policy or PacingPolicy()
+        self._policy = policy = policy or PacingPolicy()
         self._panes: dict[str, _Pane] = {}
-        self._free_at = _NEVER  # when the next capture would be due if all were evenly spaced
+        self._all = _Budget(policy.spacing_seconds, policy.burst)
+        self._busy = _Budget(1 / policy.busy_per_second, policy.busy_burst)
         self._in_flight = 0
+        self._next_at = _AT_ONCE
 
-    def changed(self, pane_id: str) -> bool:
-        """Something happened in the pane. True if that is news: it was not waiting for a capture already."""
+    def changed(self, pane_id: str, now: float) -> bool:
+        """Something happened in the pane. True if it is due before the time that `next_at` gave last."""
         pane = self._panes.setdefault(pane_id, _Pane())
-        was_changed, pane.is_changed = pane.is_changed, True
-        return not was_changed
+        before, pane.changed_at = pane.changed_at, now
+        if pane.is_changed:
+            return False
+        pane.is_changed, pane.was_quiet = True, now >= before + self._policy.quiet_seconds
+        return not pane.is_in_flight and self._due_at(pane, self._policy.batch) < self._next_at
+
+    def changed_at(self, pane_id: str) -> float:
+        """When the last change was told of."""
+        return self._panes[pane_id].changed_at
 
     def is_pending(self, pane_id: str) -> bool:
         """The pane changed, and its capture has not come yet."""
@@ -72,30 +114,51 @@ class Pacer:
 
     def due(self, now: float) -> list[str]:
         """The panes to capture now. Each counts as begun, until it is `finished`."""
-        ready = [(pane.begun_at, pane_id) for pane_id, pane in self._waiting() if now >= self._rested_at(pane)]
+        gap, waiting = self._policy.gap_seconds, self._waiting()
+        ready = [(*self._rank(pane, now), pane_id) for pane_id, pane in waiting if now >= pane.begun_at + gap]
         begun = []
-        for _, pane_id in sorted(ready):
-            if self._in_flight >= self._policy.max_in_flight or now < self._allowed_at():
+        for rank, _, pane_id in sorted(ready):
+            if self._in_flight >= self._policy.max_in_flight or now < self._all.allowed_at():
                 break
+            if rank == _BUSY:
+                if now < self._busy.allowed_at():
+                    break
+                self._busy.spend(now)
             pane = self._panes[pane_id]
             pane.is_changed, pane.is_in_flight, pane.begun_at = False, True, now
             self._in_flight += 1
-            self._free_at = max(self._free_at, now) + self._policy.spacing_seconds
+            self._all.spend(now)
             begun.append(pane_id)
         return begun
 
     def next_at(self) -> float | None:
         """When something becomes due if nothing is told before; None if nothing does."""
-        if self._in_flight >= self._policy.max_in_flight:
-            return None
-        rested = [self._rested_at(pane) for _, pane in self._waiting()]
-        return max(min(rested), self._allowed_at()) if rested else None
+        self._next_at = _AT_ONCE
+        if self._in_flight < self._policy.max_in_flight:
+            waiting = self._waiting()
+            batch = min(self._policy.batch, len(waiting))
+            self._next_at = min((self._due_at(pane, batch) for _, pane in waiting), default=_AT_ONCE)
+        return None if self._next_at == _AT_ONCE else self._next_at
 
     def _waiting(self) -> list[tuple[str, _Pane]]:
         return [item for item in self._panes.items() if item[1].is_changed and not item[1].is_in_flight]
 
-    def _rested_at(self, pane: _Pane) -> float:
-        return pane.begun_at + self._policy.gap_seconds
+    def _rank(self, pane: _Pane, now: float) -> tuple[int, float]:
+        if pane.was_quiet or now >= pane.begun_at + self._policy.stale_seconds:
+            return _FIRST, pane.begun_at
+        if now >= pane.changed_at + self._policy.settled_seconds:
+            return _SETTLED, pane.changed_at
+        return _BUSY, pane.begun_at
 
-    def _allowed_at(self) -> float:
-        return self._free_at - (self._policy.burst - 1) * self._policy.spacing_seconds
+    def _due_at(self, pane: _Pane, batch: int) -> float:
+        policy = self._policy
+        earliest = max(pane.begun_at + policy.gap_seconds, self._all.allowed_at())
+        if pane.was_quiet:
+            return earliest
+        unbudgeted_at = min(pane.begun_at + policy.stale_seconds, pane.changed_at + policy.settled_seconds)
+        return max(earliest, min(unbudgeted_at, self._busy.allowed_at(batch)))
+
+
+_FIRST: Final = 0
+_SETTLED: Final = 1
+_BUSY: Final = 2

@@ -45,9 +45,20 @@ class TmuxRefused(PeerFault):
 
 def quote(word: str) -> str:
     """The word as one argument in tmux's own language, on one line, whatever is in it."""
+    if (known := _CONSTANT_WORDS.get(word)) is not None:
+        return known
     if "\0" in word:
         raise UsageError("a NUL cannot be given to tmux", remedy="take it out of the text")
     return '"' + _SPECIAL.sub(lambda found: f"\\{ord(found[0]):03o}", word) + '"'
+
+
+_CONSTANT_WORDS: Final[dict[str, str]] = {}
+
+
+def constant_word(word: str) -> str:
+    """The word, whose quoted form is kept from here on: a long format that goes out many times a second."""
+    _CONSTANT_WORDS[word] = quote(word)
+    return word
 
 
 def spell(commands: Sequence[Command]) -> bytes:

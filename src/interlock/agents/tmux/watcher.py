@@ -28,10 +28,12 @@ _LOOKS_FOR_STATUS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class PaneSeen:
-    """What a pane shows."""
+    """What a pane shows, and since when: at `since_seconds`, of the event loop's clock, it was told to have changed for
+    the last time before this capture began."""
 
     capture: PaneCapture
     arrival: Arrival
+    since_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,7 @@ class PaneWatch:
                 raise self._failure
             self._news.clear()
             for pane_id in self._pacer.due(loop.time()):
-                self._start(self._capture(pane_id, self._panes[pane_id]))
+                self._start(self._capture(pane_id, self._panes[pane_id], self._since(pane_id)))
             next_at = self._pacer.next_at()
             timer = loop.call_at(next_at, self._news.set) if next_at is not None else None
             try:
@@ -178,10 +180,15 @@ class PaneWatch:
         self._news.set()
 
     def _changed(self, pane_id: str) -> None:
-        if self._pacer.changed(pane_id):
+        if self._pacer.changed(pane_id, asyncio.get_running_loop().time()):
             self._news.set()
 
-    async def _capture(self, pane_id: str, watched: _Watched) -> None:
+    def _since(self, pane_id: str) -> float:
+        """When the pane changed last. While it is paused nobody tells: then its screen is only as old as the look."""
+        is_told = not self._panes[pane_id].client.is_paused(pane_id)
+        return self._pacer.changed_at(pane_id) if is_told else asyncio.get_running_loop().time()
+
+    async def _capture(self, pane_id: str, watched: _Watched, since: float) -> None:
         try:
             capture = await capture_pane(watched.client, pane_id)
         except Absent:
@@ -192,14 +199,14 @@ class PaneWatch:
             pass  # the link is over; the client tells what becomes of the channel
         else:
             if self._panes.get(pane_id) is watched:
-                self._seen(watched, capture)
+                self._seen(watched, capture, since)
         finally:
             if self._panes.get(pane_id) is watched:
                 self._pacer.finished(pane_id)
             self._news.set()
 
-    def _seen(self, watched: _Watched, capture: PaneCapture) -> None:
-        self._tell(PaneSeen(capture, watched.arrival))
+    def _seen(self, watched: _Watched, capture: PaneCapture, since_seconds: float) -> None:
+        self._tell(PaneSeen(capture, watched.arrival, since_seconds))
         watched.arrival = Arrival.PUSHED
         if not capture.snapshot.is_dead:
             watched.dead_pid, watched.looks_for_status = None, 0
