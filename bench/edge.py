@@ -1,11 +1,12 @@
 """The whole way: from what a program writes to the verdict on it, and what fifty tracked panes cost.
 
-`make bench` runs this. Three figures: a write to its verdict, where a program replays recorded screens of Claude Code
+`make bench` runs this. Four figures: a write to its verdict, where a program replays recorded screens of Claude Code
 and prints the moment of each write; tmux's news to the verdict, on the real Claude Code at work if the pinned version
-is installed (`tools/agent_clis.py`), else on the scripted agent; and the CPU of this process while fifty panes replay
-recorded screens ten times a second, each read by its profile and followed by a tracker of its own.
+is installed (`tools/agent_clis.py`), else on the scripted agent; the CPU of this process while fifty panes replay
+recorded screens ten times a second, each read by its profile and followed by a tracker of its own; and the time until
+an idle is believed where two hundred panes work for two seconds and stop at the same moment.
 
-No figure holds the waits that belong to a verdict: neither the stability window, nor how long an idle must be seen.
+Only the last figure holds a wait that belongs to a verdict: how long an idle must stand (0.6 s).
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ from interlock.agents.tmux.typing import type_prompt
 from interlock.agents.tmux.watcher import PaneSeen
 from interlock.monitor.recording import Frame
 from interlock.monitor.tracker import TuiTrackerSession
+from interlock.screen.assessment import BusinessState
 from interlock.screen.selection import ScreenReader, select_reader
+from interlock.screen.snapshot import read_snapshot
 from interlock.testing.scripted_model import Gate, ScriptedModel, Text, Think
 from interlock.vocabulary.errors import UsageError
 
@@ -47,8 +50,11 @@ WATCHED_SECONDS: Final = 8.0
 STAMPS: Final = 80
 STAMPED_SECONDS: Final = 10.0
 AT_WORK_SECONDS: Final = 8.0
-CPU_BUDGET_PERCENT: Final = 25
+CPU_BUDGET_PERCENT: Final = 15
 EDGE_BUDGET_MS: Final = 150
+MANY_PANES: Final = 200
+MANY_SECONDS: Final = 14.0
+IDLE_BUDGET_MS: Final = 700
 
 QUIET: Final = ("sh", "-c", "stty raw -echo; exec sleep 600")
 # Plays the screens of a file on terminals, PERIOD seconds apart. As a TUI does, it writes the rows that changed; and in
@@ -69,6 +75,27 @@ while True:
         file.write(f"{rows}\x1b[1;1H\x1b[0m\x1b[K{time.monotonic():.6f} END".encode())
         shown[index] = new
     time.sleep(max(0.0, due - time.monotonic()))
+"""
+# Paints work on all terminals ten times a second for two seconds, then an idle screen, and is still for two seconds.
+# It prints the moment of each idle screen.
+WORKER: Final = r"""
+import json, sys, time
+source, *paths = sys.argv[1:]
+work, idle = json.load(open(source))
+files = [open(path, "wb", buffering=0) for path in paths]
+def paint(screen):
+    rows = "".join(f"\x1b[{row + 1};1H\x1b[0m\x1b[K{text}" for row, text in enumerate(screen)).encode()
+    for file in files:
+        file.write(rows)
+while True:
+    due = time.monotonic()
+    for turn in range(20):
+        paint(work[turn % len(work)])
+        due += 0.1
+        time.sleep(max(0.0, due - time.monotonic()))
+    paint(idle)
+    print(time.monotonic(), flush=True)
+    time.sleep(2)
 """
 
 
@@ -163,6 +190,52 @@ async def fifty(server: TmuxServer, client: TmuxClient, folder: Path, stamper: P
         await painter.wait()
 
 
+def work_and_idle() -> tuple[list[list[str]], list[str]]:
+    """The screens of the recording on which the agent works, and the last one on which it is idle."""
+    reader, shown = claude_reader(), screens()
+    texts = ["\n".join(screen) for screen in shown]
+    states = [
+        reader.parse_snapshot(read_snapshot(text, columns=COLUMNS, height=ROWS)).assessment.business_state
+        for text in texts
+    ]
+    work = [screen for screen, state in zip(shown, states, strict=True) if state is BusinessState.WORKING]
+    return work, [screen for screen, state in zip(shown, states, strict=True) if state is BusinessState.IDLE][-1]
+
+
+async def two_hundred(server: TmuxServer, client: TmuxClient, folder: Path) -> None:
+    (folder / "work.json").write_text(json.dumps(work_and_idle()), "utf-8")
+    infos = [await start_pane(server, QUIET, columns=COLUMNS, rows=ROWS) for _ in range(MANY_PANES)]
+    ask = ("display-message", "-p", "-t")
+    terminals = [await client.command(*ask, info.pane_id, "#{pane_tty}") for info in infos]
+    argv = [sys.executable, "-I", "-S", "-c", WORKER, str(folder / "work.json"), *terminals]
+    painter = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
+    believed: dict[str, BusinessState] = {}
+    idles: list[float] = []
+    try:
+        async with PaneTracker() as tracker:
+            for info in infos:
+                tracker.add(Pane(client, info.pane_id), TuiTrackerSession(claude_reader()))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(MANY_SECONDS):
+                    async for live in tracker:
+                        before = believed.get(live.pane_id)
+                        believed[live.pane_id] = now = live.verdict.business_state
+                        if now is BusinessState.IDLE and before is BusinessState.WORKING:
+                            idles.append(time.monotonic())
+    finally:
+        painter.kill()
+        stopped, _ = await painter.communicate()
+    ends = [float(line) for line in stopped.split()]
+    spent = [(at - max(end for end in ends if end <= at)) * 1e3 for at in idles if ends and at >= ends[0]]
+    if len(spent) < 2:
+        print(f"idle known, {MANY_PANES} panes: too few ends were seen; the machine is too busy")
+        return
+    cuts = quantiles(spent, n=20)
+    verdict = "within" if cuts[18] <= IDLE_BUDGET_MS else "OVER"
+    print(f"idle known, {MANY_PANES} panes that stop together {median(spent):16.0f} ms", end="   ")
+    print(f"p95 {cuts[18]:.0f} ms   {len(spent)} ends   {verdict} the budget of {IDLE_BUDGET_MS} ms")
+
+
 async def news_to_verdict(pane: Pane, reader: ScreenReader, act: Callable[[], object], prompt: str) -> list[float]:
     """Milliseconds from the first news of a change to its verdict, from the prompt on and while the agent works."""
     woken: list[float] = []
@@ -223,7 +296,8 @@ async def main() -> None:
         except UsageError:  # it is not installed
             await scripted(server, client)
         await fifty(server, client, folder, stamper)
+        await two_hundred(server, client, folder)
 
 
 if __name__ == "__main__":
-    asyncio.run(asyncio.wait_for(main(), 85))
+    asyncio.run(asyncio.wait_for(main(), 170))
