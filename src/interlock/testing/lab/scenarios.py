@@ -217,6 +217,8 @@ async def _start(scene: Scene) -> None:
     asked = await scene.asked_at_start()
     if asked is not None:
         await scene.decide(asked, is_allowed=True)
+    elif not scene.tally.questions:
+        scene.tally.notes.append("the CLI asked nothing at its start")
     prompt = await scene.send("short")
     await scene.arrived(prompt)
     scene.tally.answers += asked is not None
