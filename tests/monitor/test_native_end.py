@@ -145,6 +145,12 @@ def test_a_status_that_the_ladder_does_not_believe_shortens_nothing() -> None:
     assert told.completed == (4.0, BY_WINDOW, None)
 
 
+def test_a_hook_is_no_native_status() -> None:
+    hook = EvidenceSource.HOOK
+    worked: list[Step] = [(1.15, says(Activity.WORKING, hook)), (1.2, WORKING)]
+    assert Told(*worked, (3, DONE), (3.02, says(Activity.QUIET, hook))).completed == (4.0, BY_WINDOW, None)
+
+
 def test_work_that_a_status_tells_of_takes_its_word_back() -> None:
     told = Told(
         (1.1, opens_status),

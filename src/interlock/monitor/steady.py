@@ -13,8 +13,7 @@ Laws:
 6. A turn may be over before anybody looked: its prompt in the transcript and a mark below it prove that it ran.
    A screen that did not move at all since the submit was not painted yet: it has `FROZEN_SECONDS`.
 7. A picker that came while no turn was open leaves none behind: after it, idle needs only the grace of an answer.
-8. Where the agent itself says that the turn is over, idle needs no more than the hold of `native_end`, unless the
-   screen did not move since the submit.
+8. Where the agent itself says that the turn is over, idle needs no more than the hold of `native_end`.
 """
 
 from __future__ import annotations
@@ -104,7 +103,6 @@ def see(
         case BusinessState.IDLE:
             if is_frozen:
                 pace = replace(pace, submit_grace_seconds=max(pace.submit_grace_seconds, FROZEN_SECONDS))
-                reported_hold_seconds = None
             state = _echoed(state, surface) if is_echoed else state
             return _see_idle(state, surface, key, now, pace, reported_hold_seconds)
         case _:
