@@ -3,7 +3,7 @@
 `make bench` runs this. Each way is a server of its own with one agent; the scripted model says when it wrote its last
 byte, and the command's process says when it ended. The ways of one CLI stand beside each other: its JSON stream, which
 is the baseline of the ratio; its terminal with the files that it writes of its own session; and its terminal with these
-files hidden from us, so that the screen alone tells. CLIs that are not installed are left out
+files hidden from us, so that the screen and the status that it reports tell. CLIs that are not installed are left out
 (`tools/agent_clis.py install claude codex`).
 
 `--prompts 20` sends more of them, `--only codex-terminal` measures one way.
@@ -45,7 +45,7 @@ class Way:
 
     @property
     def name(self) -> str:
-        return f"{self.agent.name}{', screen alone' if self.is_blind else ''}"
+        return f"{self.agent.name}{', files hidden' if self.is_blind else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def show(taken: Iterator[Delays]) -> None:
     baseline: Delays | None = None
     for delays in taken:
         baseline = delays if delays.name.endswith("stream") else baseline
-        is_stream, is_blind = delays is baseline, delays.name.endswith("alone")
+        is_stream, is_blind = delays is baseline, delays.name.endswith("hidden")
         budget = "-" if is_stream else f"{SCREEN_BUDGET_SECONDS if is_blind else NATIVE_BUDGET_SECONDS:.1f} s"
         ratio = "-" if baseline is None or is_stream else f"{delays.p50 / baseline.p50:.1f}"
         print(f"{delays.name:<46}{delays.p50:>6.2f} s{delays.p95:>6.2f} s{budget:>8}{ratio:>8}", flush=True)
