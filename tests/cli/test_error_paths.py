@@ -165,9 +165,11 @@ def test_every_command_meets_rubbish(world: World, kind: str) -> None:
 
 
 def foreign_home(world: World, served: World) -> None:
+    """A home whose file says that it is served by the server of another one."""
     world.home.mkdir(mode=0o700)
-    shutil.copy(served.home / "server.json", world.home / "server.json")
-    (world.home / "server.json").chmod(0o600)
+    said = json.loads((served.home / "server.json").read_text())
+    del said["folder"]  # with it the file would be that of a copied home, and no server of this one
+    write_private(world.home / "server.json", said)
 
 
 def test_a_wrong_token(world: World, served: tuple[World, str]) -> None:
