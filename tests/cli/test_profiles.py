@@ -48,7 +48,7 @@ def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, env: dict[str, s
     done = interlock("profiles", str(path), env=env)
     assert (done.returncode, done.stdout) == (2, "")
     line = TINY.count("\n") + 4
-    assert f"{path}:{line}: Invalid enum value 'resting'" in done.stderr
+    assert f"{path}:{line}: rule[5].state: Invalid enum value 'resting'" in done.stderr
 
 
 def test_a_broken_profile_of_ones_own_stops_what_would_read_by_it(tmp_path: Path, env: dict[str, str]) -> None:

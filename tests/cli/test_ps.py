@@ -306,9 +306,11 @@ def test_no_server_is_an_error_and_no_empty_list(tmp_path: Path) -> None:
 
 
 def test_a_wrong_token_has_a_remedy(served: Served, tmp_path: Path) -> None:
-    for name in ("server.json", "tokens.json"):
-        (tmp_path / name).write_bytes((served.home / name).read_bytes())
-        (tmp_path / name).chmod(0o600)
+    said = json.loads((served.home / "server.json").read_text())
+    del said["folder"]  # with it the file would be that of a copied home, and no server of this one
+    (tmp_path / "server.json").write_text(json.dumps(said))
+    (tmp_path / "server.json").chmod(0o600)
+    (tmp_path / "tokens.json").touch(0o600)
     (tmp_path / "tokens.json").write_text(json.dumps({"operator": "w" * 43, "observer": "v" * 43}))
     done = interlock("ps", env={"INTERLOCK_HOME": str(tmp_path)})
     assert (done.returncode, done.stdout) == (2, "")

@@ -194,8 +194,9 @@ was put away; 8 the server stayed away. Of several, the first that is not 0.""",
   interlock interrupt ses_01 --wait             and how the turn ended
   interlock interrupt ses_01 --force            kill its process if the turn does not end
 
-Exit codes: 0 delivered, and with --wait: the turn is over; 1 no effect, the turn
-keeps running; 2 there is nothing to interrupt; 5 the turn goes on after --timeout.""",
+Exit codes: 0 delivered, and with --wait: the turn is over; 1 no effect, the
+turn keeps running; 2 there is nothing to interrupt; 5 the turn goes on after
+--timeout.""",
     ),
     Command(
         "stop",
