@@ -192,7 +192,7 @@ was put away; 8 the server stayed away. Of several, the first that is not 0.""",
         """\
   interlock interrupt ses_01                    was it delivered?
   interlock interrupt ses_01 --wait             and how the turn ended
-  interlock interrupt ses_01 --force            kill its process if the turn does not end
+  interlock interrupt ses_01 --force            kill it if its turn goes on
 
 Exit codes: 0 delivered, and with --wait: the turn is over; 1 no effect, the
 turn keeps running; 2 there is nothing to interrupt; 5 the turn goes on after
