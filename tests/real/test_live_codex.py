@@ -117,8 +117,7 @@ def test_what_codex_says_of_itself_is_heard_through_the_shim(codex_executable: P
             await model.reached("streaming")
             await agent.until(stands("working"), "working")
             await agent.pane.send_keys("Escape")
-            await agent.until(stands("quiet"), "quiet")
-            await agent.until(event(TrackerEvent.INTERRUPTED), "interrupted")
+            assert (await agent.until(event(TrackerEvent.INTERRUPTED), "interrupted")).activity == "quiet"
             await agent.ready()
 
             await agent.submit("SCN:tool")
