@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -60,6 +62,24 @@ def run(act: Callable[[Session], Awaitable[None]], how: AgentSpec | None = None)
             assert not is_alive(handle.process)
 
     asyncio.run(whole())
+
+
+def test_nobody_else_waits_while_the_library_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading it takes seconds where the machine is busy: long enough for other agents to be given up."""
+    loading, goes_on = threading.Event(), threading.Event()
+
+    def load(name: str) -> None:
+        loading.set()
+        assert goes_on.wait(LIMIT_SECONDS), f"{name} was loaded where everybody waits"
+
+    async def main() -> None:
+        starting = asyncio.create_task(AcpDriver().spawn(spec(), new_spawn_id()))
+        await asyncio.to_thread(loading.wait, LIMIT_SECONDS)
+        goes_on.set()
+        await (await starting).stop()
+
+    monkeypatch.setattr(importlib, "import_module", load)
+    asyncio.run(main())
 
 
 def test_a_session_is_named_and_ready_before_the_first_prompt() -> None:

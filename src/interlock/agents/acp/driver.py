@@ -47,6 +47,7 @@ class AcpDriver:
     async def spawn(self, spec: AgentSpec, spawn_id: SpawnId) -> AgentHandle:
         """Start the agent and open its session. `StaleResume` if it does not know the one to resume."""
         _check(spec)
+        await asyncio.to_thread(_load_library)
         # These need the library, which is an extra.
         from interlock.agents.acp.handle import AcpHandle
         from interlock.agents.acp.link import Gone
@@ -76,12 +77,17 @@ def _check(spec: AgentSpec) -> None:
     unknown = sorted(set(spec.options) - _OPTIONS)
     if unknown:
         raise UsageError(f"the acp driver has no option {unknown[0]!r}", remedy=f"it has: {', '.join(_OPTIONS)}")
+
+
+def _load_library() -> None:
+    """The first time that takes seconds on a busy machine: in a thread, so that nobody else waits for it."""
     try:
         importlib.import_module("acp")
     except ImportError as error:
         raise UsageError(
             "the acp driver needs the agent-client-protocol library", remedy="pip install interlock[acp]"
         ) from error
+    importlib.import_module("interlock.agents.acp.handle")
 
 
 def _absolute(folder: str) -> str:
