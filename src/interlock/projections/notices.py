@@ -29,6 +29,7 @@ from interlock.vocabulary.audit import (
     StreamCheckpoint,
     SurfaceEvent,
     ToolCallDecided,
+    TurnReply,
     TurnStarted,
     WorkflowEvent,
     WorkflowEventKind,
@@ -111,6 +112,7 @@ def notice(event: Event) -> tuple[Item, ...]:
             | QueueGate()
             | SessionOpened()
             | SessionDeleted()
+            | TurnReply()
         ):
             return (_show(event, Channel.STATUS, sentence(event)),)
         case ProcessEvent(kind=kind, exit_reason=exit_reason):
