@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from interlock.agents.observations import BecameReady
+from interlock.agents.observations import BecameReady, Exited
 from interlock.agents.port import NotDelivered
 from interlock.agents.processes.identity import is_alive
 from interlock.agents.terminal.driver import TerminalDriver
@@ -64,6 +64,23 @@ def test_a_pane_that_was_taken_is_not_typed_into_and_its_agent_is_not_stopped() 
             assert is_alive(seen.handle.process)
             assert "TYPED" not in await driver.server.run(["capture-pane", "-p", "-t", where.pane_id])
             await mark(driver.server, where.pane_id, ours)  # so that it ends with this test
+
+    run(main())
+
+
+def test_an_agent_whose_pane_is_gone_is_stopped_and_called_nobody_elses() -> None:
+    """Its tmux server lives on, with another pane of the same session: of a pane that is gone tmux tells that one's."""
+
+    async def main() -> None:
+        async with driving() as driver, agent(driver) as seen:
+            await seen.until(BecameReady)
+            where = read_where(seen.handle.where)
+            await driver.server.run(["split-window", "-d", "-t", where.pane_id, "sleep 100"])
+            await driver.server.run(["kill-pane", "-t", where.pane_id])
+            await seen.until(Exited)
+            await seen.handle.stop()
+            assert seen.handle.process is not None
+            assert not is_alive(seen.handle.process)
 
     run(main())
 

@@ -91,12 +91,16 @@ class Pane:
         return await capture_pane(self.client, self.pane_id)
 
     async def check_owner(self) -> None:
-        """`NotOurs` if the pane bears another mark than the one that it is reached with."""
+        """`NotOurs` if the pane bears another mark than the one that it is reached with; `Absent` if it is gone."""
         if not self.owner:
             return
-        found = await self.client.command("display-message", "-p", "-t", self.pane_id, f"#{{{OWNER_OPTION}}}")
-        if found.strip() != self.owner:
-            raise NotOurs(f"pane {self.pane_id} belongs to {found.strip() or 'nobody'} now, and not to {self.owner}")
+        asked = f"#{{pane_id}} #{{{OWNER_OPTION}}}"
+        told = await self.client.command("display-message", "-p", "-t", self.pane_id, asked)
+        pane_id, _, found = told.strip().partition(" ")
+        if pane_id != self.pane_id:  # of a pane that is gone tmux tells nothing, or tells of another one
+            raise Absent(f"pane {self.pane_id} is gone")
+        if found != self.owner:
+            raise NotOurs(f"pane {self.pane_id} belongs to {found or 'nobody'} now, and not to {self.owner}")
 
     async def send_text(self, text: str) -> None:
         """Paste text, bracketed if the program asked for that. Line ends arrive as a terminal pastes them."""
