@@ -49,10 +49,10 @@ class Terminal:
         """As much as helps who reads of a failure."""
         return repr(self.text[-800:])
 
-    def says(self, text: str) -> None:
-        """Wait until that is on the terminal."""
+    def says(self, text: str, *, times: int = 1) -> None:
+        """Wait until that was written to the terminal, so many times."""
         deadline = time.monotonic() + WAIT_SECONDS
-        while text not in self.text:
+        while self.text.count(text) < times:
             assert time.monotonic() < deadline, f"it does not say {text!r}:\n{self._told}"
             assert self._read(0.05) or self.process.poll() is None, f"it ended without {text!r}:\n{self.text}"
 
