@@ -288,7 +288,7 @@ def test_a_person_at_an_agent(acting_server: Served, tmp_path: Path) -> None:
     task_id = acting_server.open(face="tui", title="interrupts attached")
     assert world.meet(["start", task_id]).code == OK
     with at_a_terminal(["attach", task_id], world.env) as attached:
-        # tmux draws again once the window has the size of this terminal. Left before that, it leaves a mode switched on.
+        # tmux draws again once the window has the size of this terminal. Left before, it leaves a mode switched on.
         attached.says("enter to submit", times=2)
         attached.type(CTRL_C)
         attached.leaves_by(b"\x02", b"d")  # together they would be taken for a paste
