@@ -11,7 +11,7 @@ from interlock.agents.profiles import builtin_profiles
 from interlock.screen.assessment import BlockKind, BusinessState, InputMode, SurfaceAssessment, TurnEnd
 from interlock.screen.engine import ScreenReading
 from interlock.screen.selection import detect_cli
-from interlock.screen.snapshot import EMPTY
+from interlock.screen.snapshot import EMPTY, Snapshot, Style
 from tests.screen.profiles.frames import frame_at, options_of, read, rule_of, screen, snapshot_at, snapshots
 
 IDLE, WORKING = BusinessState.IDLE, BusinessState.WORKING
@@ -99,6 +99,37 @@ def test_an_approval_has_its_buttons_as_options(name: str, t: float) -> None:
     )
     assert surface.operator_excerpt is not None
     assert surface.operator_excerpt.startswith("┃  △ Permission required")
+
+
+# As 1.18.33 draws its theme without COLORTERM; the last is the nearest colour, and was not seen.
+IN_256_COLOURS = {
+    "128,128,128": "8", "10,10,10": "232", "20,20,20": "233", "30,30,30": "234", "245,167,66": "215",
+    "224,108,117": "168",
+}  # fmt: skip
+
+
+def _in_256_colours(seen: Snapshot) -> Snapshot:
+    def drawn(style: Style) -> Style:
+        return style._replace(
+            fg=None if style.fg is None else IN_256_COLOURS.get(style.fg, style.fg),
+            bg=None if style.bg is None else IN_256_COLOURS.get(style.bg, style.bg),
+        )
+
+    rows = (
+        replace(row, spans=tuple(span._replace(style=drawn(span.style)) for span in row.spans)) for row in seen.rows
+    )
+    return replace(seen, rows=tuple(rows))
+
+
+@pytest.mark.parametrize(
+    ("name", "t"),
+    [("full", 10.0), ("full", 16.0), ("full", 26.4), ("full", 32.0), ("d_ask", 28.0), ("interrupt", 25.0)],
+)
+def test_a_terminal_of_256_colours_is_read_as_one_of_all_colours(name: str, t: float) -> None:
+    seen = snapshot_at("opencode", name, t)
+    drawn = _in_256_colours(seen)
+    assert drawn != seen
+    assert read("opencode", drawn) == read("opencode", seen)
 
 
 def _first_asked(cli: str, name: str) -> float:
