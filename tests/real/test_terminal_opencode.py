@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from interlock.testing.scripted_model import Gate, ScriptedModel, Step, Text, Think
+from interlock.testing.scripted_model import Gate, ScriptedModel, Shell, Step, Text, Think
 from interlock.vocabulary.audit import ProcessEventKind
 from interlock.vocabulary.states import TurnState
 from tests.contract.harness import run
@@ -24,6 +24,8 @@ SCRIPTS: Final[dict[str, tuple[Step, ...]]] = {
     "short": (Text("Short."),),
     "think": (Think("Let me see."), Gate("thinking"), Text("Late.")),
     "stream": (Text("One. "), Gate("streaming"), Text("Two.")),
+    "allow": (Shell("touch allowed.txt"), Text("It ran.")),
+    "deny": (Shell("touch denied.txt"), Text("Very well.")),
 }
 
 
@@ -33,7 +35,7 @@ def model() -> Iterator[ScriptedModel]:
         yield model
 
 
-def test_an_interrupt_ends_the_turn_while_it_thinks_and_while_it_writes_and_the_agent_lives_on(
+def test_interrupts_approvals_and_denials_have_their_effect_and_the_agent_lives_on(
     model: ScriptedModel, tmp_path: Path
 ) -> None:
     async def story() -> None:
@@ -43,7 +45,15 @@ def test_an_interrupt_ends_the_turn_while_it_thinks_and_while_it_writes_and_the_
                 await model.reached(gate, within_seconds=150)
                 told = await bench.cancel(sent)
                 assert told.state is TurnState.INTERRUPTED
-            told = await bench.turn("SCN:short after both.")
+            sent = await bench.send("SCN:allow once.")
+            await bench.decide(await bench.asked())  # its buttons are drawn in 256 colours here
+            assert (await bench.wait(sent)).state is TurnState.COMPLETED
+            assert (bench.project / "allowed.txt").exists()
+            sent = await bench.send("SCN:deny once.")
+            await bench.decide(await bench.asked(), is_allowed=False)
+            assert (await bench.wait(sent)).state in (TurnState.INTERRUPTED, TurnState.COMPLETED)
+            assert not (bench.project / "denied.txt").exists()
+            told = await bench.turn("SCN:short after all.")
             assert (told.state, is_delivered(told.receipts)) == (TurnState.COMPLETED, True)
             events = await bench.events()
             assert len(processes(events, ProcessEventKind.SPAWNED)) == 1

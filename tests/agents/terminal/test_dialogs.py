@@ -14,6 +14,7 @@ from interlock.agents.terminal.launch import recognise
 from interlock.screen.assessment import BlockKind, Option
 from interlock.screen.selection import select_reader
 from interlock.screen.snapshot import read_snapshot
+from tests.screen.profiles.frames import snapshot_at
 
 RULE = "─" * 60
 BASH = f"""● I will do it.
@@ -61,6 +62,17 @@ def test_another_word_makes_another_dialog_and_another_selection_does_not() -> N
     assert dialog_of("sleep 20s", selected=1).identity == asked.identity
     assert dialog_of("sleep 20s", selected=1).selected == 1
     assert dialog_of("sleep 30s").identity != asked.identity
+
+
+@pytest.mark.parametrize(
+    ("cli", "name", "t", "is_in_a_row"),
+    [("opencode", "full", 32.0, True), ("opencode", "d_ask", 28.0, False), ("qwen", "full", 28.0, False)],
+)
+def test_whether_options_stand_beside_each_other_is_told(cli: str, name: str, t: float, is_in_a_row: bool) -> None:
+    reader, snapshot = select_reader(builtin_profiles(), cli), snapshot_at(cli, name, t)
+    found = dialog_on(reader.parse_snapshot(snapshot).assessment, snapshot, reader.profile)
+    assert found is not None
+    assert found.is_in_a_row is is_in_a_row
 
 
 def test_options_are_chosen_by_their_text() -> None:

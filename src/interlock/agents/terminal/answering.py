@@ -94,7 +94,8 @@ class _Attempt:
                 raise NotDelivered("which option is selected cannot be seen")
             if left == 0:
                 raise NotDelivered(f"the selection does not move to {self._asked.options[wanted].text!r}")
-            await self._pane.send_keys("Down" if at < wanted else "Up")
+            back, forth = ("Left", "Right") if dialog.is_in_a_row else ("Up", "Down")
+            await self._pane.send_keys(forth if at < wanted else back)
             look = await self._eye.until(self._has_left(at), self._policy.moved_within_seconds)
             dialog = self._standing(look)
             left -= dialog.selected == at

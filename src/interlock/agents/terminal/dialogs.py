@@ -17,7 +17,7 @@ from interlock.agents.observations import ApprovalOption, OptionKind
 from interlock.agents.port import Decision, NotDelivered
 from interlock.screen.assessment import BlockKind, InputMode, Option, SurfaceAssessment
 from interlock.screen.options import first_option_row
-from interlock.screen.profile import Profile
+from interlock.screen.profile import Profile, Rule
 from interlock.screen.regions import Located
 from interlock.screen.snapshot import Snapshot
 
@@ -36,13 +36,15 @@ _WRITABLE: Final = re.compile(r"(?:type something|type your|tell \w+ what|other\
 
 @dataclass(frozen=True, slots=True)
 class Dialog:
-    """What stands on the screen. `identity` is what makes it this dialog and no other."""
+    """What stands on the screen. `identity` is what makes it this dialog and no other. `is_in_a_row`: its options stand
+    beside each other, so that the selection moves to the left and to the right."""
 
     kind: BlockKind
     question: str
     options: tuple[Option, ...]
     identity: str
     takes_several: bool = False
+    is_in_a_row: bool = False
 
     @property
     def is_unfinished(self) -> bool:
@@ -61,12 +63,29 @@ def dialog_on(surface: SurfaceAssessment, snapshot: Snapshot, profile: Profile) 
     question, body = _words(surface, snapshot, profile)
     kind = surface.block.kind
     identity = question if kind in _ALLOWING and question else _before_options(surface)
-    return Dialog(kind, question, surface.block.options, f"{kind.value}\n{identity}", _SEVERAL.search(body) is not None)
+    return Dialog(
+        kind,
+        question,
+        surface.block.options,
+        f"{kind.value}\n{identity}",
+        takes_several=_SEVERAL.search(body) is not None,
+        is_in_a_row=_is_in_a_row(surface, profile),
+    )
+
+
+def _rule(surface: SurfaceAssessment, profile: Profile) -> Rule | None:
+    return next((one for one in profile.rules if one.id == surface.evidence[0].rule), None)
+
+
+def _is_in_a_row(surface: SurfaceAssessment, profile: Profile) -> bool:
+    rule = _rule(surface, profile)
+    spec = profile.options.get(rule.options) if rule is not None and rule.options else None
+    return spec is not None and spec.separator is not None
 
 
 def _words(surface: SurfaceAssessment, snapshot: Snapshot, profile: Profile) -> tuple[str, str]:
     """The rows above the first option, and all rows of the dialog, as they stand on the screen."""
-    rule = next((one for one in profile.rules if one.id == surface.evidence[0].rule), None)
+    rule = _rule(surface, profile)
     located = Located(snapshot.rows, profile.regions)
     region = located[rule.region] if rule else None
     if rule is None or region is None:
