@@ -289,6 +289,15 @@ def test_a_turn_that_its_surface_calls_interrupted_is_so_at_once_and_never_compl
     assert events(said)[-1] == "evt_interrupted_seen"
 
 
+def test_before_work_was_shown_an_interrupted_mark_waits_for_the_window() -> None:
+    """Seen in opencode: a prompt that is drawn and not yet taken up looks like one that was interrupted."""
+    untaken = seen(text="welcome\nmore words\nInterrupted", turn_end=TurnEnd.INTERRUPTED)
+    assert results(watch((0.1, untaken), (0.6, WORKING), (5, READY), until=50)) == [(6, "completed")]
+    assert results(watch((0.1, untaken), until=50)) == [(1.1, "interrupted")]
+    looked_at = seen(text="welcome\nmore words\nInterrupted", turn_end=TurnEnd.INTERRUPTED, arrival=Arrival.POLLED)
+    assert results(watch((0.1, looked_at), (0.6, looked_at), (1.2, looked_at), until=50)) == [(1.2, "interrupted")]
+
+
 # Where the surface is polled, a look after the end of the window confirms it.
 
 POLLED: Final = seen(arrival=Arrival.POLLED)

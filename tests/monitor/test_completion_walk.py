@@ -54,10 +54,11 @@ def finds_done(observation: ShadowObservation, _: Submit) -> ObserverPayload | N
 
 POLLED_READY: Final = seen(arrival=Arrival.POLLED)
 POLLED_ERRED: Final = seen(arrival=Arrival.POLLED, turn_end=TurnEnd.FAILED)
+POLLED_CUT: Final = seen(arrival=Arrival.POLLED, turn_end=TurnEnd.INTERRUPTED)
 SUBMIT: Final = Submit(TurnId("turn_1"), BASELINE, observer=finds_done)
 FOUND_CUT: Final = seen(text="welcome\nDONE", turn_end=TurnEnd.INTERRUPTED)
 OBSERVATIONS: Final = (
-    *(READY, ANSWERED, FOUND, FOUND_CUT, INTERRUPTED, ERRED, POLLED_READY, POLLED_ERRED),
+    *(READY, ANSWERED, FOUND, FOUND_CUT, INTERRUPTED, ERRED, POLLED_READY, POLLED_ERRED, POLLED_CUT),
     *(WORKING, MODAL, BLOCKED, ASKED_AGAIN, UNKNOWN, UNSUPPORTED, DISCONNECTED),
 )
 ENDED: Final = {"completed", "interrupted", "turn_failed", "gone"}
@@ -119,12 +120,12 @@ STATE_LAWS: Final = {
     "a window is kept exactly by a candidate": lambda w: (w.state.window is not None) == (w.status[:9] == "candidate"),
     "unknown and candidates have a deadline, or wait for another look": lambda w: (
         w.status not in {"unknown", "candidate_complete"}
-        or (w.state.deadline is None) == (w.state.observation in {POLLED_READY, POLLED_ERRED})
+        or (w.state.deadline is None) == (w.state.observation in {POLLED_READY, POLLED_ERRED, POLLED_CUT})
     ),
     "a failure says why": lambda w: (w.status in {"failed", "turn_failed"}) == (w.state.failure is not None),
     "what the surface calls interrupted or failed it called so": lambda w: (
         w.status not in {"interrupted", "turn_failed"}
-        or w.state.observation in {INTERRUPTED, ERRED, POLLED_ERRED, FOUND_CUT}
+        or w.state.observation in {INTERRUPTED, ERRED, POLLED_ERRED, POLLED_CUT, FOUND_CUT}
     ),
     "what has ended waits for nothing": lambda w: w.status not in ENDED or w.state.deadline is None,
     "completed rests on a ready surface and activity since the submit": proves_completion,

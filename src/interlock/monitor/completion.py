@@ -8,7 +8,7 @@ Laws:
    pushed; where they are polled, by a look at or after the end of the window that finds the same signature, for what
    happened between two polls was not seen. A new signature begins the window again; an observation that is no candidate
    ends it. Where the surface itself says that the turn was interrupted, or failed, that is its end, and it is never
-   complete; failed after the same window, interrupted at once.
+   complete; failed after the same window, interrupted at once where work was shown since the submit.
 3. The observer is asked on every observation after activity. What it, or a hook, found bypasses the window and not the
    order: only a candidate completes by it, unless its surface names another end. On every other result of a turn it
    rides. What a hook reported no longer bypasses once work or a question was seen after it; a report of another turn
@@ -171,7 +171,16 @@ def surface_names_no_other_end(at: Facts) -> bool:
 
 
 def submit_ready_interrupted(at: Facts) -> bool:
-    return at.surface.turn_end is TurnEnd.INTERRUPTED and submit_ready_after_activity(at)
+    """After work that was shown: before that, the mark may be the last turn's, or that of a prompt not yet taken up."""
+    return at.surface.turn_end is TurnEnd.INTERRUPTED and at.saw_working and submit_ready_after_activity(at)
+
+
+def interrupted_and_due(at: Facts) -> bool:
+    return at.surface.turn_end is TurnEnd.INTERRUPTED and deadline_is_due(at)
+
+
+def interrupted_and_confirmed(at: Facts) -> bool:
+    return at.is_confirmed and at.surface.turn_end is TurnEnd.INTERRUPTED
 
 
 def window_is_confirmed(at: Facts) -> bool:
@@ -205,6 +214,7 @@ TRANSITIONS: Final[tuple[Edge[CompletionStatus, Facts], ...]] = (
     *from_each(_ENDED, Submit.on, _S.WAITING, reopens=True),
     Edge(_S.FAILED, SurfaceGone.on, _S.FAILED, stall_was_terminal),
     *from_each(_OPEN, SurfaceGone.on, _S.GONE),
+    Edge(_S.CANDIDATE_COMPLETE, TimerFired.on, _S.INTERRUPTED, interrupted_and_due),
     Edge(_S.CANDIDATE_COMPLETE, TimerFired.on, _S.TURN_FAILED, turn_failed_and_due),
     Edge(_S.CANDIDATE_COMPLETE, TimerFired.on, _S.COMPLETED, deadline_is_due),
     Edge(_S.CANDIDATE_COMPLETE, ObserverReported.on, _S.COMPLETED, surface_names_no_other_end),
@@ -219,6 +229,7 @@ TRANSITIONS: Final[tuple[Edge[CompletionStatus, Facts], ...]] = (
     *from_each(_OPEN, _SEEN, _S.IN_PROGRESS, surface_is_working),
     *from_each(_OPEN, _SEEN, _S.INTERRUPTED, submit_ready_interrupted),
     *from_each(_OPEN, _SEEN, _S.COMPLETED, submit_ready_with_payload),
+    Edge(_S.CANDIDATE_COMPLETE, _SEEN, _S.INTERRUPTED, interrupted_and_confirmed),
     Edge(_S.CANDIDATE_COMPLETE, _SEEN, _S.TURN_FAILED, turn_failed_and_confirmed),
     Edge(_S.CANDIDATE_COMPLETE, _SEEN, _S.COMPLETED, window_is_confirmed),
     *from_each(_OPEN, _SEEN, _S.CANDIDATE_COMPLETE, submit_ready_after_activity),
@@ -265,8 +276,17 @@ _ARROWS_FROM: Final = {
 
 
 def _facts(state: CompletionState, surface: SurfaceAssessment, now: float, *, is_confirmed: bool = False) -> Facts:
-    has_activity = state.evidence.has_activity or (state.turn is not None and names_end_of_found(state.turn, surface))
-    return Facts(surface, now, state.clock, state.deadline, has_activity, state.bypasses, is_confirmed)
+    is_found = state.turn is not None and names_end_of_found(state.turn, surface)
+    return Facts(
+        surface,
+        now,
+        state.clock,
+        state.deadline,
+        has_activity=state.evidence.has_activity or is_found,
+        saw_working=state.evidence.saw_working or is_found,
+        bypasses=state.bypasses,
+        is_confirmed=is_confirmed,
+    )
 
 
 def step(state: CompletionState, input: CompletionInput, now: float) -> tuple[CompletionState, tuple[Output, ...]]:
@@ -462,6 +482,8 @@ def _result(state: CompletionState) -> Result | None:
 
 def _ended(state: CompletionState, seen: ShadowObservation) -> Result:
     """The result of a candidate whose window has passed."""
+    if state.status is CompletionStatus.INTERRUPTED:
+        return InterruptedResult(Phase.COMPLETION, state.at_seconds, seen, state.payload)
     if state.status is CompletionStatus.TURN_FAILED:
         return FailedResult(Phase.COMPLETION, state.at_seconds, seen, FailureKind.TURN_FAILED, state.payload)
     return _completed(state, seen, CompletionBasis.STABILITY_WINDOW)

@@ -19,6 +19,7 @@ class Facts(NamedTuple):
     clock: StallClock | None
     deadline: float | None
     has_activity: bool = False
+    saw_working: bool = False
     bypasses: bool = False
     is_confirmed: bool = False
 
