@@ -44,7 +44,8 @@ def test_the_daemons_of_codex_end_with_it(tmp_path: Path) -> None:
             await until(lambda: len(daemons_of(spawn_id)) >= 2, seconds=60.0)
         finally:
             report = await child.stop()
-        assert sum("daemon" in one.command for one in report.ended) >= 2
+        # One of them may have handed over to the other and ended by itself meanwhile: what counts is that none lives.
+        assert any("daemon" in one.command for one in report.ended)
         assert report.survivors == ()
         assert living_of(spawn_id) == []
 
