@@ -15,8 +15,8 @@ from interlock.log.turn_index import TurnIndex, turn_slice, whole_slice
 from interlock.projections.dossier import dossiers_in, dossiers_of
 from interlock.projections.why import Explanation, why, why_last
 from interlock.projections.why_lines import render_lines
-from interlock.testing.scribe import EPOCH
-from interlock.vocabulary.audit import RunState, SurfaceEvent, SurfaceResult
+from interlock.testing.scribe import EPOCH, Scribe
+from interlock.vocabulary.audit import RunState, SurfaceEvent, SurfaceResult, TurnReply
 from interlock.vocabulary.conversation import AssistantMessage, ToolResult, UserMessage
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events import Event
@@ -76,6 +76,14 @@ def test_it_is_total_and_its_text_and_json_are_too(log: list[Event], at: datetim
     explanation = why(log, at=at)
     assert render_lines(explanation)
     assert json.decode(json.encode(explanation), type=Explanation) == explanation
+
+
+def test_a_word_on_the_reply_from_before_the_turn_is_no_word_on_it() -> None:
+    scribe = Scribe()
+    early = TurnReply(kind="sentinel", is_met=True, text="too early")
+    assert why(scribe.write(early, UserMessage(text="do it"), turn="t1")).reply is None
+    late = TurnReply(kind="sentinel", is_met=True, text="in time")
+    assert why(Scribe().write(UserMessage(text="do it"), late, turn="t1")).reply == late
 
 
 def test_the_chain_of_a_completed_turn() -> None:

@@ -296,8 +296,10 @@ def _surface(turn: Dossier, known: list[Event]) -> Iterator[SurfaceStep]:
 
 
 def _reply(turn: Dossier, known: list[Event]) -> TurnReply | None:
+    """What was recorded of the reply, since the turn began: what stands before that is no word on it."""
+    first = turn.facts.first_seq or 0
     mine = (event for event in known if event.session_id == turn.key[0] and event.turn_id == turn.turn_id)
-    return next((event.data for event in mine if isinstance(event.data, TurnReply)), None)
+    return next((one.data for one in mine if isinstance(one.data, TurnReply) and (one.seq or 0) >= first), None)
 
 
 def _missing(turn: Dossier) -> Iterator[str]:
