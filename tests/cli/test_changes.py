@@ -24,7 +24,8 @@ class Room:
         self._error = error
         self.is_over = threading.Event()
 
-    def __call__(self, home: Path, task_id: str, *, patience_seconds: float) -> Iterator[Frame]:
+    def __call__(self, home: Path, task_id: str, *, patience_seconds: float, was_there: bool) -> Iterator[Frame]:
+        assert was_there, "who waits has asked the server before: it is waited for from the first moment on"
         yield from self._frames
         if self._error is not None:
             raise self._error

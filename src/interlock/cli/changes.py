@@ -77,7 +77,8 @@ class Changes:
 
     def _hear(self, task_id: str) -> None:
         try:
-            for frame in frames(self._home, task_id, patience_seconds=self._patience_seconds):
+            patience = self._patience_seconds
+            for frame in frames(self._home, task_id, patience_seconds=patience, was_there=True):
                 if frame.event not in _TEXT:
                     self._heard.put((task_id, frame))
             told: Exception = Unreachable("the server said no more")

@@ -131,8 +131,11 @@ def _print_older(home: Path, task_id: str, last: int | None, printer: LiveText, 
         printer.message(message)
 
 
-def frames(home: Path, task_id: str, *, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[Frame]:
-    """The frames of a session, for as long as there is a server; each from where the last one led."""
+def frames(
+    home: Path, task_id: str, *, patience_seconds: float = PATIENCE_SECONDS, was_there: bool = False
+) -> Iterator[Frame]:
+    """The frames of a session, for as long as there is a server; each from where the last one led. `was_there`: the
+    server has answered before, so that one that goes away before the first frame is waited for, too."""
     last_id, lost_at = "", None
     while True:
         try:
@@ -145,7 +148,7 @@ def frames(home: Path, task_id: str, *, patience_seconds: float = PATIENCE_SECON
         except Unreachable as error:
             away = error
         now = time.monotonic()
-        if not last_id or (lost_at is not None and now - lost_at > patience_seconds):
+        if not (last_id or was_there) or (lost_at is not None and now - lost_at > patience_seconds):
             raise away
         if lost_at is None:
             lost_at = now
