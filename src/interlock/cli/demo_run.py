@@ -7,14 +7,15 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from interlock.cli import output
 from interlock.cli.demo_server import private_server
 from interlock.cli.exit_codes import ExitCode
+from interlock.cli.signals import ended_by
 
 _BOARD_SECONDS: Final = 8.0
 _GO_ON: Final = """\
@@ -35,7 +36,7 @@ def play(*, has_tmux: bool) -> int:
 
 def _run(work: Coroutine[Any, Any, int]) -> int:
     async def heard() -> int:
-        with _ended_by(signal.SIGTERM, signal.SIGHUP):
+        with ended_by(signal.SIGTERM, signal.SIGHUP):
             return await work
 
     try:
@@ -45,19 +46,6 @@ def _run(work: Coroutine[Any, Any, int]) -> int:
     except TimeoutError as late:
         output.error(output.escape(str(late)))
         return ExitCode.TIMED_OUT
-
-
-@contextmanager
-def _ended_by(*numbers: signal.Signals) -> Iterator[None]:
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None
-    for number in numbers:
-        loop.add_signal_handler(number, task.cancel)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
 
 
 async def _tell(*, has_tmux: bool, json: bool) -> int:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import signal
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
@@ -22,6 +21,7 @@ from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.home import JsonFlag
 from interlock.cli.progress import Report, progress
+from interlock.cli.signals import ended_by
 from interlock.testing.lab.recipes import RECIPES
 from interlock.testing.lab.results import ScenarioResult
 from interlock.testing.lab.run import SCENARIO_SECONDS, Pace, Subject, run_scenario
@@ -107,7 +107,7 @@ async def _run(
 ) -> list[ScenarioResult]:
     pairs = [(subject, one) for subject in subjects for one in scenarios if one.needs(subject.recipe)]
     results: list[ScenarioResult] = []
-    with _ended_by_signals(), progress("lab", of_bytes=False) as report:
+    with ended_by(*_ENDED_BY), progress("lab", of_bytes=False) as report:
         report(0, len(pairs))
         async for result in _results(pairs, report, pace, again=again):
             results.append(result)
@@ -136,19 +136,6 @@ async def _results(
         report(done + 1, len(pairs))
         output.note(f"{label}: {'; '.join(result.problems) or 'ok'} ({result.seconds:.0f} s)")
         yield result
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None
-    for number in _ENDED_BY:
-        loop.add_signal_handler(number, task.cancel)
-    try:
-        yield
-    finally:
-        for number in _ENDED_BY:
-            loop.remove_signal_handler(number)
 
 
 def _copy(result: ScenarioResult, folder: Path) -> None:
