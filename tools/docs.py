@@ -22,7 +22,7 @@ from interlock.lifecycle.table import ContextT, Machine, StateT
 from interlock.machines import MACHINES
 from interlock.runtime.agent_choice import drivers_of
 from interlock.runtime.config_keys import Key, Table, agent_table, dotted, expected, known_keys, table_of, variable_of
-from interlock.runtime.config_sections import BUILTIN_AGENTS, OFF, Config
+from interlock.runtime.config_sections import BUILTIN_AGENTS, OFF, PER_AGENT, Config
 from interlock.vocabulary.registry import DECLARATIONS, Declaration
 from interlock.vocabulary.schema import json_schema
 from tools.client_page import client_page
@@ -181,6 +181,9 @@ CONFIGURATION_SAMPLE: Final = """\
 stall_after_seconds = 300
 idle_ttl_seconds = 1800
 
+[surface]
+completion_stability_seconds = 1.5
+
 [pool]
 total = 6
 per_agent = { codex = 2 }
@@ -189,6 +192,7 @@ per_agent = { codex = 2 }
 driver = "claude-stream"
 model = "opus"
 run = { turn_budget_seconds = 3600 }
+surface = { unknown_to_stalled_timeout_seconds = 90 }
 
 [agents.goose]
 driver = "acp"
@@ -225,7 +229,14 @@ def configuration_page() -> str:
         "A mistake is refused, with the key named, and nothing is used: an unknown key, a value of another type or out"
         " of its range, a file that is not TOML, a variable that belongs to no key.",
         *(configuration_section(section) for section in sections if isinstance(section, Table)),
-        "`agents.NAME.run` takes every key of `[run]`, for that agent alone.",
+        "`agents.NAME.run` and `agents.NAME.surface` take every key of `[run]` and `[surface]`, for that agent alone.",
+        "In a terminal two clocks can call an open turn *stalled*, for two different things, and the first one that is"
+        " over does: `run.stall_after_seconds` while the screen can be read and nothing gets on, and"
+        " `surface.unknown_to_stalled_timeout_seconds` while no rule of the profile reads the screen at all. Neither"
+        " replaces the other, and switching the first one off leaves the second. What follows from a stall is decided"
+        " by `run.stalled_is_terminal` alone. `[surface]` holds for agents in terminals only, is read by the server at"
+        " its start (and by `interlock adopt`), and must keep `unknown_to_stalled_timeout_seconds` the longest of its"
+        " three. `interlock score` and `interlock track` always measure with the defaults.",
         "## Agents that are known",
         "Each of them may be changed; the first driver is the one that runs it unless a mode is asked for.",
         table(("Agent", "Program", "Drivers"), known),
@@ -237,7 +248,7 @@ def configuration_section(section: Table) -> str:
     rows = [
         (f"`{_key_name(key)}`", _takes(key), _given(key), f"`{variable_of(key.path)}`", key.description)
         for key in known_keys(section)
-        if key.path[2:3] != ("run",)
+        if section.path[0] != "agents" or key.path[2] not in PER_AGENT
     ]
     head = ("Key", "Takes", "Default", "Variable", "What it is for")
     return f"## [{dotted(section.path)}]\n\n{section.description}\n\n{table(head, rows)}"

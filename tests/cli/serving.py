@@ -195,12 +195,13 @@ def until(look: Callable[[], T | None], what: str, tell: Callable[[], str] = str
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Served]:
-    """A server in a home of its own, for the block. Its agents end with it. Whatever else is written is in `folder`."""
+def serving(folder: Path, **environment: str) -> Iterator[Served]:
+    """A server in a home of its own, for the block, perhaps with more in its environment. Its agents end with it.
+    Whatever else is written is in `folder`."""
     with tempfile.TemporaryDirectory(prefix="il-") as short:  # the paths of sockets may not be long
         served = Served(folder, Path(short) / "home")
         served.home.mkdir(mode=0o700)
-        served.start()
+        served.start(**environment)
         try:
             yield served
         finally:

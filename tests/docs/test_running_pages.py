@@ -15,6 +15,7 @@ from interlock.agents.model.tools import DEFAULT_TIMEOUT_SECONDS, MAX_OUTPUT_CHA
 from interlock.agents.port import Capabilities
 from interlock.lifecycle.restarts import RestartPolicy, Restarts
 from interlock.monitor.policy import MonitorPolicy
+from interlock.runtime.config_sections import SurfaceSection
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.runtime import MAX_UNREAD, Runtime
 from interlock.vocabulary.audit import DeliveryStage
@@ -97,6 +98,7 @@ def test_the_figures_of_the_stall_clock_are_those_of_the_code() -> None:
     text = " ".join(CLOCK.split())
     assert "Thirty seconds are the default for a surface" in text
     assert "a gap between two polls that is longer than two seconds" in text
+    assert SurfaceSection().policy() == policy
     run = RunPolicy()
     assert (run.stall_after_seconds, run.stall_tool_after_seconds) == (120, 30 * 60)
     assert "`run.stall_after_seconds` (120 by default)" in text

@@ -27,7 +27,7 @@ from interlock.agents.terminal.driver import TerminalDriver
 from interlock.agents.terminal.handle import TerminalPolicy
 from interlock.agents.tmux.server import TmuxServer
 from interlock.log.memory import MemoryLog
-from interlock.monitor.policy import MonitorPolicy
+from interlock.monitor.policy import MonitorPolicies, MonitorPolicy
 from interlock.runtime.policy import Instant, RunPolicy
 from interlock.runtime.runtime import Runtime, wall_clock
 from interlock.runtime.session.router import SessionMachine
@@ -218,7 +218,8 @@ async def by_terminal() -> AsyncIterator[Way]:
     server = TmuxServer.own(f"{folder}/tmux")
     # Its screen is that of the scripted agent, and its transcript that of Codex.
     profiles = [replace(one, cli="codex") for one in builtin_profiles() if one.cli == "scripted"]
-    policy = TerminalPolicy(monitor=MonitorPolicy(completion_stability_seconds=0.3), stopping=STOPS_QUICKLY)
+    monitor = MonitorPolicies(MonitorPolicy(completion_stability_seconds=0.3))
+    policy = TerminalPolicy(monitor, stopping=STOPS_QUICKLY)
     driver = TerminalDriver(Path(folder, "run"), server=server, policy=policy, profiles=profiles)
     argv = (sys.executable, str(Path(__file__).with_name("transcribing_agent.py")), folder)
     environment = {"CODEX_HOME": folder}

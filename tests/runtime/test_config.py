@@ -13,12 +13,20 @@ import pytest
 
 from interlock.agents.drivers import DRIVERS
 from interlock.agents.pool.pool import PoolLimits
+from interlock.monitor.policy import MonitorPolicies, MonitorPolicy
 from interlock.runtime.agent_choice import Mode, choose_agent, drivers_of
 from interlock.runtime.config import ConfigError, Loaded, agent_section, config_path, describe, load, parse
 from interlock.runtime.config_keys import Key, dotted, expected, nearest, variables
 from interlock.runtime.config_place import MAX_BYTES
 from interlock.runtime.config_reading import Source, line_of
-from interlock.runtime.config_sections import BUILTIN_AGENTS, Config, RunSection, ServerSection
+from interlock.runtime.config_sections import (
+    BUILTIN_AGENTS,
+    PER_AGENT,
+    Config,
+    RunSection,
+    ServerSection,
+    SurfaceSection,
+)
 from interlock.runtime.policy import RunPolicy
 from interlock.server.settings import ServerSettings
 from interlock.vocabulary.errors import UsageError
@@ -47,6 +55,14 @@ def test_without_a_file_every_default_holds() -> None:
 def test_the_run_section_is_the_policy_field_by_field() -> None:
     assert RunSection().policy() == RunPolicy()
     assert set(RunSection.__struct_fields__) == {field.name for field in fields(RunPolicy)}
+
+
+def test_the_surface_section_is_the_waits_of_the_monitor() -> None:
+    assert SurfaceSection().policy() == MonitorPolicy()
+    assert Config().monitor_policies() == MonitorPolicies()
+    # What an agent reports of itself ages by fixed rules, and what a stall leads to is decided by `run`.
+    elsewhere = {"native_status_seconds", "native_doubt_seconds", "stalled_is_terminal"}
+    assert {*SurfaceSection.__struct_fields__, *elsewhere} == {field.name for field in fields(MonitorPolicy)}
 
 
 def test_the_pool_section_is_the_limits_field_by_field() -> None:
@@ -158,12 +174,12 @@ stall_after_seconds = 3
         'or "off", found a whole number out of range',
         "config.toml, line 6: run.stalled_is_terminal: expected true or false, found a whole number",
         "config.toml, line 8: agents.claude.env: expected one of driver, argv, stream_driver, acp_argv, model, cwd, "
-        "options, environment, run, found an unknown key; did you mean agents.claude.environment?",
+        "options, environment, run, surface, found an unknown key; did you mean agents.claude.environment?",
         "config.toml, line 9: agents.Mine: expected a name: small letters, digits and dashes",
         'config.toml, line 12: pool.per_agent.x: expected a whole number from 1 to 100000, or "off", '
         "found a whole number out of range",
-        "config.toml, line 13: notfy: expected one of server, run, pool, agents, notify, ui, found an unknown key; "
-        "did you mean notify?",
+        "config.toml, line 13: notfy: expected one of server, run, surface, pool, agents, notify, ui, "
+        "found an unknown key; did you mean notify?",
         "config.toml, line 16: notify.kinds: expected a list, each one of approval, question, plan, auth, quota, "
         "error, held, failed, interrupted, completed, found a list that does not fit",
         "config.toml, line 17: notify.webhook: expected an http or https URL, found a string",
@@ -267,6 +283,60 @@ def test_what_an_agent_says_of_run_holds_over_the_section() -> None:
     assert loaded.config.agents["codex"].run.policy() == RunPolicy(start_seconds=7.0, max_tokens=5)
     told = [one.key for one in loaded.settings if ".run." in one.key]
     assert told == ["agents.pi.run.settle_seconds", "agents.pi.run.max_tokens"]
+
+
+def test_what_an_agent_says_of_surface_holds_over_the_section() -> None:
+    text = "[surface]\nwatched_gap_seconds = 3\n[agents.pi]\nsurface.completion_stability_seconds = 4\n"
+    variable = "INTERLOCK_AGENTS_PI_SURFACE_UNKNOWN_TO_STALLED_TIMEOUT_SECONDS"
+    loaded = parse(text, {variable: "60"})
+    waits = loaded.config.monitor_policies()
+    own = MonitorPolicy(unknown_to_stalled_timeout_seconds=60, completion_stability_seconds=4, watched_gap_seconds=3)
+    assert (waits.of("pi"), waits.of("codex")) == (own, MonitorPolicy(watched_gap_seconds=3))
+    told = [(one.key, one.value, one.source) for one in loaded.settings if "surface." in one.key]
+    assert told == [
+        ("surface.unknown_to_stalled_timeout_seconds", 30.0, Source.DEFAULT),
+        ("surface.completion_stability_seconds", 1.0, Source.DEFAULT),
+        ("surface.watched_gap_seconds", 3.0, Source.FILE),
+        ("agents.pi.surface.unknown_to_stalled_timeout_seconds", 60.0, Source.ENVIRONMENT),
+        ("agents.pi.surface.completion_stability_seconds", 4.0, Source.FILE),
+    ]
+
+
+STALL = "unknown_to_stalled_timeout_seconds"
+STABLE = "completion_stability_seconds"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"[surface]\n{STALL} = 0", [f"line 2: surface.{STALL}: expected a number from 1 to 86400, found a whole"]),
+        (f"[surface]\n{STABLE} = -0.5", [f"line 2: surface.{STABLE}: expected a number from 0.1 to 600, found a"]),
+        (f"[surface]\n{STABLE} = 'long'", [f"line 2: surface.{STABLE}: expected a number from 0.1 to 600, found a"]),
+        (f"[surface]\n{STALL} = 'off'", [f"line 2: surface.{STALL}: expected a number from 1 to 86400, found a str"]),
+        (
+            f"[surface]\n{STALL} = 5\n{STABLE} = 5",
+            [f"line 2: surface.{STALL}: expected a number above that of surface.{STABLE}, found one that is not larg"],
+        ),
+        (
+            "[surface]\nwatched_gap_seconds = 40",
+            [f"line 2: surface.watched_gap_seconds: expected a number below that of surface.{STALL}, found one that"],
+        ),
+        (
+            f"[surface]\n{STABLE} = 9\n[agents.pi.surface]\n{STALL} = 8",
+            [f"line 4: agents.pi.surface.{STALL}: expected a number above that of surface.{STABLE}, found one that"],
+        ),
+    ],
+)
+def test_waits_over_a_screen_that_cannot_be_right_are_refused(text: str, said: list[str]) -> None:
+    found = wrong(text)
+    assert len(found) == len(said), found
+    assert all(one.startswith(f"config.toml, {begin}") for one, begin in zip(found, said, strict=True)), found
+
+
+def test_a_wait_over_a_screen_that_contradicts_the_file_is_told_by_its_variable() -> None:
+    variable = "INTERLOCK_SURFACE_UNKNOWN_TO_STALLED_TIMEOUT_SECONDS"
+    (mistake,) = wrong(f"[surface]\n{STABLE} = 20", **{variable: "10"})
+    assert mistake.startswith(f"{variable}: surface.{STALL}: expected a number above that of surface.{STABLE}")
 
 
 def test_an_agent_of_ones_own_needs_a_program() -> None:
@@ -425,6 +495,6 @@ def test_the_page_names_every_key_and_variable_and_its_sample_is_understood() ->
     config = parse(sample, {}).config
     assert (config.agents["goose"].driver, config.pool.per_agent) == ("acp", {"codex": 2})
     for variable, key in variables(["NAME"]).items():
-        if key.path[2:3] != ("run",):
+        if key.path[0] != "agents" or key.path[2] not in PER_AGENT:
             assert f"`{variable}`" in page
             assert f"`{dotted(key.path)}" in page

@@ -12,6 +12,7 @@ from interlock.agents.evidence.hooks import hook_socket
 from interlock.agents.port import Driver
 from interlock.agents.tmux.server import TmuxServer, run_folder
 from interlock.log.paths import default_home
+from interlock.monitor.policy import DEFAULT_POLICIES, MonitorPolicies
 from interlock.vocabulary.errors import UsageError
 
 TERMINAL: Final = "terminal"
@@ -29,19 +30,24 @@ DRIVERS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-def driver(name: str, home: Path | None = None) -> Driver:
-    """The driver of that name, with its defaults. `home` is where it may keep sockets; by default, our state folder."""
+def driver(name: str, home: Path | None = None, monitor: MonitorPolicies = DEFAULT_POLICIES) -> Driver:
+    """The driver of that name, with its defaults. `home` is where it may keep sockets; by default, our state folder.
+    `monitor`: how long the screens of terminals are watched before something is concluded from them."""
     if name not in DRIVERS:
         raise UsageError(f"there is no driver {name!r}", remedy=f"the drivers are {', '.join(DRIVERS)}")
     module, made = DRIVERS[name]
     found = getattr(import_module(module), made)
     if name == TERMINAL:
+        from interlock.agents.terminal.handle import TerminalPolicy
+
         home = (home or default_home(os.environ)).absolute()
         own = TmuxServer.of_home(home)
-        return cast("Driver", found(run_folder(home), own, hook_socket=hook_socket(home)))
+        return cast("Driver", found(run_folder(home), own, TerminalPolicy(monitor), hook_socket=hook_socket(home)))
     return cast("Driver", found())
 
 
-def builtin_drivers(home: Path | None = None, names: Iterable[str] = DRIVERS) -> tuple[Driver, ...]:
+def builtin_drivers(
+    home: Path | None = None, names: Iterable[str] = DRIVERS, monitor: MonitorPolicies = DEFAULT_POLICIES
+) -> tuple[Driver, ...]:
     """Some drivers, or all of them."""
-    return tuple(driver(name, home) for name in names)
+    return tuple(driver(name, home, monitor) for name in names)

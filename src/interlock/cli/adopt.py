@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import aclosing
 from typing import Annotated, Final, TypeAlias
 
@@ -16,6 +17,7 @@ from interlock.cli.home import JsonFlag
 from interlock.cli.panes import CliOption, KnownPane, PaneArgument, SocketOption, known_pane
 from interlock.cli.track import Tracked, print_change, tracked
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
+from interlock.runtime.config import load
 from interlock.screen.assessment import BusinessState
 
 FollowFlag: TypeAlias = Annotated[
@@ -62,7 +64,8 @@ def adopt(
 
 async def _adopt(pane: str, socket: str | None, cli: str | None, *, follow: bool, json: bool) -> int:
     async with known_pane(pane, socket, cli) as known:
-        session = TuiTrackerSession(known.reader, saw_start=False)
+        monitor = load(os.environ).config.monitor_policies().of(known.cli)
+        session = TuiTrackerSession(known.reader, monitor, saw_start=False)
         shown: tuple[str, ...] = ()
         last: Verdict | None = None
         began = 0.0

@@ -138,6 +138,7 @@ def _setup(home: Path, host: str | None, port: int | None, *, allow_remote: bool
         settings=settings,
         allow_remote=allow_remote,
         policy=config.run.policy(),
+        monitor=config.monitor_policies(),
         limits=config.pool.limits(),
         notify=config.notify,
         specs=specs_by(config, os.environ),

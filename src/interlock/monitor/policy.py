@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from interlock.vocabulary.errors import ContractError
@@ -38,3 +39,18 @@ class MonitorPolicy:
 
 
 DEFAULT_POLICY: Final = MonitorPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorPolicies:
+    """The policy for every agent in a terminal, and those of the agents that have their own."""
+
+    general: MonitorPolicy = DEFAULT_POLICY
+    by_agent: Mapping[str, MonitorPolicy] = field(default_factory=dict)
+
+    def of(self, agent: str) -> MonitorPolicy:
+        """The policy that holds for an agent."""
+        return self.by_agent.get(agent, self.general)
+
+
+DEFAULT_POLICIES: Final = MonitorPolicies()

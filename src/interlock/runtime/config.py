@@ -7,7 +7,7 @@ Laws:
 1. Either everything is understood, or nothing is used: a mistake is a `ConfigError` that names file, key and remedy.
 2. Variables win over the file, the file over defaults; `settings` says of every value which it was.
 3. A file that was named must be there. One that was not named need not be.
-4. What an agent says of `run` holds over `[run]`, key by key.
+4. What an agent says of `run` and `surface` holds over `[run]` and `[surface]`, key by key.
 5. With `driver = "acp"` an `argv` that was given holds over the `acp_argv` that is built in.
 """
 
@@ -24,7 +24,7 @@ from interlock.runtime.config_keys import Key, Table, agent_table, dotted, known
 from interlock.runtime.config_keys import Path as KeyPath
 from interlock.runtime.config_place import CONFIG_VARIABLE, MAX_BYTES, config_path
 from interlock.runtime.config_reading import Mistake, Reading, Source, Value, line_of, read
-from interlock.runtime.config_sections import BUILTIN_AGENTS, AgentSection, Config
+from interlock.runtime.config_sections import BUILTIN_AGENTS, PER_AGENT, AgentSection, Config, SurfaceSection
 from interlock.vocabulary.errors import UsageError
 
 __all__ = ["ConfigError", "Loaded", "Setting", "agent_section", "config_path", "describe", "load", "parse"]
@@ -129,7 +129,7 @@ def _build(reading: Reading) -> Config:
 
 
 def _agent(name: str, config: Config, values: Mapping[KeyPath, Value]) -> AgentSection:
-    known = structs.replace(BUILTIN_AGENTS.get(name, AgentSection()), run=config.run)
+    known = structs.replace(BUILTIN_AGENTS.get(name, AgentSection()), run=config.run, surface=config.surface)
     agent = _filled(known, ("agents", name), values)
     is_given = {key for key in ("argv", "acp_argv") if ("agents", name, key) in values}
     # The driver and the program were chosen together: what is built in must not run in their place.
@@ -166,7 +166,7 @@ def _settings_of(keys: Iterable[Key | Table], reading: Reading, config: Config) 
         if isinstance(key, Table):
             for path in [path for path in reading.values if path[:-1] == key.path]:
                 yield _setting(path, reading, config)
-        elif key.path in reading.values or key.path[2:3] != ("run",):
+        elif key.path in reading.values or key.path[0] != "agents" or key.path[2] not in PER_AGENT:
             # What an agent does not say of `run` is said by [run], and is not told again for each of them.
             yield _setting(key.path, reading, config)
 
@@ -190,6 +190,9 @@ def _unusable(reading: Reading, config: Config, text: str) -> Iterator[Mistake]:
         program = agent.acp_argv or agent.argv if agent.driver == "acp" else agent.argv
         if agent.driver != "model" and not (program and program[0].strip()):
             yield _without_program(("agents", name, "argv"), reading, text)
+        if any(path[:3] == ("agents", name, "surface") for path in reading.values):
+            yield from _wrong_waits(("agents", name, "surface"), agent.surface, reading, text)
+    yield from _wrong_waits(("surface",), config.surface, reading, text)
     if config.notify.command and not config.notify.command[0].strip():
         yield _without_program(("notify", "command"), reading, text)
 
@@ -199,6 +202,25 @@ def _without_program(path: KeyPath, reading: Reading, text: str) -> Mistake:
     variable = "" if known is None else known.where
     line = None if variable else line_of(text, path) or line_of(text, path[:-1])
     return Mistake(key=dotted(path), expected="a program and its arguments", found="none", line=line, variable=variable)
+
+
+def _wrong_waits(path: KeyPath, waits: SurfaceSection, reading: Reading, text: str) -> Iterator[Mistake]:
+    """A wait that no shorter one of the same screen could end in time."""
+    longest = "unknown_to_stalled_timeout_seconds"
+    for shorter in ("completion_stability_seconds", "watched_gap_seconds"):
+        if getattr(waits, shorter) < waits.unknown_to_stalled_timeout_seconds:
+            continue
+        is_longest_given = (*path, longest) in reading.values
+        wrong, other = (longest, shorter) if is_longest_given else (shorter, longest)
+        known = reading.values[(*path, wrong)]
+        bound = dotted((*path, other) if (*path, other) in reading.values else ("surface", other))
+        yield Mistake(
+            key=dotted((*path, wrong)),
+            expected=f"a number {'above' if is_longest_given else 'below'} that of {bound}",
+            found=f"one that is not {'larger' if is_longest_given else 'smaller'}",
+            line=None if known.where else line_of(text, (*path, wrong)),
+            variable=known.where,
+        )
 
 
 def _wrong_driver(path: KeyPath, driver: str, variable: str, text: str) -> Iterator[Mistake]:

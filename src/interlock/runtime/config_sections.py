@@ -11,6 +11,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct, field, structs
 
 from interlock.agents.pool.pool import PoolLimits
+from interlock.monitor.policy import MonitorPolicies, MonitorPolicy
 from interlock.projections.attention_ledger import DEFAULT_KINDS, NoticeKind
 from interlock.runtime.policy import RunPolicy
 from interlock.vocabulary.registry import Json
@@ -79,6 +80,25 @@ class RunSection(_Section, frozen=True):
         return RunPolicy(**structs.asdict(self))
 
 
+class SurfaceSection(_Section, frozen=True):
+    """How long the screen of an agent in a terminal is watched before something is concluded from it."""
+
+    unknown_to_stalled_timeout_seconds: Annotated[
+        float,
+        Meta(ge=1, le=86_400, description="time that a screen may say nothing in an open turn, until that is stalled"),
+    ] = 30.0
+    completion_stability_seconds: Annotated[
+        float, Meta(ge=0.1, le=600, description="how long a ready screen must not change before its turn is completed")
+    ] = 1.0
+    watched_gap_seconds: Annotated[
+        float, Meta(ge=0.1, le=600, description="the longest time between two looks that still counts as watched")
+    ] = 2.0
+
+    def policy(self) -> MonitorPolicy:
+        """The same for the monitor. Whether a stall fails the turn is decided by `run.stalled_is_terminal` alone."""
+        return MonitorPolicy(**structs.asdict(self))
+
+
 class PoolSection(_Section, frozen=True):
     """How many agents may run at once."""
 
@@ -113,6 +133,11 @@ class AgentSection(_Section, frozen=True):
     options: Annotated[dict[str, Json], Meta(description="the options of `driver`; other drivers get none")] = {}
     environment: EnvironmentSection = EnvironmentSection()
     run: RunSection = RunSection()
+    surface: SurfaceSection = SurfaceSection()
+
+
+PER_AGENT: Final = ("run", "surface")
+"""The tables of the file that an agent may have too: what it does not say there holds for it from the table."""
 
 
 class NotifySection(_Section, frozen=True):
@@ -197,7 +222,13 @@ class Config(_Section, frozen=True):
 
     server: ServerSection = ServerSection()
     run: RunSection = RunSection()
+    surface: SurfaceSection = SurfaceSection()
     pool: PoolSection = PoolSection()
     agents: dict[AgentName, AgentSection] = field(default_factory=lambda: dict(BUILTIN_AGENTS))
     notify: NotifySection = NotifySection()
     ui: UiSection = UiSection()
+
+    def monitor_policies(self) -> MonitorPolicies:
+        """The waits over every agent's screen, each agent's own before the general ones."""
+        own = {name: agent.surface.policy() for name, agent in self.agents.items() if agent.surface != self.surface}
+        return MonitorPolicies(self.surface.policy(), own)

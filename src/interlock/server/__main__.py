@@ -39,7 +39,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         config = load(os.environ).config
         secrets = configured_secrets(config, os.environ)
-        setup = replace(setup, notify=config.notify, specs=specs_by(config, os.environ), secrets=secrets)
+        setup = replace(
+            setup,
+            policy=config.run.policy(),
+            monitor=config.monitor_policies(),
+            limits=config.pool.limits(),
+            notify=config.notify,
+            specs=specs_by(config, os.environ),
+            secrets=secrets,
+        )
         return asyncio.run(serve(setup, _tell, ends_process=True))
     except InterlockError as error:
         sys.stderr.write(f"error: {error}\n")

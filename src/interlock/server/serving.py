@@ -35,6 +35,7 @@ from interlock.log.home_identity import HomeStanding, copy_is_settled, settle_ho
 from interlock.log.port import Log
 from interlock.log.private_file import folder_key
 from interlock.log.sqlite import SqliteLog
+from interlock.monitor.policy import DEFAULT_POLICIES, MonitorPolicies
 from interlock.runtime.config_sections import NotifySection
 from interlock.runtime.notify import Channel
 from interlock.runtime.notify_channels import channels_of, desktop_channel
@@ -73,13 +74,14 @@ class ServerFile(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What to serve. `drivers` are the built-in ones, unless others are given. Without `notify` nobody is told.
-    `secrets` are hidden wherever they are said, from the start."""
+    """What to serve. `drivers` are the built-in ones, which take `monitor`, unless others are given. Without `notify`
+    nobody is told. `secrets` are hidden wherever they are said, from the start."""
 
     home: Path
     settings: ServerSettings
     allow_remote: bool = False
     drivers: Iterable[Driver] | None = None
+    monitor: MonitorPolicies = DEFAULT_POLICIES
     policy: RunPolicy | None = None
     limits: PoolLimits | None = None
     notify: NotifySection | None = None
@@ -123,7 +125,7 @@ async def serve(
 
 async def _live(setup: Setup, asked: asyncio.Event, on_ready: Callable[[ServerFile], None]) -> None:
     tokens = Tokens.load_or_create(setup.home)
-    drivers = builtin_drivers(setup.home) if setup.drivers is None else setup.drivers
+    drivers = builtin_drivers(setup.home, monitor=setup.monitor) if setup.drivers is None else setup.drivers
     # Agents inherit our environment: what is a secret by its name is one, also where no agent is given it by name.
     redactor = Redactor({tokens.operator, tokens.observer} | named_secrets(os.environ) | setup.secrets)
     with log_without_secrets(redactor), bind(setup.settings) as listening:

@@ -34,7 +34,7 @@ from interlock.agents.terminal.driver import TerminalDriver
 from interlock.agents.terminal.where import AgentGone, read_where
 from interlock.agents.tmux.panes import start_pane
 from interlock.agents.tmux.typing import TypingPolicy
-from interlock.monitor.policy import MonitorPolicy
+from interlock.monitor.policy import MonitorPolicies, MonitorPolicy
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
 from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
@@ -121,7 +121,7 @@ def test_an_agent_that_comes_after_a_fault_in_watching_is_watched() -> None:
 
 
 def test_a_screen_that_no_profile_fits_is_unknown_and_says_so() -> None:
-    quick = replace(QUICK, monitor=MonitorPolicy(unknown_to_stalled_timeout_seconds=0.5))
+    quick = replace(QUICK, monitor=MonitorPolicies(MonitorPolicy(unknown_to_stalled_timeout_seconds=0.5)))
     strange = AgentSpec(agent="mystery", driver="terminal", argv=("cat",))
 
     async def main() -> None:
@@ -162,7 +162,7 @@ def test_a_record_of_a_cli_that_declares_no_native_status_is_noted_also_by_who_a
 
 def test_a_forged_working_is_a_doubt_that_ends_and_the_agent_is_quiet_again() -> None:
     async def main() -> None:
-        policy = replace(QUICK, monitor=MonitorPolicy(native_doubt_seconds=4))
+        policy = replace(QUICK, monitor=MonitorPolicies(MonitorPolicy(native_doubt_seconds=4)))
         async with driving(policy) as driver, agent(driver) as seen:
             await seen.until(StandingSeen, lambda one: one.standing.is_ready)
             assert seen.handle.process is not None

@@ -141,7 +141,8 @@ class TerminalDriver:
         hub = self._hub(self.server)
         pane = await hub.pane(info.pane_id, info.session_id, self._owner().mark)
         where = _where(info, process, self.server, start.ear, launch.cli, version, launch.home)
-        station = Station(start.spawn_id, launch.argv, where, process, pane, hub, start.ear, reader, resume=spec.resume)
+        ear, spawn_id = start.ear, start.spawn_id
+        station = Station(spec.agent, spawn_id, launch.argv, where, process, pane, hub, ear, reader, spec.resume)
         handle = TerminalHandle(station, self.policy)
         handle.start()
         return handle
@@ -209,7 +210,9 @@ class TerminalDriver:
             home = place.home or agent_home(cli, {**os.environ, **spec.environment})
             found = _where(info, process, place.server, ear, cli, version, home)
             argv = spec.argv or foreground_argv(info.identity.pid) or ()
-            station = Station(spawn_id, argv, found, process, pane, hub, ear, reader, spec.resume, is_adopted=True)
+            station = Station(
+                spec.agent, spawn_id, argv, found, process, pane, hub, ear, reader, spec.resume, is_adopted=True
+            )
             handle = TerminalHandle(station, self.policy)
             handle.start()
         except BaseException:

@@ -59,7 +59,7 @@ from interlock.agents.tmux.panes import Pane
 from interlock.agents.tmux.typing import TypingOutcome, TypingPolicy
 from interlock.agents.tmux.watcher import PaneDied, PaneGone, PaneSeen
 from interlock.log.home_identity import NotOurs
-from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
+from interlock.monitor.policy import DEFAULT_POLICIES, MonitorPolicies
 from interlock.monitor.reply import contract_of
 from interlock.monitor.sources.hooks import read_hook
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
@@ -86,7 +86,7 @@ _logger: Final = logging.getLogger("interlock.agents")
 class TerminalPolicy:
     """How long to wait for what. `quit_within_seconds`: for an idle CLI that was asked to leave."""
 
-    monitor: MonitorPolicy = DEFAULT_POLICY
+    monitor: MonitorPolicies = DEFAULT_POLICIES
     typing: TypingPolicy = _PATIENT
     answering: AnswerPolicy = field(default_factory=AnswerPolicy)
     stopping: StopPolicy = field(default_factory=StopPolicy)
@@ -98,6 +98,7 @@ class TerminalPolicy:
 class Station:
     """Everything that a driver put together for one agent. `resume`: the session that it was to take up."""
 
+    agent: str
     spawn_id: SpawnId
     argv: tuple[str, ...]
     where: Where
@@ -143,7 +144,8 @@ class TerminalHandle:
         station = self._station
         for observation in self._translator.begin():
             self._emit(observation)
-        session = TuiTrackerSession(station.reader, self._policy.monitor, saw_start=not station.is_adopted)
+        monitor = self._policy.monitor.of(station.agent)
+        session = TuiTrackerSession(station.reader, monitor, saw_start=not station.is_adopted)
         station.hub.watch(station.pane, session, Watcher(self._on_verdict, self._on_failure))
         loop = asyncio.get_running_loop()
         self._following = loop.create_task(self._follow_to_end())
