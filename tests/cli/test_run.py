@@ -18,7 +18,7 @@ from interlock.cli.server_process import Presence, held_server, look_for_server
 from interlock.testing.scripted_agent import command, write_program
 from interlock.vocabulary.errors import Unreachable, UsageError
 from tests.cli.harness import interlock
-from tests.cli.serving import STREAM, WAIT_SECONDS
+from tests.cli.serving import STREAM, WAIT_SECONDS, Served
 
 
 class Place:
@@ -128,6 +128,38 @@ def test_an_agent_is_run_as_configured_and_a_server_is_started_for_it(place: Pla
     told = json.loads(queued.stdout)
     assert told["prompt_id"]
     assert place.cli("send", told["task_id"], "--prompt-id", told["prompt_id"], "--wait").stdout == "queued\n"
+
+
+def test_a_reply_that_the_first_prompt_asks_for_is_printed_or_it_is_a_failure(
+    acting_server: Served, tmp_path: Path
+) -> None:
+    program, config, shape = write_program(tmp_path / "agent", command(STREAM)), tmp_path / "toml", tmp_path / "shape"
+    config.write_text(f"[agents.scripted]\nargv = [{json.dumps(program)}]\ndriver = 'claude-stream'\n")
+    shape.write_text('{"type": "object", "required": ["changed"]}')
+
+    def asked(*args: str) -> tuple[int, str, str]:
+        done = acting_server.cli("run", "scripted", *args, INTERLOCK_CONFIG=str(config))
+        return done.returncode, done.stdout, done.stderr
+
+    by_schema, marked = ("--wait", "--reply-json", str(shape)), ("--wait", "--reply-word", "w")
+    assert asked('say {"changed": 3}; result success', *by_schema)[:2] == (0, '{"changed":3}\n')
+    code, out, err = asked("say About three.; result success", *by_schema, "--json")
+    assert (code, json.loads(out)["reply"]) == (1, None)
+    assert "no JSON value" in json.loads(out)["reply_problem"], err
+    assert asked("say <<<w\\nthe note\\nw>>>; result success", *marked)[:2] == (0, "the note\n")
+    # The mark of a bare sentinel is made of a name that nobody knows before: no scripted answer can have it.
+    code, out, err = asked("say a note; result success", "--wait", "--reply-sentinel")
+    assert (code, out) == (1, "")
+    assert "there is no text between the lines" in err
+    for args, said in (
+        (("x", "--reply-sentinel"), "add --wait"),
+        (("x", *by_schema, "--reply-word", "w"), "two reply contracts"),
+        (("x", "--wait", "--reply-json", "/nowhere/x"), "cannot be read"),
+        (("--wait", "--reply-sentinel"), "nothing to wait for"),
+    ):
+        code, out, err = asked(*args)
+        assert (code, out) == (2, "")
+        assert said in err
 
 
 def test_what_cannot_be_run_is_refused_before_a_server_is_started(

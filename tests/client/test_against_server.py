@@ -33,6 +33,7 @@ from interlock.server.access import Tokens
 from interlock.server.serving import Running, bind, running
 from interlock.server.settings import ServerSettings
 from interlock.testing.puppet import EVERYTHING, Puppet, PuppetDriver
+from interlock.vocabulary.audit import ReplyContract
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.frames import (
     ChatChunk,
@@ -140,6 +141,38 @@ def test_a_task_from_its_opening_to_its_record() -> None:
             assert [one.text for one in page.items] == ["hi there"]
             assert [one.text for one in (await task.message_page(before=page.next, limit=1)).items] == ["hello"]
             assert (await task.detail()).turns == 1
+
+    run(story())
+
+
+def test_a_reply_contract_goes_with_a_prompt_by_the_socket_and_by_http() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving(), house.client() as client:
+            shape = ReplyContract(json_schema={"type": "array"})
+            task = await client.open_task(agent="puppet", driver="puppet", task_id=TASK, prompt="list", reply=shape)
+            assert task.first_prompt is not None
+            puppet = await house.prompted()
+            assert puppet.prompts[0].reply == shape
+            puppet.say(done("[1, 2]"))
+            first = await task.wait_turn(task.first_prompt, 20)
+            met = (await task.why(first.turn_id)).reply
+            assert met is not None
+            assert (met.kind, met.is_met, met.text) == ("json", True, "[1,2]")
+            await task.settled(20)
+            assert client.is_connected
+            mark = ReplyContract(sentinel="w")
+            prompt_id = await task.send("write", reply=mark)
+            await house.prompted(2)
+            assert puppet.prompts[1].reply == mark
+            # The same by the other way is the same prompt; without its contract it is another one.
+            assert (await client._shell.api.send(TASK, "write", prompt_id, mark)).prompt_id == prompt_id
+            with pytest.raises(Refusal, match="asked for before with other content"):
+                await client._shell.api.send(TASK, "write", prompt_id)
+            puppet.say(done("no marks"))
+            missed = (await task.why((await task.wait_turn(prompt_id, 20)).turn_id)).reply
+            assert missed is not None
+            assert (missed.is_met, missed.problem != "") == (False, True)
 
     run(story())
 

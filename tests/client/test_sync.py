@@ -18,8 +18,10 @@ from interlock.client.client import Client
 from interlock.client.state import SyncState, TaskState
 from interlock.client.sync import LoopThread, SyncClient, SyncTask, _Errand
 from interlock.client.task import TaskHandle
+from interlock.vocabulary.audit import ReplyContract
 from interlock.vocabulary.errors import Unreachable, UsageError
 from interlock.vocabulary.frames import ChatMessage, TaskStatusChanged
+from interlock.vocabulary.requests import ChatSend
 from interlock.vocabulary.states import TaskStatus, TurnState
 from tests.client.fake_room import TASK, FakeRoom
 from tests.client.fake_server import TOKEN, FakeServer
@@ -76,6 +78,15 @@ def test_a_script_sends_waits_and_reads() -> None:
         assert next(task.changes()).status == TaskStatus.COMPLETED
         assert next(client.board()).task_id == TASK
         assert client.is_connected
+
+
+def test_a_script_gives_a_prompt_its_reply_contract() -> None:
+    with served() as (server, _, _make), SyncClient(server.url, token=TOKEN, patience=QUICK) as client:
+        task = client.task(TASK)
+        task.wait(lambda state: state.sync is SyncState.JOINED, 20)
+        task.send("write", reply=ReplyContract(sentinel="w"))
+        (sent,) = (one for one in server.requests if isinstance(one, ChatSend))
+        assert sent.reply == ReplyContract(sentinel="w")
 
 
 def test_errors_are_those_of_the_client() -> None:

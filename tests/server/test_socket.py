@@ -18,6 +18,7 @@ from interlock.server.hub import SERVICE_RESTART, Hub
 from interlock.server.outbox import TRY_AGAIN_LATER
 from interlock.server.socket import BAD_PAYLOAD, MAX_COMMANDS, POLICY, SILENT_HEARTBEATS
 from interlock.server.socket_protocol import TOO_BIG
+from interlock.vocabulary.audit import ReplyContract
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.frames import ApprovalOpened, ChatChunk, ChatDone, ChatMessage, Push, TaskStatusChanged
 from interlock.vocabulary.ids import CallId, SessionId
@@ -81,6 +82,26 @@ def test_a_turn_from_prompt_to_answer_and_the_client_is_where_the_server_is() ->
             assert digest(known.snapshot) == digest(whole(bench.hub.views[task_id]))
             kinds = {type(one) for one in client.seen}
             assert {Hello, TaskJoined, Ack, ChatChunk, ChatDone, ChatMessage, TaskStatusChanged} <= kinds
+
+    run(story())
+
+
+def test_a_reply_contract_is_taken_by_the_socket_and_one_that_cannot_be_is_refused() -> None:
+    async def story() -> None:
+        async with serving() as bench, bench.client() as client:
+            task_id = await bench.open_task()
+            asked = {"task_id": task_id, "text": "go", "prompt_id": "prm_1"}
+            for _ in range(2):
+                assert isinstance(await client.ask("chat:send", **asked, reply={"sentinel": "w"}), Ack)
+            other = await client.ask("chat:send", **asked)
+            assert (other.problem.status, other.problem.code) == (409, "key_reused")
+            puppet = await soon(lambda: next((one for one in bench.driver.puppets if one.prompts), None))
+            given = puppet.prompts[0]
+            assert given.reply == ReplyContract(sentinel="w")
+            assert given.text.startswith("go\n\n")
+            for wrong in ({}, {"sentinel": "a b"}, {"sentinel": "w", "json_schema": {}}, {"word": "w"}):
+                refused = await client.ask("chat:send", task_id=task_id, text="go", reply=wrong)
+                assert refused.problem.status in (400, 422), refused
 
     run(story())
 

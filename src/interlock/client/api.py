@@ -21,6 +21,7 @@ from interlock.client.shapes import (
 from interlock.lifecycle.turns import TurnRecord
 from interlock.projections.why import Explanation
 from interlock.vocabulary.approval import Approval, ApprovalState
+from interlock.vocabulary.audit import ReplyContract
 from interlock.vocabulary.errors import PeerFault
 from interlock.vocabulary.frames import Message, QueueView, RuntimeCheck, StateDocument, TaskSummary
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
@@ -119,9 +120,11 @@ class Api:
     async def open_task(self, asked: OpenTask, task_id: SessionId) -> TaskOpened:
         return await self._http.command("POST", "/api/tasks", TaskOpened, key=task_id, body=asked)
 
-    async def send(self, task_id: SessionId, text: str, prompt_id: PromptId) -> PromptStanding:
-        path = _task(task_id, "prompts")
-        return await self._http.command("POST", path, PromptStanding, key=prompt_id, body={"text": text})
+    async def send(
+        self, task_id: SessionId, text: str, prompt_id: PromptId, reply: ReplyContract | None = None
+    ) -> PromptStanding:
+        body = {"text": text} if reply is None else {"text": text, "reply": reply}
+        return await self._http.command("POST", _task(task_id, "prompts"), PromptStanding, key=prompt_id, body=body)
 
     async def edit(self, task_id: SessionId, prompt_id: PromptId, text: str, key: str) -> PromptStanding:
         path = _task(task_id, "prompts", prompt_id)

@@ -23,6 +23,7 @@ from interlock.client.shapes import OpenTask, ServerInfo
 from interlock.client.shell import Shell
 from interlock.client.task import TaskHandle, new_id
 from interlock.vocabulary.approval import Approval
+from interlock.vocabulary.audit import ReplyContract
 from interlock.vocabulary.errors import InterlockError
 from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.ids import SessionId
@@ -136,10 +137,12 @@ class Client:
         title: str = "",
         policy: Mapping[str, bool | int | float | None] | None = None,
         prompt: str | None = None,
+        reply: ReplyContract | None = None,
         task_id: SessionId | None = None,
     ) -> TaskHandle:
-        """Open a task and follow it. With `prompt`, that is sent at once, and is the handle's `first_prompt`. To repeat
-        this with the same `task_id` opens nothing new. `cwd` is by default the folder that we are in."""
+        """Open a task and follow it. With `prompt`, that is sent at once, and is the handle's `first_prompt`; `reply`
+        is the form that its answer must have. To repeat this with the same `task_id` opens nothing new. `cwd` is by
+        default the folder that we are in."""
         asked = OpenTask(
             agent=agent,
             driver=driver,
@@ -151,6 +154,7 @@ class Client:
             title=title,
             policy=None if policy is None else dict(policy),
             prompt=prompt,
+            reply=reply,
         )
         opened = await self._shell.api.open_task(asked, task_id or SessionId(new_id("ses")))
         handle = self.task(opened.task_id)

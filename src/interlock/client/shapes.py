@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from interlock.lifecycle.queue import PromptState
 from interlock.vocabulary.approval import Approval, ApprovalState
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.audit import DeliveryStage, ReplyContract
 from interlock.vocabulary.frames import QueueView, TaskSummary
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
 from interlock.vocabulary.registry import Json
@@ -37,6 +37,7 @@ class OpenTask(Struct, frozen=True, kw_only=True, omit_defaults=True):
     title: str = ""
     policy: dict[str, bool | int | float | None] | None = None
     prompt: str | None = None
+    reply: ReplyContract | None = None
 
 
 class TaskOpened(Struct, frozen=True, kw_only=True):

@@ -30,6 +30,7 @@ from interlock.client.task import TaskHandle
 from interlock.lifecycle.turns import TurnRecord
 from interlock.projections.why import Explanation
 from interlock.vocabulary.approval import Approval
+from interlock.vocabulary.audit import ReplyContract
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.frames import Message, QueueView, StateDocument, TaskFrame, TaskSummary
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
@@ -206,8 +207,8 @@ class SyncTask:
     def refresh(self) -> None:
         self._thread.call(self._handle.refresh())
 
-    def send(self, text: str, *, prompt_id: PromptId | None = None) -> PromptId:
-        return self._thread.call(self._handle.send(text, prompt_id=prompt_id))
+    def send(self, text: str, *, prompt_id: PromptId | None = None, reply: ReplyContract | None = None) -> PromptId:
+        return self._thread.call(self._handle.send(text, prompt_id=prompt_id, reply=reply))
 
     def edit(self, prompt_id: PromptId, text: str) -> PromptStanding:
         return self._thread.call(self._handle.edit(prompt_id, text))
@@ -321,6 +322,7 @@ class SyncClient:
         title: str = "",
         policy: Mapping[str, bool | int | float | None] | None = None,
         prompt: str | None = None,
+        reply: ReplyContract | None = None,
         task_id: SessionId | None = None,
     ) -> SyncTask:
         """Open a task and follow it."""
@@ -335,6 +337,7 @@ class SyncClient:
             title=title,
             policy=policy,
             prompt=prompt,
+            reply=reply,
             task_id=task_id,
         )
         return SyncTask(self._thread, self._thread.call(work))

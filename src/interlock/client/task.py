@@ -17,7 +17,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, TypeVar
+from typing import TypeVar
 from weakref import WeakSet
 
 import msgspec
@@ -38,9 +38,11 @@ from interlock.client.shapes import AgentStanding, ApprovalStanding, Cancelled, 
 from interlock.client.shell import Shell
 from interlock.client.state import SyncState, TaskState
 from interlock.client.turn_wait import TurnWait
+from interlock.lifecycle.task_status import has_open_turn
 from interlock.lifecycle.turns import TurnRecord
 from interlock.projections.why import Explanation
 from interlock.vocabulary.approval import Approval, ApprovalState
+from interlock.vocabulary.audit import ReplyContract
 from interlock.vocabulary.errors import InterlockError, PeerFault, Unreachable, UsageError
 from interlock.vocabulary.frames import Message, QueueView, StateDocument
 from interlock.vocabulary.ids import SPAWN_ID_VARIABLE, PromptId, SessionId, TurnId, sortable_id
@@ -55,12 +57,9 @@ from interlock.vocabulary.requests import (
     QueueSetGate,
     Request,
 )
-from interlock.vocabulary.states import TaskStatus
 from interlock.vocabulary.task_screen import TaskScreen
 
 T = TypeVar("T")
-
-_OPEN_TURN: Final = frozenset({TaskStatus.RUNNING, TaskStatus.PENDING_CONFIRMATION, TaskStatus.CANCELLING})
 
 
 def new_id(prefix: str) -> str:
@@ -220,11 +219,14 @@ class TaskHandle:
 
     # Acting
 
-    async def send(self, text: str, *, prompt_id: PromptId | None = None) -> PromptId:
-        """Queue a prompt, durably. The same id with the same words is the same prompt."""
+    async def send(
+        self, text: str, *, prompt_id: PromptId | None = None, reply: ReplyContract | None = None
+    ) -> PromptId:
+        """Queue a prompt, durably. The same id with the same words is the same prompt. `reply`: the form that its
+        answer must have; after the turn, `why(turn_id).reply` is the reply, or says why there is none."""
         prompt_id = prompt_id or PromptId(new_id("prm"))
-        request = ChatSend(id=self._id(), task_id=self.task_id, text=text, prompt_id=prompt_id)
-        await self._command(request, partial(self._shell.api.send, self.task_id, text, prompt_id), object)
+        request = ChatSend(id=self._id(), task_id=self.task_id, text=text, prompt_id=prompt_id, reply=reply)
+        await self._command(request, partial(self._shell.api.send, self.task_id, text, prompt_id, reply), object)
         self._shell.feed(self.task_id, SendAccepted(prompt_id))
         return prompt_id
 
@@ -252,7 +254,7 @@ class TaskHandle:
         request; how the turn ends is for `wait_turn` to say. A turn that goes on all the same is left alone; forced,
         the agent's process is ended, and `killed` says so."""
         state = self.state
-        if turn_id is None and state.status in _OPEN_TURN:
+        if turn_id is None and has_open_turn(state.status):
             turn_id = state.turn_id  # so that a repeat cannot meet another turn
         self._shell.feed(self.task_id, StopPressed())
         try:

@@ -50,12 +50,23 @@ _CLASSES: Final[Mapping[str | None, StatusClass]] = {
     TaskStatus.CANCELLED: StatusClass.TERMINAL,
     TaskStatus.DELETE: StatusClass.TERMINAL,
 }
+_WITH_OPEN_TURN: Final = frozenset({TaskStatus.RUNNING, TaskStatus.CANCELLING, TaskStatus.PENDING_CONFIRMATION})
 CANCELLABLE: Final = frozenset({TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.PENDING_CONFIRMATION})
 
 
 def classify(status: str | None) -> StatusClass:
     """The class of a status as it came: case matters, and nothing is trimmed."""
     return _CLASSES.get(status, StatusClass.UNKNOWN)
+
+
+def has_open_turn(status: str | None) -> bool:
+    """Whether a status says that a turn is open. While a cancel is asked for, that may be of a prompt without one."""
+    return status in _WITH_OPEN_TURN
+
+
+def is_under_way(status: str | None) -> bool:
+    """Whether a status says that something is still to end: an open turn, or a prompt that waits for its own."""
+    return classify(status) in (StatusClass.ACTIVE, StatusClass.WAITING)
 
 
 def runtime_phase(status: str | None, *, has_stream: bool) -> RuntimePhase:

@@ -71,8 +71,8 @@ class Commands(Performer):
     async def perform(self, request: Request, *, decided_by: str, connection: Connection | None = None) -> Json:
         """Carry out a request of a socket, and give what its ack tells. Raises `InterlockError`s."""
         match request:
-            case ChatSend(task_id=task_id, text=text, prompt_id=prompt_id):
-                return _told(await self.send(task_id, text, prompt_id=prompt_id))
+            case ChatSend(task_id=task_id, text=text, prompt_id=prompt_id, reply=reply):
+                return _told(await self.send(task_id, text, prompt_id=prompt_id, reply=reply))
             case ChatCancel(task_id=task_id, turn_id=turn_id, force=is_forced):
                 return _told(await self.cancel(task_id, turn_id, decided_by=decided_by, is_forced=is_forced))
             case QueueEdit(task_id=task_id, prompt_id=prompt_id, text=text):

@@ -12,6 +12,7 @@ from typing import Annotated, Final, TypeAlias
 from msgspec import Meta, Struct
 
 from interlock.vocabulary.actions import NextAction
+from interlock.vocabulary.audit import ReplyContract
 from interlock.vocabulary.conversation import Count
 from interlock.vocabulary.frames import TaskFrame, TaskSnapshot, TaskSummary
 from interlock.vocabulary.ids import PromptId, SessionIdField, StreamId, TurnId
@@ -79,11 +80,13 @@ class BoardLeave(_Request, frozen=True, kw_only=True, tag="board:leave"):
 
 
 class ChatSend(_Request, frozen=True, kw_only=True, tag="chat:send"):
-    """Queue a prompt, durably. The same `prompt_id` with the same words is the same prompt."""
+    """Queue a prompt, durably. The same `prompt_id` with the same words is the same prompt. `reply`: the form that its
+    answer must have; the agent is told so, and `why` says whether the answer has it."""
 
     task_id: SessionIdField
     text: str
     prompt_id: PromptId | None = None
+    reply: ReplyContract | None = None
 
 
 class ChatCancel(_Request, frozen=True, kw_only=True, tag="chat:cancel"):
