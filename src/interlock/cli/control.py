@@ -20,13 +20,13 @@ from interlock.cli.server_api import Body, ServerApi, home_folder
 from interlock.cli.server_options import HomeOption, JsonFlag, PatienceOption, SessionArgument
 from interlock.cli.spawns import end_of
 from interlock.cli.task_lines import PAGE, find_task, task_path
+from interlock.lifecycle.task_status import has_open_turn
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
-from interlock.vocabulary.states import TaskStatus, TurnState
+from interlock.vocabulary.states import TurnState
 
 START_SECONDS: Final = 60.0
 # Not `unclean`: for a moment a spawn is that whose end is being written down.
 _ENDED: Final = ("failed", "exited")
-_WITH_TURN: Final = (TaskStatus.RUNNING, TaskStatus.CANCELLING, TaskStatus.PENDING_CONFIRMATION)
 
 
 def interrupt(
@@ -55,7 +55,7 @@ def interrupt(
     api = ServerApi.of_home(folder)
     summary = find_task(api, session)
     task_id = str(summary["task_id"])
-    open_turn = summary.get("turn_id") if summary.get("task_status") in _WITH_TURN else None
+    open_turn = summary.get("turn_id") if has_open_turn(summary.get("task_status")) else None
     body = {"turn_id": turn or open_turn, **({"force": True} if force else {})}
     done = act(api, "POST", f"{task_path(task_id)}/cancel", body, is_once=body["turn_id"] is not None, task_id=task_id)
     if not json:

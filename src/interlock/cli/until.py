@@ -19,6 +19,7 @@ from typing import Final
 from interlock.cli.exit_codes import ExitCode, exit_code_for_turn
 from interlock.cli.prompt_watch import Look, is_unreadable
 from interlock.cli.task_lines import shown_of
+from interlock.lifecycle.task_status import is_under_way
 from interlock.vocabulary.ending_words import repeats
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.states import Activity, TaskStatus, TurnState
@@ -26,7 +27,6 @@ from interlock.vocabulary.states import Activity, TaskStatus, TurnState
 CONDITIONS: Final = ("ready", "done", "blocked", "idle", "gone")
 _STATUS: Final = "status:"
 _UNSETTLED: Final = (Activity.STARTING, Activity.WORKING, Activity.SETTLING)
-_OPEN: Final = (TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.CANCELLING, TaskStatus.PENDING_CONFIRMATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def is_lost(look: Look) -> bool:
 def is_idle(look: Look) -> bool:
     """Whether nothing is under way: no open turn, and nothing that waits to be sent."""
     # The turn is read after the session: by then the next prompt may wait. Both must say that it is over.
-    is_open = look.summary.get("task_status") in _OPEN
+    is_open = is_under_way(look.summary.get("task_status"))
     return look.turn_is_over and not is_open and not look.detail["queue"].get("waiting")
 
 

@@ -17,21 +17,19 @@ from msgspec import structs
 
 from interlock.client.state import LocalStream, TaskState
 from interlock.client.transcript import message_of
+from interlock.projections.display import Channel, EndStream, StreamEnding, ending_of
+from interlock.projections.live_frames import live_frames
 from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.frames import (
     AgentStatusChanged,
     ApprovalClosed,
     ApprovalDecided,
     ApprovalOpened,
-    ChatCancelled,
     ChatChunk,
-    ChatDone,
-    ChatError,
     ChatMessage,
     ChatReceipt,
     ChatStart,
     Message,
-    MessageStatus,
     QueueChanged,
     StatePatched,
     TaskBadgeChanged,
@@ -115,25 +113,21 @@ def _common(one: str, other: str) -> int:
     return next((place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(other))
 
 
-def _ended(told: LocalStream, now: TaskState) -> ChatDone | ChatError | ChatCancelled:
-    head = _head(now, told.turn_id)
+def _ended(told: LocalStream, now: TaskState) -> TaskFrame:
+    """How a stream ended, by the presenter's own rule over the message that took its place."""
     message = message_of(now.messages, told.stream_id)
-    if message is None:
-        return ChatError(
-            **head,
-            stream_id=told.stream_id,
-            cursor=told.cursor,
-            error_kind=LOST,
-            error_message="this client did not hear how it ended",
-        )
-    cursor, message_id = len(message.text), message.message_id
-    if message.status is MessageStatus.COMPLETED:
-        return ChatDone(**head, stream_id=told.stream_id, cursor=cursor, message_id=message_id)
-    if message.status is MessageStatus.CANCELLED:
-        return ChatCancelled(**head, stream_id=told.stream_id, cursor=cursor, message_id=message_id)
-    return ChatError(
-        **head, stream_id=told.stream_id, cursor=cursor, message_id=message_id, error_kind=message.error_kind
+    end = EndStream(
+        channel=Channel.PARTIAL,
+        turn_id=told.turn_id,
+        stream_id=told.stream_id,
+        cursor=told.cursor if message is None else len(message.text),
+        ending=StreamEnding.BROKEN_OFF if message is None else ending_of(message.status),
+        message_seq=None if message is None else message.message_id,
+        error_kind=LOST if message is None else message.error_kind,
+        error_message="this client did not hear how it ended" if message is None else "",
     )
+    (frame,) = live_frames(now.task_id, end)
+    return structs.replace(frame, **_head(now, told.turn_id))
 
 
 def _receipts(told: TaskState, now: TaskState) -> Iterator[TaskFrame]:

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
+from interlock.lifecycle.task_status import has_open_turn
 from interlock.vocabulary.badge import Badge
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
 from interlock.vocabulary.frames import TaskSummary
@@ -44,7 +45,6 @@ _ENDS: Final[Mapping[TaskStatus | None, Outcome]] = {
     TaskStatus.FAILED: Outcome.FAILED,
     TaskStatus.CANCELLED: Outcome.INTERRUPTED,
 }
-_OPEN: Final = (TaskStatus.RUNNING, TaskStatus.CANCELLING, TaskStatus.PENDING_CONFIRMATION)
 _NEEDS: Final = tuple(one for one in Attention if one is not Attention.NONE)
 _RANKS: Final = (
     Activity.STALLED,
@@ -98,7 +98,7 @@ def _activity(summary: TaskSummary) -> Activity:
         is_lost = summary.task_status is None and summary.turn_id is not None
         return Activity.UNKNOWN if is_lost else Activity.GONE
     # Nothing was heard of an agent: none was started since the server was, unless a turn is open.
-    return Activity.UNKNOWN if summary.task_status in _OPEN else Activity.GONE
+    return Activity.UNKNOWN if has_open_turn(summary.task_status) else Activity.GONE
 
 
 def _attention(summary: TaskSummary) -> Attention:
@@ -116,7 +116,7 @@ def _asked(summary: TaskSummary) -> Attention:
         return seen
     if summary.open_approvals or summary.task_status is TaskStatus.PENDING_CONFIRMATION:
         return Attention.APPROVAL  # what is asked is asked, whatever the agent seems to do
-    is_at_rest = _activity(summary) in (Activity.QUIET, Activity.GONE) and summary.task_status not in _OPEN
+    is_at_rest = _activity(summary) in (Activity.QUIET, Activity.GONE) and not has_open_turn(summary.task_status)
     return Attention.HELD if summary.held and is_at_rest else Attention.NONE
 
 

@@ -7,8 +7,9 @@ the item, and whoever keeps messages decides nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -88,6 +89,22 @@ class StreamEnding(StrEnum):
     WHOLE = "whole"
     CANCELLED = "cancelled"
     BROKEN_OFF = "broken_off"
+
+
+END_STATUS: Final[Mapping[TurnState, MessageStatus]] = {
+    TurnState.COMPLETED: MessageStatus.COMPLETED,
+    TurnState.PARTIAL_FAILED: MessageStatus.PARTIAL,
+    TurnState.FAILED: MessageStatus.FAILED,
+    TurnState.INTERRUPTED: MessageStatus.CANCELLED,
+    TurnState.TIMED_OUT: MessageStatus.TIMED_OUT,
+}
+"""What an answer is when its turn ended so."""
+
+
+def ending_of(status: MessageStatus) -> StreamEnding:
+    """How live text ended whose message has that status."""
+    known = {MessageStatus.COMPLETED: StreamEnding.WHOLE, MessageStatus.CANCELLED: StreamEnding.CANCELLED}
+    return known.get(status, StreamEnding.BROKEN_OFF)
 
 
 class EndStream(_Item, frozen=True, kw_only=True, tag="end_stream"):

@@ -20,7 +20,17 @@ from typing import Final
 
 from interlock.lifecycle.turn import TurnFacts
 from interlock.lifecycle.turns import record_of
-from interlock.projections.display import BeginStream, Channel, EndStream, Item, Retract, Show, StreamEnding
+from interlock.projections.display import (
+    END_STATUS,
+    BeginStream,
+    Channel,
+    EndStream,
+    Item,
+    Retract,
+    Show,
+    StreamEnding,
+    ending_of,
+)
 from interlock.projections.notices import diagnostic
 from interlock.vocabulary.audit import StreamCheckpoint, TurnStarted
 from interlock.vocabulary.conversation import AssistantMessage
@@ -30,7 +40,6 @@ from interlock.vocabulary.evidence import Moment
 from interlock.vocabulary.frames import ActiveStream, MessageStatus, StreamPiece
 from interlock.vocabulary.ids import SpawnId, StreamId, TurnId
 from interlock.vocabulary.presenter import ReasoningDelta, TextDelta
-from interlock.vocabulary.states import TurnState
 
 GAP: Final = "gap"
 OVERTAKEN: Final = "overtaken"
@@ -215,10 +224,11 @@ class StreamFold:
         told = [one for one in shown if isinstance(one, Show) and one.role is not None and one.seq == message_id]
         if message_id is None or not told:
             return
-        if told[-1].status is MessageStatus.COMPLETED:
+        status = told[-1].status
+        if ending_of(status) is StreamEnding.WHOLE:
             yield from self._end(StreamEnding.WHOLE, message_id)
         else:
-            yield from self.break_off(told[-1].status.value, "", message_id)
+            yield from self.break_off(status.value, "", message_id)
 
     def _bear(self, event: Event, message: AssistantMessage) -> Iterator[Item]:
         """A message stands for the stream that it names, or for the open one (law 3)."""
@@ -251,10 +261,9 @@ class StreamFold:
 
     def _end_turn(self, turn: TurnFacts) -> Iterator[Item]:
         message_id = self._message_id
-        if turn.state is TurnState.COMPLETED:
-            yield from self._end(StreamEnding.WHOLE, message_id)
-        elif turn.state is TurnState.INTERRUPTED:
-            yield from self._end(StreamEnding.CANCELLED, message_id)
+        ending = ending_of(END_STATUS.get(turn.state, MessageStatus.UNKNOWN))
+        if ending is not StreamEnding.BROKEN_OFF:
+            yield from self._end(ending, message_id)
         elif self.current is not None:
             record = record_of(turn)
             yield from self.break_off(record.error_kind, record.error_message, message_id)

@@ -30,7 +30,7 @@ from msgspec import structs
 from interlock.lifecycle.queue import is_progress
 from interlock.lifecycle.turn import Finding, FindingKind, TurnFacts, lose_owner
 from interlock.lifecycle.turns import TurnFold, record_of
-from interlock.projections.display import Channel, Item, Receipt, Show, ShowTool, ToolKind, ToolStatus
+from interlock.projections.display import END_STATUS, Channel, Item, Receipt, Show, ShowTool, ToolKind, ToolStatus
 from interlock.projections.dossier import REFUSALS
 from interlock.projections.live_text import UNSUPERVISED, LiveStream, StreamFold
 from interlock.projections.notices import diagnostic, notice
@@ -64,13 +64,6 @@ UNVERIFIED: Final = "unverified: read off a screen"
 WORDLESS: Final = "the agent finished; no text of its answer could be had"
 NO_RESULT: Final = "the turn ended, and no result of this call was recorded"
 
-END_STATUS: Final[Mapping[TurnState, MessageStatus]] = {
-    TurnState.COMPLETED: MessageStatus.COMPLETED,
-    TurnState.PARTIAL_FAILED: MessageStatus.PARTIAL,
-    TurnState.FAILED: MessageStatus.FAILED,
-    TurnState.INTERRUPTED: MessageStatus.CANCELLED,
-    TurnState.TIMED_OUT: MessageStatus.TIMED_OUT,
-}
 _DOUBTS: Final[Mapping[DeliveryStage, tuple[MessageStatus, str]]] = {
     DeliveryStage.UNKNOWN: (MessageStatus.UNKNOWN, "it is unknown whether the agent received this"),
     DeliveryStage.NOT_DELIVERED: (MessageStatus.FAILED, "not delivered to the agent"),

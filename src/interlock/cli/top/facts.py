@@ -22,11 +22,10 @@ from interlock.cli.task_lines import Shown, age, shown_of, since_of
 from interlock.cli.top.sessions import name_of, sign_of, ticking
 from interlock.cli.top.wrapping import fitted_line, joined
 from interlock.client.state import SyncState, TaskState
+from interlock.lifecycle.task_status import StatusClass, classify, has_open_turn
 
 _GAP: Final = "   "
-_TERMINAL: Final = ("COMPLETED", "FAILED", "CANCELLED")
 _ENDS: Final = {"done": "completed", "partial": "failed, partial answer kept"}
-_TURNS: Final = {"RUNNING": "open", "PENDING_CONFIRMATION": "open", "CANCELLING": "being cancelled"}
 
 
 def told(task: Body, state: TaskState | None) -> Body:
@@ -103,8 +102,10 @@ def _asides(task: Body, state: TaskState | None, now: datetime) -> list[tuple[st
 
 def turn_of(status: str, outcome: str) -> str:
     """What the log can prove of its last turn. How it ended is the badge's to say."""
-    ended = _ENDS.get(outcome, outcome) if status in _TERMINAL else ""
-    return f"turn {_TURNS.get(status) or (ended or status.lower()).replace('_', ' ')}"
+    if has_open_turn(status):
+        return "turn being cancelled" if status == "CANCELLING" else "turn open"
+    ended = _ENDS.get(outcome, outcome) if classify(status) is StatusClass.TERMINAL else ""
+    return f"turn {(ended or status.lower()).replace('_', ' ')}"
 
 
 def _last_known(task: Body) -> list[Line]:
