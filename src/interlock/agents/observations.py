@@ -133,7 +133,7 @@ class ApprovalOption:
 class ApprovalAsked:
     """The agent waits for a decision. `call_id` names the tool call it is about; blank: it is about none that is known.
 
-    `request_id` is the driver's own, unique within the spawn; `decide` answers by it.
+    `request_id` is the driver's own, unique within the spawn; `decide` answers by it. `problem`: why it is asked again.
     """
 
     request_id: str
@@ -145,6 +145,7 @@ class ApprovalAsked:
     options: tuple[ApprovalOption, ...] = ()
     response_schema: Json = None
     sub_agent: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

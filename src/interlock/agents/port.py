@@ -35,6 +35,10 @@ class DeliveryUnknown(PeerFault):
     """A command may have reached the agent, or not. It must not be given again in silence."""
 
 
+class AnswerNotTaken(DeliveryUnknown):
+    """An answer was given, and what it answered is still asked, in the same words."""
+
+
 class StaleResume(PeerFault):
     """The agent knows no session by the id that it was to resume. Without that id a spawn may succeed."""
 

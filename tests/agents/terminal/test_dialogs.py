@@ -9,7 +9,7 @@ import pytest
 from interlock.agents.observations import OptionKind
 from interlock.agents.port import Decision, NotDelivered
 from interlock.agents.profiles import builtin_profiles
-from interlock.agents.terminal.dialogs import Answer, Dialog, answer_to, dialog_on, offered
+from interlock.agents.terminal.dialogs import Answer, Dialog, answer_to, dialog_on, is_same_dialog, offered
 from interlock.agents.terminal.launch import recognise
 from interlock.screen.assessment import BlockKind, Option
 from interlock.screen.selection import select_reader
@@ -62,6 +62,69 @@ def test_another_word_makes_another_dialog_and_another_selection_does_not() -> N
     assert dialog_of("sleep 20s", selected=1).identity == asked.identity
     assert dialog_of("sleep 20s", selected=1).selected == 1
     assert dialog_of("sleep 30s").identity != asked.identity
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "seconds"),
+    [
+        ("make, running for 3s", "make, running for 4s", 1.0),
+        ("make, running for 59s", "make, running for 1m 1s", 2.0),
+        ("make, since 11:59", "make, since 12:00", 60.0),
+        ("make, 9s left", "make, 3s left", 6.0),
+    ],
+)
+def test_a_duration_that_goes_on_with_the_time_makes_no_other_dialog(before: str, after: str, seconds: float) -> None:
+    assert is_same_dialog(dialog_of(before), dialog_of(after), seconds)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "seconds"),
+    [
+        ("sleep 20s", "sleep 30s", 1.0),
+        ("sleep 20s", "sleep 5m", 3600.0),
+        ("sleep 20s", "sheep 20s", 1.0),
+        ("rm cache 12% 3s", "rm cache 13% 4s", 1.0),
+        ("rm 3s", "rm 3s 4s", 1.0),
+        ("rm -r 1", "rm -r 2", 1.0),
+    ],
+)
+def test_another_word_or_number_makes_another_dialog_however_little_it_differs(
+    before: str, after: str, seconds: float
+) -> None:
+    assert not is_same_dialog(dialog_of(before), dialog_of(after), seconds)
+
+
+PERMISSION = """
+  ┃  △ Permission required
+  ┃    # Runs a command {glyph}
+  ┃
+  ┃  $ {command}
+  ┃
+  ┃   Allow once   Allow always   Reject                      ⇆ select  enter confirm
+"""
+
+
+def permission(glyph: str, command: str) -> Dialog:
+    reader = select_reader(builtin_profiles(), "opencode")
+    snapshot = read_snapshot(PERMISSION.format(glyph=glyph, command=command), columns=100, height=24)
+    found = dialog_on(reader.parse_snapshot(snapshot).assessment, snapshot, reader.profile)
+    assert found is not None
+    return found
+
+
+def test_a_spinner_in_a_dialog_makes_no_other_one() -> None:
+    asked, ticked = permission("⠋", "make"), permission("⠙", "make")
+    assert asked.question != ticked.question
+    assert is_same_dialog(asked, ticked, 0.1)
+    assert not is_same_dialog(asked, permission("⠙", "make all"), 0.1)
+
+
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_what_asks_for_leave_is_not_answered_before_its_options_are_drawn(is_allowed: bool) -> None:
+    asked = Dialog(BlockKind.APPROVAL, "Run it?", (), "Run it?")
+    assert asked.is_unfinished
+    with pytest.raises(NotDelivered, match="options of the dialog are not on the screen"):
+        answer_to(asked, decision(is_allowed=is_allowed))
 
 
 @pytest.mark.parametrize(

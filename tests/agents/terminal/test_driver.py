@@ -319,7 +319,7 @@ def test_a_key_that_was_swallowed_is_pressed_again() -> None:
     run(main())
 
 
-def test_an_answer_that_is_never_taken_is_not_claimed() -> None:
+def test_an_answer_that_is_never_taken_is_not_claimed_and_is_asked_again_with_the_reason() -> None:
     async def main() -> None:
         policy = replace(QUICK, answering=AnswerPolicy(gone_within_seconds=0.1, presses=3))
         spec = replace(scripted(), argv=(sys.executable, "-c", DEAF.replace("> 2", "> 99")))
@@ -329,7 +329,12 @@ def test_an_answer_that_is_never_taken_is_not_claimed() -> None:
             asked = await seen.until(ApprovalAsked)
             with pytest.raises(DeliveryUnknown):
                 await seen.handle.decide(Decision(request_id=asked.request_id, is_allowed=True))
-            assert seen.of(ApprovalGone) == []
+            gone = await seen.until(ApprovalGone)
+            assert (gone.request_id, gone.is_answered) == (asked.request_id, False)
+            again = await seen.until(ApprovalAsked)
+            assert (again.question, again.options) == (asked.question, asked.options)
+            assert again.request_id != asked.request_id
+            assert again.problem == "Enter was pressed, and a dialog of the same words still stands"
 
     run(main())
 

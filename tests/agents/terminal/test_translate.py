@@ -43,8 +43,8 @@ class Screen:
         self._session = TuiTrackerSession(reader, DEFAULT_POLICY, saw_start=False)
         self._now = 0.0
 
-    def shows(self, *rows: str) -> list[Observation]:
-        self._now += 0.05
+    def shows(self, *rows: str, after_seconds: float = 0.05) -> list[Observation]:
+        self._now += after_seconds
         snapshot = read_snapshot("\n".join(rows), columns=80, height=24, title=TITLE)
         capture = PaneCapture("%1", "@1", snapshot, 1, None, None, 0, self._now)
         verdict = self._session.on_snapshot(snapshot, self._now, Arrival.PUSHED)
@@ -84,6 +84,39 @@ def test_a_dialog_that_stays_without_options_is_asked_after_a_moment() -> None:
         ApprovalGone,
         ApprovalAsked,
     ]
+
+
+def ticking(since: str, command: str = "make") -> tuple[str, ...]:
+    rows = list(DIALOG)
+    rows[2:3] = [f"  $ {command}", f"{since}"]
+    return (*TRANSCRIPT, *rows)
+
+
+def test_a_tick_in_an_approval_opens_nothing_and_another_command_does() -> None:
+    screen = Screen()
+    first = screen.shows(*ticking("• Waiting (9s • esc to interrupt)"))
+    ticks = [
+        one
+        for seconds in range(10, 75)
+        for one in screen.shows(
+            *ticking(f"◦ Waiting ({f'{seconds // 60}m ' * (seconds > 59)}{seconds % 60}s • esc to interrupt)"),
+            after_seconds=1.0,
+        )
+    ]
+    assert len(questions(first)) == 1
+    assert [one for one in ticks if isinstance(one, ApprovalAsked | ApprovalGone)] == []
+    other = screen.shows(*ticking("◦ Waiting (1m 14s • esc to interrupt)", "make clean"))
+    assert [type(one) for one in other if isinstance(one, ApprovalAsked | ApprovalGone)] == [
+        ApprovalGone,
+        ApprovalAsked,
+    ]
+
+
+def test_a_dialog_with_one_option_is_half_drawn() -> None:
+    screen = Screen()
+    assert questions(screen.shows(*TRANSCRIPT, *DIALOG[:5])) == []
+    drawn = screen.shows(*TRANSCRIPT, *DIALOG)
+    assert [len(one.options) for one in drawn if isinstance(one, ApprovalAsked)] == [2]
 
 
 ONLY_A_TITLE = f"""

@@ -5,7 +5,7 @@ Laws:
 2. Enter is pressed only while the option that was chosen is seen to be selected.
 3. A key is pressed again only if nothing changed but a notice: what looks the same with other text around it may be the
    next dialog, and that was not decided. (One that is the same to the last row of the screen cannot be told apart.)
-4. The answer was taken once the dialog is gone, or another one stands in its place.
+4. The answer was taken once the dialog is gone, or another one stands in its place. What ticks makes no other one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
 
-from interlock.agents.port import DeliveryUnknown, NotDelivered
-from interlock.agents.terminal.dialogs import Answer, Dialog, dialog_on
+from interlock.agents.port import AnswerNotTaken, DeliveryUnknown, NotDelivered
+from interlock.agents.terminal.dialogs import Answer, Dialog, dialog_on, is_same_dialog
 from interlock.agents.tmux.looking import Eye, Look
 from interlock.agents.tmux.panes import Pane
 from interlock.agents.tmux.typing import squeeze
@@ -43,17 +43,19 @@ async def answer_dialog(
     pane: Pane,
     reader: ScreenReader,
     asked: Dialog,
+    seen_at: float,
     answer: Answer,
     policy: AnswerPolicy | None = None,
     on_confirm: Callable[[], None] = lambda: None,
 ) -> float:
-    """Answer, and return when (monotonic) the dialog was seen to be gone.
+    """Answer, and return when (monotonic) the dialog was seen to be gone. `seen_at`: when it was seen last.
 
     `on_confirm` is called just before the key is pressed that answers it.
     `NotDelivered`: it was not answered. `DeliveryUnknown`: keys were pressed, and nothing shows what came of them.
+    `AnswerNotTaken`: they were pressed, and it still stands.
     """
     async with Eye(pane, reader.parse_snapshot) as eye:
-        attempt = _Attempt(pane, eye, reader.profile, asked, policy or AnswerPolicy(), on_confirm)
+        attempt = _Attempt(pane, eye, reader.profile, asked, seen_at, policy or AnswerPolicy(), on_confirm)
         try:
             if answer.option is None:
                 return await attempt.press_until_gone("Escape")
@@ -77,10 +79,12 @@ class _Attempt:
         eye: Eye,
         profile: Profile,
         asked: Dialog,
+        seen_at: float,
         policy: AnswerPolicy,
         on_confirm: Callable[[], None],
     ) -> None:
-        self._pane, self._eye, self._profile, self._asked, self._policy = pane, eye, profile, asked, policy
+        self._pane, self._eye, self._profile, self._policy = pane, eye, profile, policy
+        self._asked, self._seen_at = asked, seen_at
         self._on_confirm = on_confirm
         self.has_confirmed = False
 
@@ -130,17 +134,21 @@ class _Attempt:
                 return look.capture.captured_at_seconds
             if _changed_rows(before, look) > _MAX_NOTICE_ROWS:
                 break
-        raise DeliveryUnknown(f"{key} was pressed, and a dialog of the same words still stands")
+        raise AnswerNotTaken(f"{key} was pressed, and a dialog of the same words still stands")
 
     def _standing(self, look: Look) -> Dialog:
         """The dialog that was asked about. `NotDelivered` if it does not take the keys any more."""
         if look.capture.why_closed is not None:
             raise NotDelivered(f"keys do not reach the dialog: {look.capture.why_closed}")
         dialog = self._dialog(look)
-        if dialog is None or dialog.identity != self._asked.identity:
+        if dialog is None or not self._is_asked(dialog, look):
             kind = DeliveryUnknown if self.has_confirmed else NotDelivered
             raise kind("the dialog on the screen is not the one that was asked about")
+        self._asked, self._seen_at = dialog, look.capture.captured_at_seconds
         return dialog
+
+    def _is_asked(self, dialog: Dialog, look: Look) -> bool:
+        return is_same_dialog(self._asked, dialog, look.capture.captured_at_seconds - self._seen_at)
 
     def _dialog(self, look: Look) -> Dialog | None:
         return dialog_on(look.reading.assessment, look.capture.snapshot, self._profile)
@@ -156,7 +164,7 @@ class _Attempt:
         if look.capture.snapshot.is_dead:
             return True
         dialog = self._dialog(look)
-        return dialog.identity != self._asked.identity if dialog else not look.capture.snapshot.is_blank
+        return not self._is_asked(dialog, look) if dialog else not look.capture.snapshot.is_blank
 
     def _is_plainly_gone(self, look: Look) -> bool:
         """Gone, and not by half a frame: the screen says what comes after it."""

@@ -34,6 +34,7 @@ from interlock.agents.observations import (
     Warned,
 )
 from interlock.agents.port import (
+    AnswerNotTaken,
     Capabilities,
     Decision,
     DeliveryUnknown,
@@ -288,7 +289,8 @@ class TerminalHandle:
             await self._keyboard.interrupt(lambda: self._has_turn, self._policy.interrupted_within_seconds)
 
     async def decide(self, decision: Decision) -> None:
-        """Answer the dialog that was asked about, by the text of an option, and see it gone."""
+        """Answer the dialog that was asked about, by the text of an option, and see it gone. One that still stands
+        afterwards is asked anew."""
         async with self._pressing:
             self._check_open()
             episode = self._translator.episode
@@ -296,14 +298,20 @@ class TerminalHandle:
                 raise NotDelivered(f"question {decision.request_id!r} is not open any more")
             answer = answer_to(episode.dialog, decision)
             station = self._station
-            gone_at = await answer_dialog(
-                station.pane,
-                station.reader,
-                episode.dialog,
-                answer,
-                self._policy.answering,
-                lambda: self._translator.answered(decision.request_id),
-            )
+            try:
+                gone_at = await answer_dialog(
+                    station.pane,
+                    station.reader,
+                    episode.dialog,
+                    episode.seen_at,
+                    answer,
+                    self._policy.answering,
+                    lambda: self._translator.answered(decision.request_id),
+                )
+            except AnswerNotTaken as error:
+                for observation in self._translator.ask_again(decision.request_id, str(error)):
+                    self._emit(observation)
+                raise
             self._translator.answered(decision.request_id, gone_at)
             if decision.text and not answer.text:
                 self._emit(Warned(kind="answer_text_not_given", message="the dialog took the answer, and no words"))

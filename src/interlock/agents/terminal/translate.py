@@ -3,8 +3,9 @@
 Laws:
 1. `StandingSeen` is told on edges of either axis, and when another rule decides: what a person is told of a turn in its
    tenth minute does not rest on its first second. It has rows of the screen only where the screen decides.
-2. A dialog is one approval from its first frame until the screen shows something else. Its id is never used again. One
-   that asks for leave and offers nothing may be half drawn: it is told once it stood for a moment (`settle`).
+2. A dialog is one approval from its first frame until the screen shows something else, and a tick is nothing else. Its
+   id is never used again. One that asks for leave and offers no choice may be half drawn: it is told once it stood for
+   a moment (`settle`). One that still stands after our answer is asked anew, with the reason.
 3. A turn that was submitted ends once: as the tracker says, or `silent` where nothing at all came of it and the screen
    is at rest. A turn that somebody else began ends too, and is a surprise when it begins. Every end names its turn:
    that of one prompt may be seen while the next one is already being typed.
@@ -34,7 +35,7 @@ from interlock.agents.observations import (
     TurnEnding,
     Warned,
 )
-from interlock.agents.terminal.dialogs import Dialog, dialog_on, offered
+from interlock.agents.terminal.dialogs import Dialog, dialog_on, is_same_dialog, offered
 from interlock.agents.terminal.turn_result import EndResult, recorded
 from interlock.agents.tmux import watcher
 from interlock.agents.tmux.capture import PaneCapture
@@ -56,13 +57,15 @@ _AFTER_DIALOG: Final = (BusinessState.WORKING, BusinessState.IDLE)
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One dialog from its first frame to its last. `is_answered`: our answer was on its way into it.
+    """One dialog from its first frame to its last: as it was seen last, and when. `is_answered`: our answer was on its
+    way into it.
 
     `gone_at`: when we saw that the answer was taken. The same words after that are another dialog.
     """
 
     request_id: str
     dialog: Dialog
+    seen_at: float
     is_answered: bool = False
     gone_at: float | None = None
 
@@ -78,6 +81,7 @@ class Translator:
         self._stood: tuple[object, ...] | None = None
         self.episode: Episode | None = None
         self.unfinished: Dialog | None = None
+        self._unfinished_at = -math.inf
         self._is_submitted = False
         self._awaits_start = False
         self._knows_turn = is_adopted
@@ -168,28 +172,38 @@ class Translator:
         return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
     def _dialogs(self, verdict: Verdict, capture: PaneCapture) -> list[Observation]:
-        shown = dialog_on(verdict.surface, capture.snapshot, self._reader.profile)
+        shown, at = dialog_on(verdict.surface, capture.snapshot, self._reader.profile), capture.captured_at_seconds
         told: list[Observation] = []
         if self.episode is not None and _is_over(self.episode, shown, verdict, capture):
             told.append(ApprovalGone(request_id=self.episode.request_id, is_answered=self.episode.is_answered))
             self.episode = None
+        if self.episode is not None and shown is not None:
+            self.episode = replace(self.episode, dialog=shown, seen_at=at)
         if self.episode is not None or shown is None or not shown.is_unfinished:
             self.unfinished = None
-        elif self.unfinished is None or self.unfinished.identity != shown.identity:
-            self.unfinished = shown
+        elif self.unfinished is None or not is_same_dialog(self.unfinished, shown, at - self._unfinished_at):
+            self.unfinished, self._unfinished_at = shown, at
         if self.episode is None and shown is not None and self.unfinished is None:
-            told.append(self._open(shown))
+            told.append(self._open(shown, at))
         return told
+
+    def ask_again(self, request_id: str, problem: str) -> list[Observation]:
+        """Our answer went into a dialog, and it still stands: it is asked anew, with the reason."""
+        episode = self.episode
+        if episode is None or episode.request_id != request_id:
+            return []
+        gone = ApprovalGone(request_id=request_id, is_answered=False)
+        return [gone, replace(self._open(episode.dialog, episode.seen_at), problem=problem)]
 
     def settle(self, unfinished: Dialog) -> list[Observation]:
         """A dialog without options stood for a moment: if it still does, it has none."""
         if self.unfinished is not unfinished:
             return []
         self.unfinished = None
-        return [self._open(unfinished)]
+        return [self._open(unfinished, self._unfinished_at)]
 
-    def _open(self, dialog: Dialog) -> Observation:
-        self.episode = Episode(f"{self._prefix}-{next(self._numbers)}", dialog)
+    def _open(self, dialog: Dialog, seen_at: float) -> ApprovalAsked:
+        self.episode = Episode(f"{self._prefix}-{next(self._numbers)}", dialog, seen_at)
         return _asked(self.episode)
 
     def _turn(self, verdict: Verdict) -> list[Observation]:
@@ -247,7 +261,8 @@ class Translator:
 def _is_over(episode: Episode, shown: Dialog | None, verdict: Verdict, capture: PaneCapture) -> bool:
     if shown is not None:
         is_after_answer = episode.gone_at is not None and capture.captured_at_seconds > episode.gone_at
-        return is_after_answer or shown.identity != episode.dialog.identity
+        elapsed = capture.captured_at_seconds - episode.seen_at
+        return is_after_answer or not is_same_dialog(episode.dialog, shown, elapsed)
     return not verdict.surface.operator_blocked and verdict.surface.business_state in _AFTER_DIALOG
 
 

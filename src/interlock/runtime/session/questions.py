@@ -154,7 +154,7 @@ class SessionQuestions:
         if self.of_request(asked.request_id) is not None or self._take_over(asked, seconds):
             return  # an agent that outlived its runtime still asks what it asked: the record is there
         self.close_left(DialogOutcome.WITHDRAWN)
-        self._record(asked, now, seconds)
+        self._record(asked, now, seconds, asked.problem)
 
     def _tool_of(self, asked: ApprovalAsked) -> str:
         """The name of the tool that a question is about, as the agent told it, now or with the call."""
