@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from interlock.agents.live import LiveVerdict
 from interlock.agents.observations import ApprovalAsked, ApprovalGone, Observation
@@ -17,7 +18,7 @@ from interlock.monitor.policy import DEFAULT_POLICY
 from interlock.monitor.tracker import TuiTrackerSession
 from interlock.screen.selection import select_reader
 from interlock.screen.snapshot import read_snapshot
-from tests.agents.terminal.harness import agent, driving
+from tests.agents.terminal.harness import QUICK, agent, driving
 from tests.contract.harness import run
 
 TITLE = "[ ! ] Action Required | app"
@@ -132,7 +133,8 @@ def test_a_program_that_only_writes_its_title_is_asked_about_in_the_end() -> Non
 
     async def story() -> None:
         spec = AgentSpec(agent="codex", driver="terminal", argv=(sys.executable, "-c", ONLY_A_TITLE))
-        async with driving() as driver, agent(driver, spec) as seen:
+        policy = replace(QUICK, drawn_within_seconds=0.5)
+        async with driving(policy) as driver, agent(driver, spec) as seen:
             asked = await seen.until(ApprovalAsked)
             assert (asked.question.splitlines()[0], asked.options) == ("› run it", ())
 

@@ -310,6 +310,18 @@ def test_work_is_told_also_where_the_cursor_is_elsewhere() -> None:
     assert _state([*ANSWER, *_composer(status=BUSY)], cursor=None) is WORKING
 
 
+@pytest.mark.parametrize("end", ["1.2s", "interrupted"])
+def test_the_end_of_an_earlier_answer_is_none_of_the_prompt_below_it(end: str) -> None:
+    """On a busy machine the prompt stood for 5 s below the mark, before anything showed that it was taken up."""
+    answered = [*ANSWER[:6], f"     ▣  Build · Stub Model · {end}", ""]
+    assert _read([*answered, *_composer()]).assessment.turn_end is not None
+    for blank in ([""], [""] * 12):
+        asked = _read([*answered, "  ┃", "  ┃  more", "  ┃", *blank, *_composer()]).assessment
+        assert (asked.business_state, asked.is_weak, asked.turn_end) == (IDLE, True, None)
+    first = _read([*ANSWER[:3], *[""] * 12, *_composer()]).assessment
+    assert (first.business_state, first.is_weak, first.turn_end) == (IDLE, True, None)
+
+
 def test_a_prompt_without_an_answer_is_a_weak_proof_of_idle() -> None:
     assert _read([*ANSWER, "  ┃", "  ┃  more", "  ┃", "", *_composer()]).assessment.is_weak
     assert _read([*ANSWER[:6], "     ▣  Build · Stub Model", "", *_composer()]).assessment.is_weak

@@ -78,14 +78,14 @@ TERMINAL_CAPABILITIES: Final = Capabilities(
 # A busy machine draws late, and a step that was not seen in time would not be claimed.
 _PATIENT: Final = TypingPolicy(typed_within_seconds=10, accepted_within_seconds=10, started_within_seconds=5)
 _CONCLUDED_WITHIN_SECONDS: Final = 1.0
-_DRAWN_WITHIN_SECONDS: Final = 0.5
 _EXIT_TOLD_WITHIN_SECONDS: Final = 5.0
 _logger: Final = logging.getLogger("interlock.agents")
 
 
 @dataclass(frozen=True, slots=True)
 class TerminalPolicy:
-    """How long to wait for what. `quit_within_seconds`: for an idle CLI that was asked to leave."""
+    """How long to wait. `quit_within_seconds`: for an idle CLI that was asked to leave. `drawn_within_seconds`:
+    for the options of a dialog; without them it cannot be answered, so that nothing is lost by the wait."""
 
     monitor: MonitorPolicies = DEFAULT_POLICIES
     typing: TypingPolicy = _PATIENT
@@ -93,6 +93,7 @@ class TerminalPolicy:
     stopping: StopPolicy = field(default_factory=StopPolicy)
     interrupted_within_seconds: float = 8.0  # less than the runtime waits for each request to end a turn
     quit_within_seconds: float = 2.0
+    drawn_within_seconds: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +381,7 @@ class TerminalHandle:
         self._drawing, self._drawn = drawing, None
         if drawing is not None and not self._is_over:
             loop = asyncio.get_running_loop()
-            self._drawn = loop.call_later(_DRAWN_WITHIN_SECONDS, self._settle_dialog, drawing)
+            self._drawn = loop.call_later(self._policy.drawn_within_seconds, self._settle_dialog, drawing)
 
     def _settle_dialog(self, drawing: Dialog) -> None:
         try:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from contextlib import aclosing, suppress
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -14,6 +16,8 @@ from interlock.agents.tmux.panes import adopt
 from interlock.agents.tmux.server import TmuxServer
 from interlock.monitor.recording import FORMAT, Frame, Header, Input, Record, Truth
 from interlock.vocabulary.errors import InterlockError
+
+_STYLE: Final = re.compile(r"\x1b\[[0-9;:]*m|[\x0e\x0f]")
 
 
 class Film:
@@ -59,9 +63,9 @@ class Film:
             await adopted.pane.client.close()
 
     def shows(self, text: str) -> bool:
-        """Whether the screen showed a text, without a change of style in it, when it last changed."""
+        """Whether the screen showed a text, in whatever style, when it last changed."""
         shown = next((one.ansi for one in reversed(self._frames) if one.ansi is not None), None) or ""
-        return text in shown
+        return text in _STYLE.sub("", shown)
 
     def truth(self, at_seconds: float, state: str, detail: str) -> None:
         """What is the case from then on. A later word on a time that lies before replaces what was said for after."""

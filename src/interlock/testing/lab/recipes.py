@@ -50,7 +50,8 @@ class Recipe:
     """`seed` writes the configuration for a model at this base address; `arguments` follow the executable.
 
     `unseed` takes back the answers to first-run questions, so that the CLI asks them. `question`: the tool by which the
-    model asks the person; None where the CLI offers none.
+    model asks the person; None where the CLI offers none. `asking` and `working` are words that stand on the screen
+    while it asks or works: a state counts as painted by them. Without them it counts as painted after a while.
     """
 
     cli: str
@@ -59,6 +60,8 @@ class Recipe:
     arguments: tuple[str, ...] = ()
     unseed: Callable[[Place], None] | None = None
     question: ToolCall | None = None
+    asking: tuple[str, ...] = ()
+    working: str = ""
 
     @property
     def version(self) -> str:
@@ -265,6 +268,7 @@ _COLOURS: Final[Json] = [
     {"label": "Blue", "description": "a cold one"},
 ]
 _ASKED: Final[dict[str, Json]] = {"question": "Which colour shall it be?", "header": "Colour", "options": _COLOURS}
+_OPTION_SHOWN: Final = ("a cold one",)
 _ASK_CLAUDE: Final = ToolCall("AskUserQuestion", {"questions": [{**_ASKED, "multiSelect": False}]})
 _ASK_GEMINI: Final = ToolCall("ask_user", {"questions": [{**_ASKED, "type": "choice", "multiSelect": False}]})
 _ASK_QWEN: Final = ToolCall("ask_user_question", {"questions": [{**_ASKED, "multiSelect": False}]})
@@ -286,6 +290,8 @@ GEMINI: Final = Recipe(
     _gemini_environment,
     unseed=_ask_folder_trust(".gemini"),
     question=_ASK_GEMINI,
+    asking=("Allow once", *_OPTION_SHOWN),
+    working="esc to cancel",
 )
 # By default Qwen Code lets a model decide whether to ask.
 QWEN: Final = Recipe(
@@ -295,8 +301,17 @@ QWEN: Final = Recipe(
     ("--approval-mode", "default"),
     unseed=_ask_folder_trust(".qwen"),
     question=_ASK_QWEN,
+    asking=("Yes, allow once", *_OPTION_SHOWN),
+    working="esc to cancel",
 )
-OPENCODE: Final = Recipe("opencode", _seed_opencode, _opencode_environment, question=_ASK_OPENCODE)
+OPENCODE: Final = Recipe(
+    "opencode",
+    _seed_opencode,
+    _opencode_environment,
+    question=_ASK_OPENCODE,
+    asking=("Allow once", *_OPTION_SHOWN),
+    working="interrupt  ",
+)
 # A part of Interlock, so that the lab itself can be tried and tested without npm.
 SCRIPTED: Final = Recipe(
     "scripted",

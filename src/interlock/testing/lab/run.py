@@ -84,7 +84,7 @@ async def run_scenario(subject: Subject, scenario: Scenario, recording: Path, pa
                 subject.recipe.unseed(place)
             film = Film(subject.recipe.cli, subject.version, scenario.name)
             async with product(subject.recipe, subject.executable, place, folder, model.url) as made:
-                scene = Scene(made, model, film, pace.hold_seconds)
+                scene = Scene(subject.recipe, made, model, film, pace.hold_seconds)
                 try:
                     await _play(scene, scenario, pace.limit_seconds)
                 finally:

@@ -150,7 +150,10 @@ async def _interrupt_tool(scene: Scene) -> None:
 
 
 async def _error(scene: Scene) -> None:
+    """The model refuses each request: some CLIs, such as opencode, try again all the same before the turn ends."""
     prompt = await scene.send("error", ends=FAILED)
+    await scene.answered(prompt)
+    await scene.turn_end(prompt)
     await scene.finish(prompt, detail="error")
     await _short(scene)
 

@@ -16,6 +16,7 @@ from interlock.agents.terminal.where import Where
 from interlock.agents.tmux.panes import adopt
 from interlock.testing.lab.filming import Film
 from interlock.testing.lab.product import Product, is_alive
+from interlock.testing.lab.recipes import Recipe
 from interlock.testing.lab.results import COMPLETED, SentPrompt, Tally
 from interlock.testing.scripted_model import Kind, Outcome, Received, ScriptedModel
 from interlock.vocabulary.approval import Approval
@@ -34,6 +35,7 @@ LOOK_EVERY_SECONDS: Final = 0.03
 HOLD_SECONDS: Final = 3.0
 # How long a CLI may paint after the model's last word, and after the request for an approval.
 PAINT_SECONDS: Final = 2.0
+PAINTED_WITHIN_SECONDS: Final = 30.0
 STOPS_WITHIN_SECONDS: Final = 20.0
 # A tool that runs until `let_tool_end`, within bounds, and shows by a file that it still does. It writes, so that a CLI
 # asks first. A script of the project: Gemini CLI and Qwen Code refuse command substitution.
@@ -57,8 +59,10 @@ class ScenarioStopped(Exception):
 class Scene:
     """What a scenario may do. Every wait is bounded, and `ScenarioStopped` says which one ended."""
 
-    def __init__(self, product: Product, model: ScriptedModel, film: Film, hold_seconds: float = HOLD_SECONDS) -> None:
-        self.product, self.model, self.film = product, model, film
+    def __init__(
+        self, recipe: Recipe, product: Product, model: ScriptedModel, film: Film, hold_seconds: float = HOLD_SECONDS
+    ) -> None:
+        self.recipe, self.product, self.model, self.film = recipe, product, model, film
         self._hold_seconds = hold_seconds
         self.tally = Tally()
 
@@ -167,10 +171,20 @@ class Scene:
         not sure (nothing but the screen tells of a refusal, or an interrupt had no effect) it is not scored."""
         prompt.over_at = at_seconds
         self.truth("unscored", "ending", at_seconds)
+        painted = await self._painted(at_seconds, lambda: not self.film.shows(self.recipe.working or "\0"))
         if is_sure:
-            self.truth("idle", detail, at_seconds + PAINT_SECONDS)
+            self.truth("idle", detail, painted)
         await self.turn_end(prompt)
-        await self.hold(at_seconds + PAINT_SECONDS)
+        await self.hold(painted)
+
+    async def _painted(self, since: float, is_shown: Callable[[], bool]) -> float:
+        """When a state that began at `since` is painted: after a while, and once the CLI's own words are there or gone.
+        A machine that is busy with other work paints late. What is never painted counts as late reading."""
+        due = since + PAINT_SECONDS
+        while not is_shown() and self.now() < since + PAINTED_WITHIN_SECONDS:
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
+            due = max(due, self.now() + PAINT_SECONDS / 2)
+        return due if is_shown() else since + PAINT_SECONDS
 
     async def turn_end(self, prompt: SentPrompt, seconds: float = END_SECONDS) -> TurnState | None:
         """How the server says that the turn ended; None if it does not say so in time."""
@@ -197,8 +211,9 @@ class Scene:
 
     async def _dialog(self, since: float, detail: str) -> Approval:
         self.tally.questions += 1
-        shown = since + PAINT_SECONDS
         self.truth("unscored", "asking", since)
+        words = () if detail == "trust" else self.recipe.asking
+        shown = await self._painted(since, lambda: not words or any(self.film.shows(one) for one in words))
         self.truth("blocked", detail, shown)
         found = await self.until(lambda: self.product.handle.approvals, "the server saw the question", STEP_SECONDS / 2)
         self.tally.questions_seen += 1
