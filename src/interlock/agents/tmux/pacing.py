@@ -89,7 +89,7 @@ class Pacer:
         if pane.is_changed:
             return False
         pane.is_changed, pane.was_quiet = True, now >= before + self._policy.quiet_seconds
-        return not pane.is_in_flight and self._due_at(pane, self._policy.batch) < self._next_at
+        return not pane.is_in_flight and self._earliest([(pane_id, pane)], self._policy.batch) < self._next_at
 
     def changed_at(self, pane_id: str) -> float:
         """When the last change was told of."""
@@ -136,8 +136,7 @@ class Pacer:
         self._next_at = _AT_ONCE
         if self._in_flight < self._policy.max_in_flight:
             waiting = self._waiting()
-            batch = min(self._policy.batch, len(waiting))
-            self._next_at = min((self._due_at(pane, batch) for _, pane in waiting), default=_AT_ONCE)
+            self._next_at = self._earliest(waiting, min(self._policy.batch, len(waiting)))
         return None if self._next_at == _AT_ONCE else self._next_at
 
     def _waiting(self) -> list[tuple[str, _Pane]]:
@@ -150,13 +149,24 @@ class Pacer:
             return _SETTLED, pane.changed_at
         return _BUSY, pane.begun_at
 
-    def _due_at(self, pane: _Pane, batch: int) -> float:
-        policy = self._policy
-        earliest = max(pane.begun_at + policy.gap_seconds, self._all.allowed_at())
-        if pane.was_quiet:
-            return earliest
-        unbudgeted_at = min(pane.begun_at + policy.stale_seconds, pane.changed_at + policy.settled_seconds)
-        return max(earliest, min(unbudgeted_at, self._busy.allowed_at(batch)))
+    def _earliest(self, waiting: list[tuple[str, _Pane]], batch: int) -> float:
+        """When the first of them is due. Asked after every capture for all panes, so in one pass without a call."""
+        gap, stale, settled = self._policy.gap_seconds, self._policy.stale_seconds, self._policy.settled_seconds
+        busy_at = self._busy.allowed_at(batch)
+        earliest = _AT_ONCE
+        for _, pane in waiting:
+            at = begun_at = pane.begun_at
+            if not pane.was_quiet:
+                at = busy_at
+                if (settled_at := pane.changed_at + settled) < at:
+                    at = settled_at
+                if (stale_at := begun_at + stale) < at:
+                    at = stale_at
+            if at < begun_at + gap:
+                at = begun_at + gap
+            if at < earliest:
+                earliest = at
+        return max(earliest, self._all.allowed_at())
 
 
 _FIRST: Final = 0
