@@ -10,9 +10,9 @@ What a person notices: one more line in `list-clients`. Sizes, the current windo
 Laws:
 1. Output wakes, and is not kept. What a pane shows is asked for (`capture.py`), so a flood costs no memory.
 2. A program is never held back by us: a pane that nobody watches, or that writes more than `FLOOD_BYTES` within
-   `FLOOD_SECONDS` with no capture in between, is paused, which stops the news and not the program. (`off` would stop the
-   program.) A capture resumes it in the same sequence, so that no change falls in between. One that paints its screen
-   anew ten times a second is no flood: of a paused pane nobody knows since when it shows what it shows.
+   `FLOOD_SECONDS` with no capture in between, is paused, which stops the news and not the program. (`off` would stop
+   the program.) A capture resumes it in the same sequence, so that no change falls in between. One that paints its
+   screen anew ten times a second is no flood: of a paused pane nobody knows since when it shows what it shows.
 3. When the pipe breaks while the server lives, we attach again, ever more slowly. Another server behind the same socket
    is not taken for the old one.
 4. Closing leaves every pane alive.
