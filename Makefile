@@ -7,7 +7,8 @@ BIN := $(VENV)/bin
 RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.ready
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq --constraint constraints.txt
-PYTEST := $(BIN)/python -m pytest
+# Random order each time, with the seed at the top of what is printed: `-p randomly --randomly-seed N` repeats it.
+PYTEST := $(BIN)/python -m pytest -p randomly
 # Workers of the quick suite; 0 runs it in one process.
 JOBS ?= 2
 # Folders with Python in them; some may not be there yet.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,11 @@ settings.register_profile(
 )
 settings.register_profile("search", settings.get_profile("thorough"), max_examples=1500, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+# Bytecode is kept in `__pycache__`, also where the environment forbids it, as many containers do. Without it each
+# worker rewrites the assertions of every test file anew, and each process that a test starts compiles what it imports.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 _LOCAL: Final = ("127.", "::1", "localhost")
 
