@@ -127,6 +127,36 @@ def test_tracking_ends_with_the_last_pane() -> None:
     assert run(main()) == [TrackerEvent.GONE]
 
 
+def test_when_the_session_of_a_pane_goes_the_last_word_on_it_is_no_claim() -> None:
+    async def main() -> LiveVerdict:
+        async with stage(*AGENT) as on, PaneTracker() as tracker:
+            tracker.add(on.pane, TuiTrackerSession(SCRIPTED))
+            await until(tracker, lambda live: live.verdict.standing.is_ready)
+            await on.client.command("kill-session", "-t", on.client.session_id)
+            async with asyncio.timeout(100):
+                return [live async for live in tracker][-1]
+
+    last = run(main())
+    assert last.verdict.activity in ("unknown", "gone"), last
+
+
+def test_a_session_that_fails_is_of_its_pane_alone() -> None:
+    async def main() -> None:
+        tracker, now, failed = PaneTracker(), asyncio.get_running_loop().time(), list[tuple[str, str]]()
+        tracker._on_failure = lambda pane_id, error: failed.append((pane_id, str(error)))
+        broken, whole = TuiTrackerSession(SCRIPTED), TuiTrackerSession(SCRIPTED)
+        broken.on_snapshot = broken.on_timer = None  # type: ignore[assignment, method-assign]
+        tracker._sessions = {"%1": broken, "%2": whole}
+        for pane_id in ("%1", "%2", "%1"):
+            tracker._see(PaneSeen(PaneCapture(pane_id, "@1", READY, 7, None, None, 0, now), Arrival.RECONNECTED, now))
+        assert [live.pane_id for live in tracker._verdicts] == ["%2"]
+        assert failed == [("%1", "'NoneType' object is not callable")]
+        tracker._take_in("%1", lambda session, at: session.on_timer(at))
+        assert len(failed) == 1, "what failed takes in nothing more"
+
+    run(main())
+
+
 def test_a_screen_that_had_to_wait_for_its_capture_stands_since_its_last_change() -> None:
     """An idle must stand for a while; the time in which its capture waited for others is a part of that."""
 

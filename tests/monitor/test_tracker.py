@@ -248,6 +248,14 @@ def test_the_time_after_a_channel_was_down_confirms_nothing() -> None:
     assert names(shell) == ["ready"]
 
 
+def test_a_terminal_that_is_lost_is_unknown_at_once() -> None:
+    shell = pushed((0, IDLE), (1, "do it"), (1.2, WORKING), (2, DONE), until=10)
+    assert shell.last.activity == "quiet"
+    lost = shell.session.on_channel_down(11, is_lost=True)
+    assert (lost.at_seconds, lost.activity, lost.business_state) == (11, "unknown", "unknown")
+    assert lost.events == ()
+
+
 def test_a_completion_says_on_what_it_rests() -> None:
     shell = polled((0, IDLE), (1, "do it"), (1.2, WORKING), *every(0.2, 2, 5, DONE))
     (completed,) = [one for verdict in shell.verdicts for one in verdict.outputs if isinstance(one, CompletedResult)]

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeAlias, assert_never
 
@@ -42,12 +43,17 @@ Told: TypeAlias = Callable[[TuiTrackerSession, float], Verdict]
 class PaneTracker:
     """Panes of one server, tracked under one budget of captures. Iterate over it inside `async with`.
 
-    It ends when no pane is left. Times are those of the event loop's clock. Nobody else calls a session meanwhile: a
-    deadline that such a call set would not be kept. A deadline does not overtake a capture that is on its way.
+    It ends when no pane is left. An error in the session of one pane ends the tracking of that pane: `on_failure` is
+    told, and the others go on; without `on_failure` it is raised to whoever iterates. Times are those of the event
+    loop's clock. Nobody else calls a session meanwhile: a deadline that such a call set would not be kept. A deadline
+    does not overtake a capture that is on its way.
     """
 
-    def __init__(self, policy: PacingPolicy | None = None) -> None:
+    def __init__(
+        self, policy: PacingPolicy | None = None, on_failure: Callable[[str, Exception], None] | None = None
+    ) -> None:
         self._watch = PaneWatch(policy)
+        self._on_failure = on_failure
         self._sessions: dict[str, TuiTrackerSession] = {}
         self._deadlines: dict[str, float] = {}
         self._latest: dict[str, float] = {}
@@ -105,19 +111,36 @@ class PaneTracker:
         now = asyncio.get_running_loop().time()
         for pane_id in [pane_id for pane_id, at in self._deadlines.items() if at <= now]:
             if not self._watch.is_pending(pane_id):
-                self._keep(LiveVerdict(pane_id, self._sessions[pane_id].on_timer(now), None))
+                self._judge(pane_id, lambda session: session.on_timer(now), None)
 
     def _take_in(self, pane_id: str, told: Told) -> None:
-        if pane_id in self._sessions:
-            now = asyncio.get_running_loop().time()
-            self._keep(LiveVerdict(pane_id, told(self._sessions[pane_id], now), None))
+        now = asyncio.get_running_loop().time()
+        self._judge(pane_id, lambda session: told(session, now), None)
 
     def _see(self, event: WatchEvent) -> None:
         now = asyncio.get_running_loop().time()
         for pane_id in _panes_of(event):
-            verdict = _judge(self._sessions[pane_id], event, self._time_of(pane_id, event, now))
-            if verdict is not None:
-                self._keep(LiveVerdict(pane_id, verdict, event))
+            at = self._time_of(pane_id, event, now)
+            self._judge(pane_id, partial(_seen, event=event, now=at), event)
+
+    def _judge(
+        self, pane_id: str, take_in: Callable[[TuiTrackerSession], Verdict | None], cause: WatchEvent | None
+    ) -> None:
+        """Have the session of a pane take something in. One that failed takes in nothing more."""
+        session = self._sessions.get(pane_id)
+        if session is None:
+            return
+        try:
+            verdict = take_in(session)
+        except Exception as error:
+            if self._on_failure is None:
+                raise
+            self.remove(pane_id)
+            del self._sessions[pane_id]
+            self._on_failure(pane_id, error)
+            return
+        if verdict is not None:
+            self._keep(LiveVerdict(pane_id, verdict, cause))
 
     def _time_of(self, pane_id: str, event: WatchEvent, now: float) -> float:
         """A capture that had to wait shows what stood there since the last change, unless something came in between."""
@@ -158,7 +181,7 @@ def _panes_of(event: WatchEvent) -> tuple[str, ...]:
             assert_never(event)
 
 
-def _judge(session: TuiTrackerSession, event: WatchEvent, now: float) -> Verdict | None:
+def _seen(session: TuiTrackerSession, event: WatchEvent, now: float) -> Verdict | None:
     match event:
         case PaneSeen(capture) if capture.snapshot.is_dead:
             return None  # `PaneDied` follows, and knows how it ended
@@ -168,7 +191,9 @@ def _judge(session: TuiTrackerSession, event: WatchEvent, now: float) -> Verdict
             return session.on_exit(now, status, signal)
         case PaneGone():
             return session.on_exit(now)
-        case ChannelDown() | ChannelLost() | PaneMoved():
+        case ChannelDown():
             return session.on_channel_down(now)
+        case ChannelLost() | PaneMoved():
+            return session.on_channel_down(now, is_lost=True)
         case _:
             return None

@@ -152,7 +152,7 @@ def _switch(state: Arbitration, input: ChannelOpened | ChannelClosed) -> Arbitra
     rung = input.rung
     is_open = isinstance(input, ChannelOpened)
     channels = state.channels | {rung} if is_open else state.channels - {rung}
-    if rung in ladder.CAPTURES:
+    if rung in ladder.CAPTURES and not (isinstance(input, ChannelClosed) and input.is_final):
         ladders = ladder.no_longer_renewed(state.ladders, rung, state.policy.watched_gap_seconds)
         return structs.replace(state, channels=channels, ladders=ladders)
     if is_open and rung not in ladder.CHANNELS:

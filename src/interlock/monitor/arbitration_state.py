@@ -48,10 +48,12 @@ class ChannelOpened:
 
 @dataclass(frozen=True, slots=True)
 class ChannelClosed:
-    """A source is gone: a connection was lost, a file was removed."""
+    """A source is gone: a connection was lost, a file was removed. `is_final`: it will not come back, so that what it
+    showed last counts no more, also of a capture."""
 
     on: ClassVar[str] = "channel_closed"
     rung: EvidenceSource
+    is_final: bool = False
 
 
 @dataclass(frozen=True, slots=True)

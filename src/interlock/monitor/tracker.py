@@ -299,13 +299,14 @@ class TuiTrackerSession:
         self._arbitrate(ProcessExited(exit_code, signal, where="pane"), now)
         return self._verdict(now)
 
-    def on_channel_down(self, now: float) -> Verdict:
-        """Nobody can look any more: nothing is known until the next snapshot."""
+    def on_channel_down(self, now: float, *, is_lost: bool = False) -> Verdict:
+        """Nobody can look any more: nothing is known until the next snapshot. What was seen last counts for a moment
+        longer, unless the terminal itself is lost."""
         self._steady = steady.Steady(turn=self._steady.turn)
         self._reading = None
         self._is_polled = True  # what comes next says nothing about the time in between
         for rung in _CAPTURES:
-            self._arbitrate(ChannelClosed(rung), now)
+            self._arbitrate(ChannelClosed(rung, is_final=is_lost), now)
         return self._verdict(now)
 
     def on_timer(self, now: float) -> Verdict:

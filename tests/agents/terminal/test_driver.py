@@ -120,6 +120,23 @@ def test_an_agent_that_comes_after_a_fault_in_watching_is_watched() -> None:
     run(main())
 
 
+def test_a_fault_in_the_tracker_of_one_agent_leaves_the_others_watched() -> None:
+    def break_down(session: TuiTrackerSession, now: float) -> Verdict:
+        raise RuntimeError("broken")
+
+    async def main() -> None:
+        async with driving() as driver, agent(driver) as first, agent(driver) as second:
+            await first.until(BecameReady)
+            await second.until(BecameReady)
+            first.handle.tell(break_down)
+            assert (await first.until(ChannelLost)).message == "watching failed: RuntimeError: broken"
+            await second.handle.submit(prompt("say hello"))
+            await second.until(TurnEnded)
+            assert not second.of(ChannelLost)
+
+    run(main())
+
+
 def test_a_screen_that_no_profile_fits_is_unknown_and_says_so() -> None:
     quick = replace(QUICK, monitor=MonitorPolicies(MonitorPolicy(unknown_to_stalled_timeout_seconds=0.5)))
     strange = AgentSpec(agent="mystery", driver="terminal", argv=("cat",))

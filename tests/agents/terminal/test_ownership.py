@@ -13,7 +13,7 @@ from interlock.agents.terminal.driver import TerminalDriver
 from interlock.agents.terminal.where import read_where
 from interlock.agents.tmux.ownership import OWNER_OPTION, claim_pane, owner_here, read_mark
 from interlock.agents.tmux.panes import find_pane, start_pane
-from interlock.agents.tmux.server import TmuxServer
+from interlock.agents.tmux.server import Absent, TmuxServer
 from interlock.log.home_identity import NotOurs, look_at_home
 from interlock.vocabulary.registry import Json
 from tests.agents.terminal.harness import QUICK, agent, driving, new_spawn, prompt, reading, scripted
@@ -132,6 +132,20 @@ def test_a_mark_is_changed_only_from_the_one_that_was_looked_at() -> None:
             assert await mark_of(driver.server, info.pane_id) == OTHER
             await claim_pane(driver.server, info.pane_id, OTHER, owner_here("hom_1"))
             assert await mark_of(driver.server, info.pane_id) == owner_here("hom_1").mark
+
+    run(main())
+
+
+def test_a_pane_that_is_gone_is_said_to_be_gone_and_not_to_be_somebody_elses() -> None:
+    async def main() -> None:
+        async with driving() as driver:
+            kept = await start_pane(driver.server, ["sh", "-c", "exec sleep 600"])
+            info = await start_pane(driver.server, ["sh", "-c", "exec sleep 600"], owner=OTHER)
+            await driver.server.run(["kill-pane", "-t", info.pane_id])
+            for found in ("", OTHER):
+                with pytest.raises(Absent, match=r"is gone|no such pane"):
+                    await claim_pane(driver.server, info.pane_id, found, owner_here("hom_1"))
+            await claim_pane(driver.server, kept.pane_id, "", owner_here("hom_1"))
 
     run(main())
 

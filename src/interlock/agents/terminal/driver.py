@@ -201,7 +201,7 @@ class TerminalDriver:
         hub = self._hub(place.server)
         ear: ShimEar | None = None
         try:
-            await claim_pane(place.server, info.pane_id, info.owner, self._owner())
+            await self._claim(place, info)
             pane = await hub.pane(info.pane_id, info.session_id, self._owner().mark)
             reader, cli, version = await self._reader(spec, place, info, pane)
             ear = await ShimEar.open(Path(place.status_socket)) if place.status_socket else None
@@ -229,9 +229,13 @@ class TerminalDriver:
                 return await find_again(place.server, place.pane)
             return await find_pane(place.server, place.pane_id)
         except (Absent, NoServer) as error:
-            if place.process is not None and is_alive(place.process):
-                raise Unreachable(f"process {place.pid} lives, but its terminal is gone: {error}") from error
-            raise AgentGone(str(error)) from error
+            raise _without_terminal(place, error) from error
+
+    async def _claim(self, place: Where, info: PaneInfo) -> None:
+        try:
+            await claim_pane(place.server, info.pane_id, info.owner, self._owner())
+        except Absent as error:
+            raise _without_terminal(place, error) from error
 
     async def _sweep(self, place: Where, info: PaneInfo) -> None:
         """Close a pane of ours that only shows the end of its agent."""
@@ -252,6 +256,13 @@ class TerminalDriver:
 
     def _hub(self, server: TmuxServer) -> TerminalHub:
         return self._hubs.setdefault(server, TerminalHub(server))
+
+
+def _without_terminal(place: Where, error: Unreachable) -> Unreachable:
+    """What is said of an agent whose pane is not there: it is gone, unless its very process lives on elsewhere."""
+    if place.process is not None and is_alive(place.process):
+        return Unreachable(f"process {place.pid} lives, but its terminal is gone: {error}")
+    return AgentGone(str(error))
 
 
 def _where(

@@ -4,7 +4,7 @@ Laws:
 1. It runs while somebody watches, and holds nothing open otherwise.
 2. Leaving ends no pane.
 3. A watcher hears every verdict on its pane in order, and once that nobody will see the pane any more. One that fails
-   over a verdict hears that of itself, and nobody else does.
+   over a verdict hears that of itself, and nobody else does. So is a pane whose tracker fails: the others go on.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class TerminalHub:
         """Track a pane; its first verdict follows."""
         tracker = self._tracker
         if tracker is None:
-            tracker = self._tracker = PaneTracker()
+            tracker = self._tracker = PaneTracker(on_failure=self._fail)
             tracker.add(pane, session)
             self._pump = asyncio.get_running_loop().create_task(self._run(tracker))
         else:
@@ -108,8 +108,12 @@ class TerminalHub:
         try:
             watcher.on_verdict(live)
         except Exception as error:
-            _logger.error("watching pane %s failed", live.pane_id, exc_info=error)
-            self._watchers.pop(live.pane_id, None)
+            self._fail(live.pane_id, error)
+
+    def _fail(self, pane_id: str, error: Exception) -> None:
+        """One pane is watched no more; whoever watched it hears why."""
+        _logger.error("watching pane %s failed", pane_id, exc_info=error)
+        if (watcher := self._watchers.pop(pane_id, None)) is not None:
             watcher.on_failure(_words_of(error))
 
     def _forget(self, tracker: PaneTracker) -> None:

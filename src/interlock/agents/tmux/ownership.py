@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from interlock.agents.tmux.server import TmuxServer
+from interlock.agents.tmux.server import Absent, TmuxServer
 from interlock.log.home_identity import HomeStanding, NotOurs
 from interlock.log.lease import process_start
 from interlock.vocabulary.errors import Unreachable
@@ -70,15 +70,19 @@ def refuse_foreign(pane_id: str, mark: str, home: HomeStanding) -> None:
 
 
 async def claim_pane(server: TmuxServer, pane_id: str, found: str, owner: PaneOwner) -> None:
-    """Mark a pane as ours, if it still bears the mark that was found. `NotOurs` if somebody was faster."""
+    """Mark a pane as ours, if it still bears the mark that was found. `NotOurs` if somebody was faster, `Absent` if the
+    pane is gone."""
     mark_it = f'set-option -p -t {pane_id} {OWNER_OPTION} "{owner.mark}"'
     is_as_found = f"#{{==:#{{{OWNER_OPTION}}},{found}}}"
     told = await server.run(
         ("if-shell", "-F", "-t", pane_id, is_as_found, mark_it),
-        ("display-message", "-p", "-t", pane_id, f"#{{{OWNER_OPTION}}}"),
+        ("display-message", "-p", "-t", pane_id, f"#{{pane_id}} #{{{OWNER_OPTION}}}"),
     )
-    if told.strip() != owner.mark:
-        raise NotOurs(f"pane {pane_id} was taken by another owner ({told.strip()})")
+    found_pane, _, mark = told.strip().partition(" ")
+    if found_pane != pane_id:
+        raise Absent(f"pane {pane_id} is gone")
+    if mark != owner.mark:
+        raise NotOurs(f"pane {pane_id} was taken by another owner ({mark or 'none is named'})")
 
 
 def _spelled(started: str | None) -> str:
