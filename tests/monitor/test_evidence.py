@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Final
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from interlock.monitor.evidence import MARKS, PostSubmitEvidence, Submit, accumulate, shows_change
@@ -173,4 +173,21 @@ def test_a_frame_that_is_not_judged_again_would_be_judged_the_same(
         observation = ShadowObservation(READY.assessment, frame)
         evidence = accumulate(evidence, turn, observation, before)
         before = observation
+    assert evidence.saw_projection_change == any(shows_change(turn, frame) for frame in frames)
+
+
+@given(st.lists(ROWS, max_size=3), st.lists(ROWS, max_size=3), st.lists(ROWS, max_size=5), PROMPTS, st.integers(0, 2))
+@example(["x"], ["b"], ["a", "c"], "ab", 1)
+@example(["b", "x"], ["x"], ["a", "c"], "a", 1)
+def test_what_is_typed_changes_no_judgement_of_the_rows_around_it(
+    above: list[str], below: list[str], drafts: list[str], prompt: str | None, gone: int
+) -> None:
+    """Frames that differ in their composer alone, most of which are not judged again."""
+    frames = [screen("\n".join([*above, draft, *below]), [len(above)]) for draft in drafts]
+    kept, left = above[gone:], below[gone:]
+    turn = Submit(TURN, screen("\n".join([*kept, "❯", *left]), [len(kept)]), prompt)
+    before, evidence = None, PostSubmitEvidence()
+    for frame in frames:
+        observation = ShadowObservation(READY.assessment, frame)
+        evidence, before = accumulate(evidence, turn, observation, before), observation
     assert evidence.saw_projection_change == any(shows_change(turn, frame) for frame in frames)

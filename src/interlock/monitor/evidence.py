@@ -23,7 +23,7 @@ from typing import ClassVar, Final, TypeAlias
 from interlock.monitor.observation import ShadowObservation
 from interlock.monitor.results import ObserverPayload
 from interlock.screen.assessment import BusinessState, SurfaceAssessment, TurnEnd
-from interlock.screen.projection import DialogProjection
+from interlock.screen.projection import MASK, DialogProjection
 from interlock.vocabulary.ids import TurnId
 
 # What a terminal draws beside a prompt: its mark, and the frame of its box.
@@ -84,7 +84,7 @@ def accumulate(
         return _SHOWN if evidence.saw_working or _shows_work(observation.assessment) else evidence
     saw_working = evidence.saw_working or observation.assessment.business_state is _WORKING
     saw_change = evidence.saw_projection_change
-    if not saw_change and (before is None or not _shows_the_same(before.projection, observation.projection)):
+    if not saw_change and (before is None or not _shows_as_little(turn, before.projection, observation.projection)):
         saw_change = shows_change(turn, observation.projection)
     if saw_working is evidence.saw_working and saw_change is evidence.saw_projection_change:
         return evidence
@@ -111,6 +111,27 @@ def _shows_the_same(before: DialogProjection, seen: DialogProjection) -> bool:
         and before.prompt_rows == seen.prompt_rows
         and before.rows == seen.rows
     )
+
+
+def _shows_as_little(turn: Submit, before: DialogProjection, seen: DialogProjection) -> bool:
+    """Whether what was judged no change is still all that is shown, but for a draft that is no part of the prompt.
+
+    No run of rows that spells the prompt reaches into such a draft, so the other rows are judged as they were.
+    """
+    if _shows_the_same(before, seen):
+        return True
+    hidden = seen.composer_rows
+    if not hidden or before.composer_rows != hidden or before.prompt_rows != seen.prompt_rows:
+        return False
+    start, end = min(hidden), max(hidden) + 1
+    is_block = len(hidden) == end - start
+    if not is_block or before.rows[:start] != seen.rows[:start] or before.rows[end:] != seen.rows[end:]:
+        return False
+    for row in before.rows[start:end] + seen.rows[start:end]:
+        # What is masked is not known here.
+        if MASK in row or not (text := spelled(row)) or text in turn.spelled_prompt:
+            return False
+    return before.key != turn.baseline.key
 
 
 def shows_change(turn: Submit, seen: DialogProjection) -> bool:
