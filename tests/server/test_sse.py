@@ -68,7 +68,7 @@ class Events:
 @asynccontextmanager
 async def events_of(bench: Bench, task_id: str, **options: Any) -> AsyncIterator[Events]:  # noqa: ANN401
     async with (
-        httpx.AsyncClient(trust_env=False, timeout=PATIENCE_SECONDS) as http,
+        httpx.AsyncClient(trust_env=False, timeout=PATIENCE_SECONDS, verify=False) as http,
         http.stream("GET", f"http://127.0.0.1:{bench.port}/api/tasks/{task_id}/events", **options) as response,
     ):
         yield Events(response)
