@@ -72,6 +72,7 @@ def file_claim(fields: dict[str, object], read: FileRead = READ) -> Claim:
     [
         ({"status": "idle"}, ("quiet", "none", False)),
         ({"status": "busy"}, ("working", "none", False)),
+        ({"status": "shell"}, ("quiet", "none", False)),
         ({"status": "waiting", "waitingFor": "permission prompt"}, (None, "approval", True)),
         ({"status": "waiting", "waitingFor": "an answer"}, (None, "question", True)),
         ({"status": "waiting"}, (None, "question", True)),
@@ -116,7 +117,14 @@ def test_nothing_secret_is_kept() -> None:
     assert "s3cret" not in repr(read_claude_status(unknown, READ))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"status": 3}', '{"status": "asleep"}', b"\xff"])
+def test_a_status_that_is_not_known_takes_back_the_one_before_it_and_is_kept() -> None:
+    reading = read_claude_status('{"status": "asleep", "statusUpdatedAt": 1800000000000}', READ)
+    (claim,) = reading.claims
+    assert (claim.withdraws, claim.activity, claim.rung) == (True, None, EvidenceSource.NATIVE_FILE)
+    assert len(reading.anomalies) == 1
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"status": 3}', b"\xff"])
 def test_a_file_that_says_nothing_claims_nothing(text: str | bytes) -> None:
     reading = read_claude_status(text, READ)
     assert (reading.claims, len(reading.anomalies)) == ((), 1)

@@ -11,14 +11,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from interlock.monitor.arbitration_claims import Claim, SourceReading, not_understood
+from interlock.monitor.arbitration_claims import Claim, SourceReading, not_understood, unknown_record
 from interlock.monitor.sources.fields import Fields, decode, number_of, text_of
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import SpawnId
 from interlock.vocabulary.states import Activity, Attention
 
 _SOURCE: Final = "claude.session_file"
-_STATUSES: Final[Mapping[str, Activity | None]] = {"idle": Activity.QUIET, "busy": Activity.WORKING, "waiting": None}
+# `shell`: at its prompt, while a command of an earlier turn runs in the background.
+_STATUSES: Final[Mapping[str, Activity | None]] = {
+    "idle": Activity.QUIET,
+    "shell": Activity.QUIET,
+    "busy": Activity.WORKING,
+    "waiting": None,
+}
 _WAITING: Final = "waiting"
 _PERMISSION: Final = "permission"
 # Above this, a time since 1970 is in milliseconds: as seconds it would lie thousands of years ahead.
@@ -36,11 +42,15 @@ class FileRead:
 
 
 def read_claude_status(text: bytes | str, read: FileRead, *, spawn_id: SpawnId | None = None) -> SourceReading:
-    """What the file claims. A file that does not say since when, and whose age nobody knows, claims nothing."""
+    """What the file claims. A file that does not say since when, and whose age nobody knows, claims nothing. A status
+    that we do not know takes back the one before it, which is over, whatever the new one means."""
     fields = decode(text)
     status = "" if fields is None else text_of(fields, "status")
-    if fields is None or status not in _STATUSES:
-        return not_understood(_SOURCE, "unknown status" if status else "no status", status)
+    if fields is None or not status:
+        return not_understood(_SOURCE, "no status", status)
+    if status not in _STATUSES:
+        told = unknown_record(_SOURCE, "unknown status", status)
+        return SourceReading((_taken_back(read, spawn_id),), anomalies=(told,))
     written = _written_at(fields, read)
     if written is None:
         return not_understood(_SOURCE, "a status of unknown age", status)
@@ -59,6 +69,17 @@ def read_claude_status(text: bytes | str, read: FileRead, *, spawn_id: SpawnId |
         session_id=text_of(fields, "sessionId"),
     )
     return SourceReading((claim,))
+
+
+def _taken_back(read: FileRead, spawn_id: SpawnId | None) -> Claim:
+    return Claim(
+        rung=EvidenceSource.NATIVE_FILE,
+        at_seconds=read.at_seconds,
+        rule=f"{_SOURCE}.unknown",
+        withdraws=True,
+        where=read.where,
+        spawn_id=spawn_id,
+    )
 
 
 def _asked_for(waiting_for: str) -> Attention:
