@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.monitor.arbitration_claims import Claim
+from interlock.monitor.arbitration_claims import ChildNews, Claim
 from interlock.monitor.arbitration_state import Arbitration, ProcessSpawned, TurnSubmitted
 from interlock.monitor.native_status import RecordOrigin, Refusal, refusal_of, trusted_status
 from interlock.monitor.policy import DEFAULT_POLICY
@@ -152,3 +152,28 @@ def test_nothing_is_trusted_that_was_said_before_the_submit_or_by_a_discredited_
     assert trusted_status(arbitrated(submitted, 11), 11, Activity.QUIET) is None
     lying = [*SEEN, says(NATIVE, 10, W), says(NATIVE, 100, Q)]
     assert trusted_status(arbitrated(lying, 101), 101, Activity.QUIET) is None
+
+
+def test_a_report_of_work_agrees_with_a_screen_that_shows_background_work() -> None:
+    """Codex reports working for as long as a command of an earlier turn runs in the background."""
+    shown = Claim(
+        rung=SCREEN,
+        at_seconds=1,
+        rule="composer.background",
+        activity=Q,
+        attention=NONE,
+        children=ChildNews(opened=frozenset({"shown"})),
+    )
+    over = Claim(
+        rung=SCREEN,
+        at_seconds=5,
+        rule="composer.ended",
+        activity=Q,
+        attention=NONE,
+        children=ChildNews(closed=frozenset({"shown"})),
+    )
+    script: list[Timed] = [*pushed(NATIVE, SCREEN), says(NATIVE, 0.5, W), (1, shown)]
+    assert stands(script, 20) == ("settling", "none")
+    assert anomalies(script, 20) == []
+    # Without the background work it is a contradiction like any other.
+    assert stands([*script, (5, over)], 8) == ("unknown", "none")

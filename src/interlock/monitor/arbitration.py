@@ -22,6 +22,7 @@ Laws:
    they agree again or the status is `native_status_seconds` old. A contradiction of `native_doubt_seconds` discredits
    native status for the rest of this spawn, so that no doubt lasts for ever. It neither supports nor ends a hook, makes
    no file stale, ends nothing that we expect, and tells of no children. A file is not doubted: output cannot write one.
+   A report of work contradicts nobody while the screen shows background work at a prompt: it may mean that work.
 """
 
 from __future__ import annotations

@@ -171,9 +171,18 @@ def contradictions(fresh: Ladders) -> Iterator[Pair]:
         stances = {voice.stance for voice in ladder}
         if True not in stances or False not in stances:
             continue
+        has_background = axis is Axis.ACTIVITY and any(map(_shows_background, ladder))
         for higher, lower in combinations(ladder, 2):
+            if higher.rung is EvidenceSource.NATIVE_STATUS and higher.stance and has_background:
+                continue  # the work that it reports may be that in the background
             if higher.stance is not None and lower.stance is not None and higher.stance is not lower.stance:
                 yield Pair(axis, higher, lower)
+
+
+def _shows_background(voice: Voice) -> bool:
+    """Whether the screen shows an agent at its prompt, and work that goes on behind it."""
+    news = voice.claim.children
+    return voice.rung is EvidenceSource.SCREEN and voice.stance is False and news is not None and bool(news.opened)
 
 
 def drop_voice(ladders: Ladders, axis: Axis, rung: EvidenceSource) -> Ladders:
