@@ -541,6 +541,23 @@ def test_a_quiet_terminal_with_background_work_is_settling() -> None:
     assert stage.activity() is Activity.SETTLING
 
 
+def test_background_work_on_the_screen_holds_the_queue_for_a_while_and_once() -> None:
+    stage = Stage(RunPolicy(settle_seconds=100), kind=DriverKind.TERMINAL)
+    stage.working()
+    stage.see(done(), standing(Activity.SETTLING))
+    stage.send("next", "p2")
+    stage.wait(99)
+    assert stage.prompts == ["do it"]
+    stage.see(standing(Activity.SETTLING))
+    stage.wait(2)
+    assert stage.prompts == ["do it", "next"]
+    assert anomalies(stage).count("children_never_ended") == 1
+    # The same work does not hold back the prompt after that.
+    stage.see(standing(Activity.WORKING), done(), standing(Activity.SETTLING))
+    stage.send("last", "p3")
+    assert stage.prompts == ["do it", "next", "last"]
+
+
 def test_the_death_of_an_agent_asks_it_for_nothing() -> None:
     stage = Stage()
     stage.working()

@@ -11,7 +11,9 @@ Laws:
 5. A lost channel claims nothing: what was known of the agent is kept, and counts again once it is heard.
 6. `stopping` is left only by the end of the process, and with a process all that was known of it ends: the next one
    starts with an open channel, an empty composer and on no rung.
-7. While a person's draft stands in the composer the agent takes no prompt. A composer that was cleared is free only
+7. Background work that a turn left behind holds back a prompt for `settle_seconds`, and no longer, whether the agent
+   told of it or its screen shows it. What was waited for holds back nothing until the agent was seen without any.
+8. While a person's draft stands in the composer the agent takes no prompt. A composer that was cleared is free only
    after a moment: a draft that was submitted leaves it empty before the work that it began shows.
 """
 
@@ -303,6 +305,7 @@ class AgentLife:
     stop_reason: ExitReason | None = None
     children: frozenset[str] = frozenset()
     standing: Standing | None = None
+    has_waited_for_children: bool = False
     free_since_seconds: float | None = None
     interrupts: int = 0
     was_interrupted: bool = False
@@ -345,10 +348,13 @@ class AgentLife:
 
     @property
     def is_seen_at_rest(self) -> bool:
-        """Quiet, and nothing is asked: an error that a turn left on the screen asks for nothing."""
+        """Quiet, and nothing is asked. An error that a turn left on the screen asks for nothing, and background work
+        counts no more once it was waited for."""
         shown = self.standing
-        is_quiet = shown is not None and not self.is_lost and shown.activity is Activity.QUIET
-        return is_quiet and shown is not None and shown.attention in (Attention.NONE, Attention.ERROR)
+        if shown is None or self.is_lost or shown.attention not in (Attention.NONE, Attention.ERROR):
+            return False
+        is_settled = shown.activity is Activity.SETTLING and self.has_waited_for_children
+        return shown.activity is Activity.QUIET or is_settled
 
     @property
     def can_take_prompt(self) -> bool:
@@ -563,7 +569,7 @@ def step(life: AgentLife, given: LifeInput, now: float, policy: RunPolicy) -> tu
         case DraftAppeared() | DraftGone():
             return _compose(life, given, now), ()
         case StandingShown(standing=standing):
-            return replace(_heard(life, given), standing=standing), ()
+            return _settle(replace(_heard(life, given), standing=standing), standing.activity, now, policy), ()
         case InterruptRequested():
             life = replace(life, is_forced=life.is_forced or given.is_forced)
             return _climb(life, given.on, given, now, policy)
@@ -577,6 +583,16 @@ def step(life: AgentLife, given: LifeInput, now: float, policy: RunPolicy) -> tu
 def _heard(life: AgentLife, given: Heard | ChannelBroke | StandingShown) -> AgentLife:
     channel = CHANNEL.next_state(life.channel, given.on, Facts(life, given))
     return life if channel is life.channel else replace(life, channel=channel)
+
+
+def _settle(life: AgentLife, shown: Activity, now: float, policy: RunPolicy) -> AgentLife:
+    """Law 7, for work that the screen shows."""
+    if shown is Activity.SETTLING and not life.has_waited_for_children:
+        by = now + policy.settle_seconds if life.settle_by_seconds is None else life.settle_by_seconds
+        return replace(life, settle_by_seconds=by)
+    if shown is Activity.QUIET and not life.children:
+        return replace(life, settle_by_seconds=None, has_waited_for_children=False)
+    return life
 
 
 def _compose(life: AgentLife, given: DraftAppeared | DraftGone, now: float) -> AgentLife:
@@ -707,7 +723,7 @@ def _fire(life: AgentLife, now: float, policy: RunPolicy) -> tuple[AgentLife, tu
         life = replace(life, stage=stage, restart_at_seconds=None)
         outputs.append(LifeOutput.RESTART_DUE)
     if life.settle_by_seconds is not None and life.settle_by_seconds <= now:
-        life = replace(life, children=frozenset(), settle_by_seconds=None)
+        life = replace(life, children=frozenset(), settle_by_seconds=None, has_waited_for_children=True)
         outputs.append(LifeOutput.CHILDREN_FORGOTTEN)
     if life.presume_ready_at_seconds is not None and life.presume_ready_at_seconds <= now:
         stage = LIFE.next_state(life.stage, PRESUMED_READY, Facts(life, given))
