@@ -318,6 +318,29 @@ def test_signing_in_is_known_without_its_hint() -> None:
     assert options_of(surface) == ["Sign in with ChatGPT", "Use an OpenAI API key"]
 
 
+@pytest.mark.parametrize("picture", [("   _._:=++==+,_", " _=,/*\\+/+|"), ("       /***,", "       |__||")])
+def test_a_question_below_a_picture_that_moves_is_the_same_question_at_every_frame(picture: tuple[str, ...]) -> None:
+    """Codex 0.120 and 0.144: the question was read as a sign-in, and as a new one at each frame of the picture."""
+    asked = (
+        "  Welcome to Codex, OpenAI's command-line coding agent",
+        "",
+        "> You are in /home/dev/app",
+        "",
+        "  Do you trust the contents of this directory? Working with untrusted contents comes with higher risk.",
+        "",
+        "\x1b[1m› 1. Yes, continue\x1b[0m",
+        "  2. No, quit",
+        "",
+        "  Press enter to continue",
+    )
+    surface = codex(*picture, *asked, title="host", version="0.144.5").assessment
+    assert (rule_of(surface), surface.block and surface.block.kind) == ("dialog.trust_welcome", BlockKind.TRUST)
+    assert options_of(surface) == ["Yes, continue", "No, quit"]
+    assert (surface.operator_excerpt or "").startswith("> You are in /home/dev/app")
+    signing_in = (*picture, "  Welcome to Codex, OpenAI's command-line coding agent", "> 1. Sign in with ChatGPT")
+    assert (codex(*signing_in, title="host").assessment.operator_excerpt or "").startswith("Welcome to Codex")
+
+
 def test_a_killed_codex_is_not_at_work_for_ever() -> None:
     frozen = (*HEADER, *PROMPT, *ANSWER, "", "› Terminatedto do anything", "sh>", *FOOTER)
     surface = codex(*frozen, title="⠴ a title | app", command="bash").assessment
