@@ -9,6 +9,7 @@ from typing import Final
 
 from interlock.cli.score import ClassScore, CliScore, score_files, summary
 from interlock.testing.cadence import SWEEP
+from tools.cli_table import accuracy_with_table
 
 ROOT: Final = Path(__file__).parent.parent
 PAGE: Final = ROOT / "docs" / "reference" / "accuracy.md"
@@ -19,12 +20,19 @@ _HEAD: Final = """\
 # Accuracy
 
 How right the verdicts of `interlock track` are on recordings of real CLIs, unmodified, run against scripted model
-servers, so that the truth is known. Written by `python tools/accuracy.py`; the suite fails if a figure is stale. How
-prompts, interrupts and answers fare on live CLIs is in [acting and reading](lab.md).
+servers, so that the truth is known. Written by `python -m tools.accuracy`; the suite fails if a figure is stale.
 
 *Unsafe* are blocked read as idle, working read as idle, and a completed turn that went on. *Macro recall* is the mean
 recall of the classes with at least 30 scored frames; `unknown` counts as a miss. Frames within 1.2 s after a change of
 the truth (2 s for a dialog, 3 s after an interrupt) or 0.7 s before one are left out: truth leads the paint.
+
+## Reading and acting, side by side
+
+Reading sums up the recordings below. Acting is the last run of [`interlock lab`](lab.md) on the version that is named:
+what the model itself received, which interrupts stopped the work while the agent lived, which answers took effect,
+which ends of turns were reported with the right kind, and ends of turns that never were.
+
+| |
 """
 _NAMES: Final = {
     "tui": """\
@@ -61,7 +69,7 @@ def page() -> str:
         if paths:
             parts.append(f"{_NAMES[part]}\n{_table(paths)}")
     parts.append(_sweep())
-    return "\n".join(parts)
+    return accuracy_with_table("\n".join(parts))
 
 
 def _table(paths: Sequence[Path]) -> str:
@@ -94,6 +102,6 @@ def _sweep() -> str:
 if __name__ == "__main__":
     made = page()
     if "--check" in sys.argv:
-        sys.exit(0 if PAGE.read_text("utf-8") == made else f"{PAGE} is stale; run python tools/accuracy.py")
+        sys.exit(0 if PAGE.read_text("utf-8") == made else f"{PAGE} is stale; run python -m tools.accuracy")
     PAGE.write_text(made, "utf-8")
     print(f"{PAGE.relative_to(ROOT)} written")

@@ -25,9 +25,11 @@ from interlock.runtime.config_keys import Key, Table, agent_table, dotted, expec
 from interlock.runtime.config_sections import BUILTIN_AGENTS, OFF, PER_AGENT, Config
 from interlock.vocabulary.registry import DECLARATIONS, Declaration
 from interlock.vocabulary.schema import json_schema
+from tools.cli_table import ACCURACY, accuracy_with_table, readme_with_table
 from tools.client_page import client_page
 from tools.commands_page import commands_page
 from tools.http_page import http_page
+from tools.lab_page import lab_page, read_results
 from tools.markdown import MARKER, default, page, summary, table, type_name
 from tools.socket_page import frames_schema, socket_page
 from tools.states_page import states_page
@@ -61,7 +63,9 @@ def pages() -> Pages:
     made = {f"machines/{name}.md": machine_page(name, group) for name, group in MACHINES.items()}
     made["machines/client.md"] = client_page()
     made["machines/README.md"] = index_page(MACHINES)
-    made["../README.md"] = readme(README.read_text(encoding="utf-8"))
+    made["../README.md"] = readme_with_table(readme(README.read_text(encoding="utf-8")))
+    made["reference/lab.md"] = lab_page(read_results())
+    made["reference/accuracy.md"] = accuracy_with_table(ACCURACY.read_text(encoding="utf-8"))
     made["reference/exit-codes.md"] = exit_codes_page()
     made["reference/commands.md"] = commands_page()
     made["reference/states.md"] = states_page()

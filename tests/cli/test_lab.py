@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import signal
 import stat
@@ -98,11 +99,18 @@ def test_prompts_answers_and_interrupts_are_counted_by_what_the_model_received(p
 
 
 def test_a_cli_that_gives_the_model_a_prompt_twice_is_found_out(place: LabPlace, tmp_path: Path) -> None:
+    """In a terminal of another size, which its recording and its results are kept by."""
     flawed = executable(tmp_path / "flawed", DOUBLING.format(python=sys.executable))
-    done = place.run("scripted", "--scenario", "long", "--executable", str(flawed), *QUICK, "--json")
+    kept = tmp_path / "kept"
+    size = ("--size", "80x24", "--keep", str(kept))
+    done = place.run("scripted", "--scenario", "long", "--executable", str(flawed), *size, *QUICK, "--json")
     assert done.returncode == 1, done.stdout + done.stderr
     found = results_of(done.stdout)["long"]
     assert (found["version"], found["prompts"], found["delivered"], found["doubled"]) == ("1.0", 1, 0, 1)
+    assert found["size"] == "80x24"
+    with gzip.open(kept / "scripted" / "1.0-80x24-long.ndjson.gz") as recording:
+        header = json.loads(recording.readline())
+    assert (header["cols"], header["rows"]) == (80, 24)
     assert "1 doubled" in done.stderr
     assert place.left() == []
 
@@ -152,6 +160,8 @@ def test_a_failing_install_says_what_npm_said(place: LabPlace, tmp_path: Path) -
         (("claude", "--executable", "/nowhere/claude"), "there is no program /nowhere/claude"),
         (("claude", "codex", "--executable", "/bin/sh"), "--executable is the program of one CLI"),
         (("scripted", "--hold", "-1"), "--hold is not less than 0"),
+        (("scripted", "--size", "80"), "'80' is no size of a terminal"),
+        (("scripted", "--size", "10x24"), "'10x24' is no size of a terminal"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused_with_a_remedy(words: tuple[str, ...], said: str) -> None:

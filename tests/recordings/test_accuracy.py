@@ -131,4 +131,4 @@ def test_a_fifth_of_the_recordings_is_held_out(cli: str) -> None:
 
 @pytest.mark.deep
 def test_the_page_of_figures_is_not_stale() -> None:
-    assert PAGE.read_text("utf-8") == page(), "run python tools/accuracy.py"
+    assert PAGE.read_text("utf-8") == page(), "run python -m tools.accuracy"

@@ -8,6 +8,7 @@ import msgspec
 
 from interlock.lifecycle.turn import Basis
 from interlock.lifecycle.turns import TurnRecord
+from interlock.testing.lab.recipes import CODEX
 from interlock.testing.lab.results import (
     FAILED,
     INTERRUPTED,
@@ -98,6 +99,19 @@ def test_a_completion_that_no_prompt_began_is_fabricated() -> None:
     assert count_ends([prompt(0)], (request("token0"),), [begun(0)], turns).fabricated == 1
 
 
+def test_a_turn_that_the_cli_began_by_itself_is_none_that_was_made_up() -> None:
+    turns = ended(trn_0=TurnState.COMPLETED, trn_9=TurnState.COMPLETED)
+    asked = (request("token0"), request("<task-notification>"))
+    assert count_ends([prompt(0)], asked, [begun(0)], turns, own_turns=1).fabricated == 0
+    twice = {**turns, **ended(trn_8=TurnState.COMPLETED)}
+    assert count_ends([prompt(0)], asked, [begun(0)], twice, own_turns=1).fabricated == 1
+
+
+def test_arguments_go_only_to_versions_that_know_them() -> None:
+    assert CODEX.arguments_at("0.166.0") == ("--no-daemon",)
+    assert CODEX.arguments_at("0.144.5") == ()
+
+
 def test_where_the_scenario_does_not_know_the_last_answer_of_the_model_decides() -> None:
     once = prompt(0, None)
     cut, answered = request("token0", outcome=Outcome.CUT), request("token0")
@@ -131,5 +145,5 @@ def test_the_row_of_a_cli_sums_its_scenarios() -> None:
     ]
     assert row(results[1])[-1] == "1 lost (said to be failed)"
     cells = total_row(results)
-    assert (cells[1], cells[2], cells[4], cells[7], cells[10]) == ("all", "3/4", "1", "2/2", "95.0%")
+    assert (cells[1], cells[2], cells[4], cells[7], cells[11]) == ("all", "3/4", "1", "2/2", "95.0%")
     assert cells[-1] == "1 of 2 ok"

@@ -27,6 +27,7 @@ from interlock.testing.lab.results import ScenarioResult
 from interlock.testing.lab.run import SCENARIO_SECONDS, Pace, Subject, run_scenario
 from interlock.testing.lab.scenarios import SCENARIOS, Scenario
 from interlock.testing.lab.scene import HOLD_SECONDS
+from interlock.testing.lab.sizes import USUAL_SIZE, read_size
 from interlock.testing.lab.store import ResultStore
 from interlock.testing.lab.subjects import find_subject, names_of
 from interlock.testing.lab.table import HEADER, LEGEND, row, total_row
@@ -44,6 +45,7 @@ TimeoutOption: TypeAlias = Annotated[float, Parameter(help="The longest that one
 HoldOption: TypeAlias = Annotated[
     float, Parameter(help="How long each state is held, in seconds. Less than 3 leaves few frames to score.")
 ]
+SizeOption: TypeAlias = Annotated[str, Parameter(help="Columns and rows of the terminal, such as 80x24.")]
 ListFlag: TypeAlias = Annotated[bool, Parameter(name="--list", negative="", help="List CLIs and scenarios, and end.")]
 
 _ENDED_BY: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -57,6 +59,7 @@ def lab(
     executable: ExecutableOption = None,
     timeout: TimeoutOption = SCENARIO_SECONDS,
     hold: HoldOption = HOLD_SECONDS,
+    size: SizeOption = str(USUAL_SIZE),
     list_: ListFlag = False,
     json: JsonFlag = False,
 ) -> int:
@@ -79,7 +82,8 @@ def lab(
         raise UsageError("--timeout is more than 0 seconds, and --hold is not less than 0", remedy="leave them out")
     if executable is not None and len(clis) != 1:
         raise UsageError("--executable is the program of one CLI", remedy="name one CLI")
-    subjects = [find_subject(name, executable) for name in names_of(clis)]
+    terminal = read_size(size)
+    subjects = [find_subject(name, executable, terminal) for name in names_of(clis)]
     try:
         results = asyncio.run(_run(subjects, chosen, Pace(timeout, hold), keep=keep, again=again, json=json))
     except asyncio.CancelledError:
@@ -124,7 +128,7 @@ async def _results(
 ) -> AsyncIterator[ScenarioResult]:
     for done, (subject, scenario) in enumerate(pairs):
         label = f"{subject.recipe.cli} {subject.version} {scenario.name}"
-        store = ResultStore(subject.recipe.cli, subject.version, subject.profile)
+        store = ResultStore(subject.recipe.cli, subject.version, subject.profile, str(subject.size))
         kept = None if again else store.find(scenario.name)
         if kept is not None:
             output.note(f"{label}: known already; --again runs it again")
@@ -140,8 +144,8 @@ async def _results(
 
 def _copy(result: ScenarioResult, folder: Path) -> None:
     """Recordings by CLI, and named by version and scenario, as `interlock score` reads them."""
-    source = ResultStore(result.cli, result.version, result.profile).recording(result.scenario)
-    target = folder / result.cli / f"{result.version}-{source.name}"
+    source = ResultStore(result.cli, result.version, result.profile, result.size).recording(result.scenario)
+    target = folder / result.cli / f"{'-'.join(result.subject.split()[1:])}-{source.name}"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
@@ -157,8 +161,8 @@ def _print_list() -> None:
 
 def _print_table(results: Sequence[ScenarioResult]) -> None:
     rows: list[tuple[str, ...]] = []
-    for version in dict.fromkeys((one.cli, one.version) for one in results):
-        own = [one for one in results if (one.cli, one.version) == version]
+    for subject in dict.fromkeys(one.subject for one in results):
+        own = [one for one in results if one.subject == subject]
         rows += [*map(row, own), total_row(own)]
     output.print_table(HEADER, rows)
     output.print_text("\n" + "\n".join(LEGEND))

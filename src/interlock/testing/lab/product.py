@@ -27,6 +27,7 @@ from interlock.client.client import Client
 from interlock.client.discovery import find_server
 from interlock.client.task import TaskHandle
 from interlock.testing.lab.recipes import Place, Recipe, common_environment
+from interlock.testing.lab.sizes import TerminalSize
 from interlock.vocabulary.audit import ProcessEvent
 from interlock.vocabulary.codec import decode_event
 from interlock.vocabulary.errors import InterlockError, PeerFault, Unreachable
@@ -37,6 +38,8 @@ END_SECONDS: Final = 30.0
 HTTP_SECONDS: Final = 30.0
 # How long a turn may go without progress before the server must say that it is stalled.
 STALL_AFTER_SECONDS: Final = 15.0
+# How long background work may hold back a prompt.
+SETTLE_SECONDS: Final = 10.0
 _DRIVER: Final = "terminal"
 
 
@@ -72,11 +75,11 @@ class Product:
 
 @asynccontextmanager
 async def product(
-    recipe: Recipe, executable: Path, place: Place, folder: Path, model_url: str
+    recipe: Recipe, argv: tuple[str, ...], place: Place, folder: Path, model_url: str, size: TerminalSize
 ) -> AsyncIterator[Product]:
     """Start a server in `folder`, and open a session with the CLI. `folder` has a short path: it holds sockets."""
     given = {**common_environment(place), **recipe.environment(place, model_url)}
-    given["PATH"] = f"{executable.parent}{os.pathsep}{given['PATH']}"
+    given["PATH"] = f"{Path(argv[0]).parent}{os.pathsep}{given['PATH']}"
     process = await _start(folder, place, given["PATH"])
     try:
         await _ready(process, folder)
@@ -84,11 +87,12 @@ async def product(
             handle = await client.open_task(
                 agent=recipe.cli,
                 driver=_DRIVER,
-                argv=(str(executable), *recipe.arguments),
+                argv=argv,
                 cwd=place.project,
+                options={"columns": size.columns, "rows": size.rows},
                 environment=given,
                 title="lab",
-                policy={"stall_after_seconds": STALL_AFTER_SECONDS},
+                policy={"stall_after_seconds": STALL_AFTER_SECONDS, "settle_seconds": SETTLE_SECONDS},
             )
             made = Product(folder, place, client, handle)
             try:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from interlock.screen.profile_file import parse_version
 from interlock.testing.lab.installs import PINNED
 from interlock.testing.scripted_model import ToolCall
 from interlock.vocabulary.registry import Json
@@ -46,12 +47,25 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Background:
+    """A command that outlives its turn. `call` makes the model's call of it; `is_asked`: the CLI asks first. `shown`
+    stands on the screen of an agent at its prompt while such a command runs."""
+
+    call: Callable[[str], ToolCall]
+    shown: str
+    is_asked: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
-    """`seed` writes the configuration for a model at this base address; `arguments` follow the executable.
+    """`seed` writes the configuration for a model at this base address; `arguments` follow the executable of each
+    version from `arguments_since` on.
 
     `unseed` takes back the answers to first-run questions, so that the CLI asks them. `question`: the tool by which the
-    model asks the person; None where the CLI offers none. `asking` and `working` are words that stand on the screen
-    while it asks or works: a state counts as painted by them. Without them it counts as painted after a while.
+    model asks the person. `background`: how a command outlives its turn. `compact`: what a person types to have the
+    conversation summed up. None and empty where the CLI offers no such thing. `asking` and `working` are words that
+    stand on the screen while it asks or works: a state counts as painted by them. Without them it counts as painted
+    after a while.
     """
 
     cli: str
@@ -62,6 +76,14 @@ class Recipe:
     question: ToolCall | None = None
     asking: tuple[str, ...] = ()
     working: str = ""
+    background: Background | None = None
+    compact: str = ""
+    arguments_since: str = ""
+
+    def arguments_at(self, version: str) -> tuple[str, ...]:
+        """Arguments that this version knows."""
+        told, since = parse_version(version), parse_version(self.arguments_since)
+        return () if told is not None and since is not None and told < since else self.arguments
 
     @property
     def version(self) -> str:
@@ -248,6 +270,10 @@ def _ask_claude_trust(place: Place) -> None:
 
 
 def _ask_codex_trust(place: Place) -> None:
+    """It asks only where there is a git repository."""
+    for folder in ("objects", "refs"):
+        (place.project / ".git" / folder).mkdir(parents=True)
+    (place.project / ".git" / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
     path = place.home / ".codex" / "config.toml"
     told, _, _ = path.read_text(encoding="utf-8").partition("[projects.")
     path.write_text(told, encoding="utf-8")
@@ -274,16 +300,36 @@ _ASK_GEMINI: Final = ToolCall("ask_user", {"questions": [{**_ASKED, "type": "cho
 _ASK_QWEN: Final = ToolCall("ask_user_question", {"questions": [{**_ASKED, "multiSelect": False}]})
 _ASK_OPENCODE: Final = ToolCall("question", {"questions": [_ASKED]})
 
+_BACKGROUND_OF_CLAUDE: Final = Background(
+    lambda command: ToolCall("Bash", {"command": command, "run_in_background": True}), shown="still running"
+)
+# What is not over when it yields runs on. Codex tells of it only where it runs in the sandbox, where nothing is asked.
+_BACKGROUND_OF_CODEX: Final = Background(
+    lambda command: ToolCall("exec_command", {"cmd": command, "yield_time_ms": 1000}),
+    shown="background terminal running",
+    is_asked=False,
+)
+
 CLAUDE: Final = Recipe(
     "claude",
     _seed_claude,
     _claude_environment,
-    ("--permission-mode", "manual"),
     unseed=_ask_claude_trust,
     question=_ASK_CLAUDE,
+    background=_BACKGROUND_OF_CLAUDE,
+    compact="/compact",
 )
 # Without --no-daemon Codex starts a shared server that outlives its terminal.
-CODEX: Final = Recipe("codex", _seed_codex, _codex_environment, ("--no-daemon",), unseed=_ask_codex_trust)
+CODEX: Final = Recipe(
+    "codex",
+    _seed_codex,
+    _codex_environment,
+    ("--no-daemon",),
+    unseed=_ask_codex_trust,
+    background=_BACKGROUND_OF_CODEX,
+    compact="/compact",
+    arguments_since="0.160.0",
+)
 GEMINI: Final = Recipe(
     "gemini",
     _settings_seed(".gemini", _GEMINI_SETTINGS),

@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from interlock.lifecycle.turns import TurnRecord
+from interlock.testing.lab.sizes import USUAL_SIZE
 from interlock.testing.scripted_model import Kind, Outcome, Received
 from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage
 from interlock.vocabulary.conversation import UserMessage
@@ -62,6 +63,7 @@ class Reading(Struct, frozen=True, kw_only=True):
 class ScenarioResult(Struct, frozen=True, kw_only=True):
     """One scenario of one CLI version, as `interlock lab --json` prints it.
 
+    `size`: columns and rows of the terminal.
     `prompts` were given to the server; by the model's count so many were `delivered` once, `doubled` or `lost`, which
     is typed or given up and never received; `lost_and_said`: as what the turn of each was said to stand. What was
     neither is `waiting` in the queue.
@@ -77,6 +79,7 @@ class ScenarioResult(Struct, frozen=True, kw_only=True):
     version: str
     scenario: str
     profile: str
+    size: str = str(USUAL_SIZE)
     seconds: float = 0.0
     trouble: str = ""
     prompts: int = 0
@@ -103,6 +106,12 @@ class ScenarioResult(Struct, frozen=True, kw_only=True):
     reading: Reading = Reading()
 
     @property
+    def subject(self) -> str:
+        """What was checked, in words; the size only where it is not the usual one."""
+        named = f"{self.cli} {self.version}"
+        return named if self.size == str(USUAL_SIZE) else f"{named} {self.size}"
+
+    @property
     def problems(self) -> list[str]:
         """What was not as it should be, in words; the worst first."""
         counted = (
@@ -127,12 +136,13 @@ class ScenarioResult(Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class Tally:
-    """What a scenario counts while it runs."""
+    """What a scenario counts while it runs. `own_turns`: those that the CLI began by itself, by the model's record."""
 
     prompts: list[SentPrompt] = field(default_factory=list)
     interrupts: int = 0
     interrupted: int = 0
     killed: int = 0
+    own_turns: int = 0
     questions: int = 0
     questions_seen: int = 0
     answers: int = 0
@@ -199,16 +209,19 @@ def count_ends(
     requests: Sequence[Received],
     events: Sequence[Event],
     turns: Mapping[TurnId, TurnRecord],
+    own_turns: int = 0,
 ) -> Ends:
-    """An end is due for each prompt that reached the model. A turn that ended without one is fabricated."""
+    """An end is due for each prompt that reached the model. A turn that ended without one is fabricated, unless it is
+    one of those that the CLI began by itself."""
     ours = {turn_id: prompt for prompt in prompts if (turn_id := turn_of(prompt, events)) is not None}
     arrived = [turn_id for turn_id, prompt in ours.items() if times_delivered(prompt, requests)]
+    others = sum(1 for turn_id, one in turns.items() if turn_id not in ours and one.state in COMPLETED)
     ended = {turn_id: turn.state for turn_id, turn in turns.items() if turn.state.is_terminal}
     return Ends(
         due=sum(1 for prompt in prompts if times_delivered(prompt, requests)),
         reported=sum(1 for turn_id in arrived if turn_id in ended),
         right=sum(1 for turn_id in arrived if ended.get(turn_id) in due_end(ours[turn_id], requests)),
-        fabricated=sum(1 for turn_id, state in ended.items() if turn_id not in ours and state in COMPLETED),
+        fabricated=max(0, others - own_turns),
         false_deliveries=sum(
             1 for turn_id in ours if turn_id not in arrived and ended.get(turn_id) is TurnState.COMPLETED
         ),

@@ -37,6 +37,7 @@ from interlock.testing.lab.results import (
 )
 from interlock.testing.lab.scenarios import Scenario
 from interlock.testing.lab.scene import HOLD_SECONDS, ScenarioStopped, Scene, write_held_script
+from interlock.testing.lab.sizes import USUAL_SIZE, TerminalSize
 from interlock.testing.scripted_model import Received, ScriptedModel
 from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage, RunState
 from interlock.vocabulary.errors import InterlockError
@@ -54,12 +55,17 @@ _ENTER_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The CLI that is checked: where its program is, of which version, and how it is set up."""
+    """The CLI that is checked: where its program is, of which version, how it is set up, and in what terminal."""
 
     recipe: Recipe
     executable: Path
     version: str
     profile: str
+    size: TerminalSize = USUAL_SIZE
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return (str(self.executable), *self.recipe.arguments_at(self.version))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +84,13 @@ async def run_scenario(subject: Subject, scenario: Scenario, recording: Path, pa
         place = Place(folder / "a")
         place.make()
         write_held_script(place.project)
-        with ScriptedModel(scenario.scripts_for(subject.recipe)) as model:
+        unprompted = [scenario.unprompted] if scenario.unprompted else []
+        with ScriptedModel(scenario.scripts_for(subject.recipe), queue=unprompted) as model:
             subject.recipe.seed(place, model.url)
             if scenario.asks_at_start and subject.recipe.unseed is not None:
                 subject.recipe.unseed(place)
             film = Film(subject.recipe.cli, subject.version, scenario.name)
-            async with product(subject.recipe, subject.executable, place, folder, model.url) as made:
+            async with product(subject.recipe, subject.argv, place, folder, model.url, subject.size) as made:
                 scene = Scene(subject.recipe, made, model, film, pace.hold_seconds)
                 try:
                     await _play(scene, scenario, pace.limit_seconds)
@@ -126,7 +133,7 @@ async def _counted(subject: Subject, scenario: Scenario, scene: Scene, made: Pro
     delivered = [times_delivered(prompt, requests) for prompt in tally.prompts]
     missing = [prompt for prompt in tally.prompts if not times_delivered(prompt, requests)]
     lost = [prompt for prompt in missing if is_given_up(prompt, events, turns)]
-    ends = count_ends(tally.prompts, requests, events, turns)
+    ends = count_ends(tally.prompts, requests, events, turns, tally.own_turns)
     if scene.model.faults and not tally.trouble:
         tally.trouble = f"the model's record: {scene.model.faults[0]}"
     return ScenarioResult(
@@ -134,6 +141,7 @@ async def _counted(subject: Subject, scenario: Scenario, scene: Scene, made: Pro
         version=subject.version,
         scenario=scenario.name,
         profile=subject.profile,
+        size=str(subject.size),
         trouble=tally.trouble,
         prompts=len(tally.prompts),
         delivered=delivered.count(1),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from interlock.testing.lab.recipes import Recipe
-from interlock.testing.lab.results import COMPLETED, FAILED, INTERRUPTED, REFUSED
+from interlock.testing.lab.results import COMPLETED, FAILED, INTERRUPTED, REFUSED, SentPrompt
 from interlock.testing.lab.scene import HELD_COMMAND, Scene
 from interlock.testing.scripted_model import Cut, Error, Gate, Hang, Script, Shell, Text, Think
 from interlock.testing.scripted_model.script import Step
@@ -23,8 +23,10 @@ from interlock.vocabulary.states import Activity
 _SHORT: Final[Script] = (Text("Short."),)
 _LINES: Final = tuple(f"Line {number} of a long answer, with some words in it.\n\n" for number in range(1, 61))
 _ENDS_AFTER_STALL_SECONDS: Final = 60.0
-# Codex ends the turn and leaves the command running; then only what follows tells whether the interrupt was one.
-_TOOL_STOPS_SECONDS: Final = 8.0
+# How long the work may take to stop, where what follows tells as well whether the interrupt was one.
+_LINGERS_SECONDS: Final = 8.0
+# What the model says after the gate in the middle of an answer.
+_REST: Final = "the rest of the answer"
 _DRAFT: Final = "half a thought"
 # Longer than a prompt is tried again by itself.
 _DRAFT_SECONDS: Final = 15.0
@@ -32,7 +34,8 @@ _DRAFT_SECONDS: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`scripts` are the model's, by name; `short` is always there. `needs` says of which CLIs it can be asked."""
+    """`scripts` are the model's, by name; `short` is always there. `unprompted`: what it says where the CLI asks it by
+    itself. `needs` says of which CLIs the scenario can be asked."""
 
     name: str
     title: str
@@ -40,9 +43,12 @@ class Scenario:
     play: Callable[[Scene], Awaitable[None]]
     needs: Callable[[Recipe], bool] = lambda _recipe: True
     asks_at_start: bool = False
+    unprompted: Script = ()
 
     def scripts_for(self, recipe: Recipe) -> dict[str, Script]:
         made: dict[str, Script] = {"short": _SHORT, **self.scripts}
+        if self.name == "background" and recipe.background is not None:
+            made["background"] = (recipe.background.call(HELD_COMMAND), Text("It runs on."))
         if self.name == "question" and recipe.question is not None:
             made["question"] = (recipe.question, Text("So be it."))
         return made
@@ -121,32 +127,44 @@ async def _question(scene: Scene) -> None:
 
 
 async def _interrupt_thinking(scene: Scene) -> None:
-    prompt = await scene.send("think", ends=INTERRUPTED)
-    await scene.at_gate(prompt, "thinking", "thinking")
-    await scene.interrupt(prompt, has_stopped=lambda: scene.is_dropped(prompt))
-    await _short(scene)
+    await _interrupt_answer(scene, await scene.send("think", ends=INTERRUPTED), "thinking")
 
 
 async def _interrupt_streaming(scene: Scene) -> None:
-    prompt = await scene.send("stream", ends=INTERRUPTED)
-    await scene.at_gate(prompt, "streaming", "streaming")
-    await scene.interrupt(prompt, has_stopped=lambda: scene.is_dropped(prompt))
-    await _short(scene)
+    await _interrupt_answer(scene, await scene.send("stream", ends=INTERRUPTED), "streaming")
+
+
+async def _interrupt_answer(scene: Scene, prompt: SentPrompt, gate: str) -> None:
+    """The CLI hangs up on the model. Codex before 0.154 ends the turn and listens on: then what the model says after
+    the interrupt may not be a part of the conversation."""
+    await scene.at_gate(prompt, gate, gate)
+    has_stopped = await scene.interrupt(prompt, has_stopped=lambda: scene.is_dropped(prompt), seconds=_LINGERS_SECONDS)
+    scene.model.release(gate)
+    after = await scene.send("short")
+    await scene.finish(after)
+    if not has_stopped and not any(_REST.encode() in one.body for one in scene.requests_of(after)):
+        _credit_interrupt(scene, "the CLI keeps the connection to the model open after an interrupt")
 
 
 async def _interrupt_tool(scene: Scene) -> None:
+    """The tool stops. Codex ends the turn and leaves the command running: then the model may not be told of its end."""
     prompt = await scene.send("tools", ends=INTERRUPTED)
     await scene.decide(await scene.asked(prompt), is_allowed=True)
     await scene.tool_runs()
-    has_stopped, asked_at = scene.tool_has_stopped(), scene.now()
-    await scene.interrupt(prompt, has_stopped=lambda: has_stopped() or scene.now() > asked_at + _TOOL_STOPS_SECONDS)
-    if not has_stopped():
-        scene.tally.notes.append("the CLI leaves the tool running")
+    has_stopped = await scene.interrupt(prompt, has_stopped=scene.tool_has_stopped(), seconds=_LINGERS_SECONDS)
     scene.let_tool_end()
     await _short(scene)
     if len(scene.requests_of(prompt)) > 1:
         scene.check("the turn is over after the interrupt", holds=False)
-        scene.tally.interrupted -= 1
+        scene.tally.interrupted = 0
+    elif not has_stopped:
+        _credit_interrupt(scene, "the CLI leaves the tool running")
+
+
+def _credit_interrupt(scene: Scene, note: str) -> None:
+    """What followed shows that the interrupt was one, if the agent lives."""
+    scene.tally.interrupted += not scene.tally.killed
+    scene.tally.notes.append(note)
 
 
 async def _error(scene: Scene) -> None:
@@ -228,8 +246,48 @@ async def _start(scene: Scene) -> None:
     await scene.finish(prompt)
 
 
-_THINK: Final = (Think("Let me see."), Gate("thinking"), Text("I have seen."))
-_STREAM: Final = (Text("One.\n\n", "Two"), Gate("streaming"), Text(" three."))
+async def _background(scene: Scene) -> None:
+    """The turn is over while a command that it began runs on, and the agent is settling where its screen says so.
+    Claude Code tells the model when the command ends, without a prompt: such a turn is its own, and not made up."""
+    background = scene.recipe.background
+    assert background is not None
+    prompt = await scene.send("background")
+    if background.is_asked:
+        await scene.decide(await scene.asked(prompt), is_allowed=True)
+        scene.tally.answers += 1
+    await scene.until((scene.project / "made.txt").exists, "the command ran")
+    await scene.finish(prompt, part=1, detail="background")
+    scene.check("the command runs on after the turn", holds=await scene.tool_runs_on())
+    scene.check("the screen tells of the command", holds=scene.film.shows(background.shown))
+    scene.check("the agent is settling while the command runs", holds=await scene.says(Activity.SETTLING))
+    await _short(scene)
+    scene.truth("unscored", "background ends")
+    asked = len(scene.model.requests)
+    scene.let_tool_end()
+    await scene.until((scene.project / "over.txt").exists, "the command ended")
+    scene.tally.own_turns += await scene.begins_by_itself(asked)
+    await _short(scene)
+    scene.check("the agent is quiet after the command", holds=await scene.says(Activity.QUIET))
+
+
+async def _compact(scene: Scene) -> None:
+    """A person has the conversation summed up. That is work of the agent and no turn; then a prompt is delivered."""
+    await _short(scene)
+    await _short(scene)
+    scene.truth("unscored", "compacting")
+    await scene.type_by_hand(text=scene.recipe.compact)
+    await scene.until(lambda: scene.film.shows(scene.recipe.compact), "the command stands in the composer")
+    await scene.type_by_hand("Enter")
+    await scene.until(lambda: scene.has_reached("compacting"), "the model was asked for a summary")
+    scene.truth("working", "compacting")
+    await scene.hold()
+    scene.model.release("compacting")
+    scene.truth("unscored", "compacted")
+    await _short(scene)
+
+
+_THINK: Final = (Think("Let me see."), Gate("thinking"), Text(f"I have seen {_REST}."))
+_STREAM: Final = (Text("One.\n\n", "Two"), Gate("streaming"), Text(f" and {_REST}."))
 _TOOLS: Final = (Shell(HELD_COMMAND), Gate("after"), Text("The tool ran."))
 
 SCENARIOS: Final = {
@@ -274,6 +332,21 @@ SCENARIOS: Final = {
             {},
             _question,
             needs=lambda recipe: recipe.question is not None,
+        ),
+        Scenario(
+            "background",
+            "a command runs on after its turn",
+            {},
+            _background,
+            needs=lambda recipe: recipe.background is not None,
+        ),
+        Scenario(
+            "compact",
+            "a person has the conversation summed up",
+            {},
+            _compact,
+            needs=lambda recipe: bool(recipe.compact),
+            unprompted=(Gate("compacting"), Text("<summary>Two short turns.</summary>")),
         ),
         Scenario(
             "start",

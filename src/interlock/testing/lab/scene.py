@@ -37,6 +37,10 @@ HOLD_SECONDS: Final = 3.0
 PAINT_SECONDS: Final = 2.0
 PAINTED_WITHIN_SECONDS: Final = 30.0
 STOPS_WITHIN_SECONDS: Final = 20.0
+# How long the server may take until it says what the screen shows.
+SAYS_SECONDS: Final = 20.0
+# How long a CLI may take until it tells the model that a command in the background has ended.
+OWN_TURN_SECONDS: Final = 10.0
 # A tool that runs until `let_tool_end`, within bounds, and shows by a file that it still does. It writes, so that a CLI
 # asks first. A script of the project: Gemini CLI and Qwen Code refuse command substitution.
 HELD_COMMAND: Final = "touch made.txt; sh held.sh"
@@ -97,7 +101,18 @@ class Scene:
     def _request(self, prompt: SentPrompt, part: int) -> Received | None:
         return next((one for one in reversed(self.requests_of(prompt)) if one.part == part), None)
 
-    def _has_reached(self, gate: str) -> bool:
+    async def begins_by_itself(self, asked: int) -> bool:
+        """Whether the CLI asks the model without a prompt, after so many requests; wait until that is answered."""
+        try:
+            await self.until(lambda: len(self.model.requests) > asked, "the CLI asked the model", OWN_TURN_SECONDS)
+        except ScenarioStopped:
+            return False
+        await self.until(
+            lambda: all(one.outcome is not Outcome.PENDING for one in self.model.requests), "the model answered"
+        )
+        return True
+
+    def has_reached(self, gate: str) -> bool:
         try:
             self.model.wait_reached(gate, within_seconds=0.0)
         except Unreachable:
@@ -147,7 +162,7 @@ class Scene:
     async def at_gate(self, prompt: SentPrompt, gate: str, detail: str) -> None:
         """Wait until the model stands at a gate, and hold that state for a while."""
         await self.arrived(prompt)
-        await self.until(lambda: self._has_reached(gate), f"the model reached {gate!r}")
+        await self.until(lambda: self.has_reached(gate), f"the model reached {gate!r}")
         self.truth("working", detail)
         await self.hold()
 
@@ -238,8 +253,11 @@ class Scene:
 
     # Ending by force
 
-    async def interrupt(self, prompt: SentPrompt, *, has_stopped: Callable[[], bool]) -> None:
-        """Ask the server to interrupt. `has_stopped` tells whether the work did; the agent itself must live on."""
+    async def interrupt(
+        self, prompt: SentPrompt, *, has_stopped: Callable[[], bool], seconds: float = STOPS_WITHIN_SECONDS
+    ) -> bool:
+        """Ask the server to interrupt. `has_stopped` tells whether the work stopped, and the answer says so. The agent
+        itself must live on."""
         where = await self.product.where()
         self.tally.interrupts += 1
         self.truth("unscored", "interrupting")
@@ -248,7 +266,7 @@ class Scene:
         except (InterlockError, TimeoutError) as refused:
             self.check(f"the interrupt was taken ({refused})", holds=False)
         try:
-            await self.until(has_stopped, "the work stopped", STOPS_WITHIN_SECONDS)
+            await self.until(has_stopped, "the work stopped", seconds)
             stopped = True
         except ScenarioStopped:
             stopped = False
@@ -258,6 +276,7 @@ class Scene:
         is_same = where is not None and is_alive(where.pid or where.pane_pid)
         self.tally.killed += not is_same
         self.tally.interrupted += stopped and is_same
+        return stopped
 
     def is_dropped(self, prompt: SentPrompt) -> bool:
         """The CLI hung up on the model."""
@@ -276,6 +295,15 @@ class Scene:
             return self.now() - seen[-1][0] > 1.5 and not (self.project / "over.txt").exists()
 
         return look
+
+    async def tool_runs_on(self) -> bool:
+        """Whether the held tool still shows that it runs."""
+        beat = self.project / "beat"
+        stamp = beat.stat().st_mtime if beat.exists() else 0.0
+        try:
+            return await self.until(lambda: beat.exists() and beat.stat().st_mtime != stamp, "it runs", STEP_SECONDS)
+        except ScenarioStopped:
+            return False
 
     # A person at the same terminal
 
@@ -297,14 +325,14 @@ class Scene:
     def check(self, name: str, *, holds: bool) -> None:
         self.tally.checks[name] = holds
 
-    async def says(self, activity: Activity, seconds: float) -> bool:
+    def activity(self) -> Activity | None:
+        """What the server says that the agent does."""
+        badge = self.product.handle.state.badge
+        return badge.activity if badge is not None else None
+
+    async def says(self, activity: Activity, seconds: float = SAYS_SECONDS) -> bool:
         """Whether the server says so of the agent within a time."""
-
-        def look() -> bool:
-            badge = self.product.handle.state.badge
-            return badge is not None and badge.activity is activity
-
         try:
-            return await self.until(look, activity, seconds)
+            return await self.until(lambda: self.activity() is activity, activity, seconds)
         except ScenarioStopped:
             return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -18,15 +19,28 @@ from interlock.agents.profiles import user_profiles_folder
 from interlock.screen.profile_file import read_profile
 from interlock.testing.lab.installs import cache_folder
 from interlock.testing.lab.results import ScenarioResult
+from interlock.testing.lab.sizes import USUAL_SIZE
 
 _DIGEST_LENGTH: Final = 12
 
 
 def profile_digest(cli: str) -> str:
     """A digest of every profile that may read this CLI: the user's own, and ours."""
+    own = [path.read_text("utf-8") for path in sorted(user_profiles_folder().glob("*.toml"))]
+    return _digest(cli, [*own, *_builtin_texts()])
+
+
+def builtin_digest(cli: str) -> str:
+    """The same where the user has no profile of their own."""
+    return _digest(cli, _builtin_texts())
+
+
+def _builtin_texts() -> list[str]:
     ours = resources.files("interlock.screen") / "profiles"
-    texts = [path.read_text("utf-8") for path in sorted(user_profiles_folder().glob("*.toml"))]
-    texts += [file.read_text("utf-8") for file in sorted(ours.iterdir(), key=lambda file: file.name)]
+    return [file.read_text("utf-8") for file in sorted(ours.iterdir(), key=lambda file: file.name)]
+
+
+def _digest(cli: str, texts: Sequence[str]) -> str:
     of_cli = [text for text in texts if read_profile(text, cli).cli == cli]
     return hashlib.sha256("\0".join(of_cli).encode()).hexdigest()[:_DIGEST_LENGTH]
 
@@ -37,10 +51,10 @@ def lab_folder() -> Path:
 
 
 class ResultStore:
-    """The results of one CLI at one version, read by one set of profiles."""
+    """The results of one CLI at one version in a terminal of one size, read by one set of profiles."""
 
-    def __init__(self, cli: str, version: str, profile: str) -> None:
-        self.folder = lab_folder() / f"{cli}-{version}" / profile
+    def __init__(self, cli: str, version: str, profile: str, size: str = str(USUAL_SIZE)) -> None:
+        self.folder = lab_folder() / f"{cli}-{version}" / (profile if size == str(USUAL_SIZE) else f"{profile}-{size}")
 
     def recording(self, scenario: str) -> Path:
         return self.folder / f"{scenario}.ndjson.gz"

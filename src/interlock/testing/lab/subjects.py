@@ -11,6 +11,7 @@ from typing import Final
 from interlock.testing.lab.installs import PINNED, ask_version, install
 from interlock.testing.lab.recipes import RECIPES
 from interlock.testing.lab.run import Subject
+from interlock.testing.lab.sizes import USUAL_SIZE, TerminalSize
 from interlock.testing.lab.store import profile_digest
 from interlock.vocabulary.errors import PeerFault, UsageError
 
@@ -27,20 +28,20 @@ def names_of(asked: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def find_subject(name: str, executable: Path | None = None) -> Subject:
+def find_subject(name: str, executable: Path | None = None, size: TerminalSize = USUAL_SIZE) -> Subject:
     """The CLI with its program: `executable`, or the version of its package, which is installed first if need be."""
     cli, _, version = name.partition("@")
     if cli not in RECIPES:
         raise UsageError(f"the lab knows no CLI {cli!r}", remedy=f"choose from {', '.join(RECIPES)}")
     recipe = RECIPES[cli]
     if executable is not None:
-        return Subject(recipe, executable.absolute(), _told_version(executable), profile_digest(cli))
+        return Subject(recipe, executable.absolute(), _told_version(executable), profile_digest(cli), size)
     if version and not _PACKAGE_VERSION.fullmatch(version):
         raise UsageError(f"{version!r} is no version", remedy=f"give it in full, such as {cli}@{recipe.version}")
     if cli not in PINNED:  # the scripted agent is a part of Interlock
-        return Subject(recipe, Path(sys.executable), recipe.version, profile_digest(cli))
+        return Subject(recipe, Path(sys.executable), recipe.version, profile_digest(cli), size)
     package = PINNED[cli].at(version) if version else PINNED[cli]
-    return Subject(recipe, install(package), package.version, profile_digest(cli))
+    return Subject(recipe, install(package), package.version, profile_digest(cli), size)
 
 
 def _told_version(executable: Path) -> str:
