@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from interlock.cli.commands import COMMANDS, GROUPS, grouped
 from interlock.cli.exit_codes import ExitCode, exit_code_for
 from interlock.vocabulary.errors import ContractError, MalformedEvent, PeerFault, Unreachable, UsageError
 from tests.cli.harness import COMMAND, FULL_DEVICE, python
@@ -93,6 +94,11 @@ def test_no_arguments_and_help_print_the_same_page(args: tuple[str, ...]) -> Non
     assert done.stderr == ""
     assert done.stdout.startswith("Usage: interlock COMMAND\n")
     assert "Examples:" in done.stdout
+
+
+def test_each_command_stands_in_one_group_of_the_first_page() -> None:
+    names = [name for _, group in GROUPS for name in grouped(group)]
+    assert sorted(names) == sorted(command.name for command in COMMANDS)
 
 
 @pytest.mark.parametrize("command", ["machines", "completion", "version"])

@@ -41,17 +41,19 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
 def sets_of_statuses(tree: ast.Module) -> Iterator[int]:
     """Lines with a collection of several statuses that mean that something is under way."""
     for node in ast.walk(tree):
-        keys = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", ())
-        named = {_status(one) for one in keys} & UNDER_WAY
-        if len(named) > 1:
+        if not isinstance(node, ast.Dict | ast.Set | ast.List | ast.Tuple):
+            continue
+        keys = node.keys if isinstance(node, ast.Dict) else node.elts
+        if len({_status(one) for one in keys} & UNDER_WAY) > 1:
             yield node.lineno
 
 
 def _status(node: ast.expr | None) -> str:
     if isinstance(node, ast.Constant):
         return str(node.value)
-    is_member = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "TaskStatus"
-    return node.attr if is_member else ""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "TaskStatus":
+        return node.attr
+    return ""
 
 
 def test_only_one_module_says_which_statuses_mean_an_open_turn() -> None:
@@ -109,5 +111,5 @@ def test_after_a_gap_a_stream_ends_as_the_turn_of_its_message_did(status: Messag
     (ended,) = (one for one in frames_between(now, now, told) if isinstance(one, ChatDone | ChatCancelled | ChatError))
     turns = {TurnState.COMPLETED: ChatDone, TurnState.INTERRUPTED: ChatCancelled}
     wanted = {END_STATUS[turn]: kind for turn, kind in turns.items()}
-    assert type(ended) is wanted.get(status, ChatError)
     assert (ended.message_id, ended.cursor) == (3, len(text))
+    assert isinstance(ended, wanted.get(status, ChatError))

@@ -254,9 +254,9 @@ def test_a_turn_that_is_stalled_says_what_was_last_seen_of_it() -> None:
 def test_the_text_for_people() -> None:
     lines = render_lines(why(interrupted().events))
     assert lines[0] == "t1: interrupted (stopped by the operator) as of event 9"
-    assert "because:" in lines
+    assert "evidence:" in lines
     assert any(PARTIAL in line and "cut short" in line for line in lines)
-    assert "completed would have needed:" in lines
+    assert "not completed; missing:" in lines
     assert lines[-1] == "  interlock send ses_scribe -"
 
 

@@ -73,7 +73,7 @@ def hooked(recipe: Recipe, cli: HookedCli, socket: Path, originals: list[bytes])
 
 
 async def one_turn(agent: LiveAgent, told: Told, *, yes: str) -> None:
-    """A prompt, a tool that is allowed, an answer; and each told by its hook."""
+    """A prompt, a tool that is allowed, an answer; and each reported by its hook."""
     await agent.ready()
     await agent.submit("SCN:tool")
     await agent.until(blocked, "blocked")

@@ -134,9 +134,9 @@ def read_words(given: str, what: str) -> str:
 def confirmed(question: str) -> bool:
     """Ask a person at a terminal. `UsageError` where there is nobody to ask."""
     if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError("nobody is there to be asked", remedy="add --yes to do it without asking")
+        raise UsageError("cannot ask for confirmation here", remedy="use --yes")
     output.note(f"{question} Type yes to go on:")
     if sys.stdin.readline().strip() == "yes":
         return True
-    output.note("nothing was done")
+    output.note("cancelled")
     return False

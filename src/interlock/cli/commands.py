@@ -17,17 +17,17 @@ class Command(NamedTuple):
 
 
 FAMILIES: Final = {
-    "log": "Read, check, move and mend the log itself.",
+    "log": "Read, check, export and repair the log.",
     "config": "Show the configuration, and check it.",
-    "notify": "Be told when an agent needs a person.",
-    "queue": "See and change the prompts that wait in a session.",
+    "notify": "Notifications: when an agent needs you.",
+    "queue": "Show and change the queued prompts of a session.",
 }
 
 COMMANDS: Final = (
     Command(
         "up",
         "interlock.cli.up:up",
-        "Start the server of this home in the background.",
+        "Start the server in the background.",
         """\
   interlock up                        wait until it is ready, print its address
   interlock up --foreground           run it here, until Ctrl-C
@@ -36,7 +36,7 @@ COMMANDS: Final = (
     Command(
         "down",
         "interlock.cli.down:down",
-        "End the server; agents in tmux go on without it.",
+        "Stop the server; agents in tmux keep running.",
         """\
   interlock down                      and say which agents go on
   interlock down --stop-agents        these too
@@ -45,7 +45,7 @@ COMMANDS: Final = (
     Command(
         "status",
         "interlock.cli.status:status",
-        "Say whether the server runs, and what needs a person.",
+        "Show server status and which sessions wait for you.",
         """\
   interlock status                    exit code 0: it answers, 8: it does not
   interlock status --json             the same, for a script""",
@@ -53,7 +53,7 @@ COMMANDS: Final = (
     Command(
         "ps",
         "interlock.cli.ps:ps",
-        "List the sessions: who needs you first, and why.",
+        "List sessions, those waiting for you first.",
         """\
   interlock ps                        what runs, and what it needs
   interlock ps --all                  those that ended, too
@@ -63,7 +63,7 @@ COMMANDS: Final = (
     Command(
         "top",
         "interlock.cli.top.command:top",
-        "Watch every session on one board, and answer from the keys.",
+        "Live dashboard; answer agents with single keys.",
         """\
   interlock top                       who needs you first; ? lists the keys
   interlock top --theme light         for a terminal with a light background
@@ -73,7 +73,7 @@ Exit code 2: this is no terminal; `interlock ps` needs none.""",
     Command(
         "show",
         "interlock.cli.show:show",
-        "Show one session: how it stands, what it asks, what it said.",
+        "Show one session: status, open questions, last answer.",
         """\
   interlock show ses_01               by the beginning of its id
   interlock show parser               or of a word of its title
@@ -83,7 +83,7 @@ Exit code 2: this is no terminal; `interlock ps` needs none.""",
     Command(
         "logs",
         "interlock.cli.logs:logs",
-        "Print what was said in a session, and follow it.",
+        "Print a session's transcript, and follow it.",
         """\
   interlock logs ses_01               all of it
   interlock logs ses_01 -f            and live text, until Ctrl-C
@@ -94,7 +94,7 @@ Exit code 2: this is no terminal; `interlock ps` needs none.""",
     Command(
         "spawns",
         "interlock.cli.spawns:spawns",
-        "List every life of an agent's process, and how it ended.",
+        "List process starts and exits of a session.",
         """\
   interlock spawns                    of all sessions
   interlock spawns ses_01 --json      of one, for a script""",
@@ -110,7 +110,7 @@ Exit code 2: this is no terminal; `interlock ps` needs none.""",
     Command(
         "run",
         "interlock.cli.run:run",
-        "Begin a session with an agent, perhaps with a prompt.",
+        "Start an agent, optionally with a prompt.",
         """\
   interlock run claude                          in a terminal; prints its id
   interlock run codex --stream "Fix the tests"  with a prompt
@@ -136,7 +136,7 @@ error; the exit codes are those of `interlock send --wait`.""",
 A timeout stops the waiting and never the turn, unless --cancel-on-timeout.
 Exit codes with --wait: 0 completed; 1 failed, or no reply as asked for;
 3 partial: what was kept is printed; 4 interrupted or taken back; 5 timed out;
-6 blocked by a question; 7 nobody runs it; 8 unreachable.""",
+6 blocked by a question; 7 no process; 8 server unreachable.""",
     ),
     Command(
         "wait",
@@ -149,8 +149,8 @@ Exit codes with --wait: 0 completed; 1 failed, or no reply as asked for;
   interlock wait ses_01 --until status:stalled
 
 Exit codes: 0 it is so; with --until done, how the last turn ended. Otherwise
-5 the time is up; 6 only a person can bring it about; 7 nobody runs it; 1 it
-was put away; 8 the server stayed away. Of several, the first that is not 0.""",
+5 timeout; 6 waiting for a human; 7 no process; 1 archived;
+8 server unreachable. Of several, the first that is not 0.""",
     ),
     Command(
         "approvals",
@@ -208,14 +208,14 @@ turn keeps running; 2 there is nothing to interrupt; 5 the turn goes on after
     Command(
         "start",
         "interlock.cli.control:start",
-        "Have the agent of a session running.",
+        "Start or restart a session's agent.",
         """\
   interlock start ses_01              also one that nobody runs any more""",
     ),
     Command(
         "delete",
         "interlock.cli.control:delete",
-        "Put a session away; its log stays.",
+        "Archive a session; its log is kept.",
         """\
   interlock delete ses_01                                  asks first
   interlock delete ses_01jk5v3z9c0000000000000000 --yes    a whole id""",
@@ -223,7 +223,7 @@ turn keeps running; 2 there is nothing to interrupt; 5 the turn goes on after
     Command(
         "attach",
         "interlock.cli.attach:attach",
-        "Go to the terminal of an agent; Ctrl-b d leaves it.",
+        "Attach to an agent's terminal; Ctrl-b d detaches.",
         """\
   interlock attach ses_01             see it, and type there
   interlock attach ses_01 --print     only the command""",
@@ -231,7 +231,7 @@ turn keeps running; 2 there is nothing to interrupt; 5 the turn goes on after
     Command(
         "screen",
         "interlock.cli.screen:screen",
-        "Print what the terminal of an agent shows, without going there.",
+        "Print what an agent's terminal shows, without attaching.",
         """\
   interlock screen ses_01             once
   interlock screen ses_01 -f          as it changes, until Ctrl-C
@@ -240,14 +240,14 @@ turn keeps running; 2 there is nothing to interrupt; 5 the turn goes on after
     Command(
         "queue ls",
         "interlock.cli.queue:ls",
-        "List the prompts that wait.",
+        "List queued prompts.",
         """\
   interlock queue ls ses_01           in the order in which they will be sent""",
     ),
     Command(
         "queue edit",
         "interlock.cli.queue:edit",
-        "Change a prompt that waits.",
+        "Edit a queued prompt.",
         """\
   interlock queue edit ses_01 1 "Run the tests twice"
   interlock queue edit ses_01 prm_01 - < prompt.txt""",
@@ -255,28 +255,28 @@ turn keeps running; 2 there is nothing to interrupt; 5 the turn goes on after
     Command(
         "queue rm",
         "interlock.cli.queue:rm",
-        "Take back a prompt that waits.",
+        "Remove a queued prompt.",
         """\
   interlock queue rm ses_01 2         the second one""",
     ),
     Command(
         "queue hold",
         "interlock.cli.queue:hold",
-        "Hold back what waits.",
+        "Pause the queue.",
         """\
   interlock queue hold ses_01 --reason "the build is red\"""",
     ),
     Command(
         "queue go",
         "interlock.cli.queue:go",
-        "Let what waits go again.",
+        "Resume the queue.",
         """\
   interlock queue go ses_01           as before""",
     ),
     Command(
         "turns",
         "interlock.cli.turns:turns",
-        "Say how each turn of a session stands, and on what evidence.",
+        "List the turns of a session: state and evidence.",
         """\
   interlock turns ses_01              every turn, in order
   interlock turns ses_01 --last 3     the three that began last
@@ -309,7 +309,7 @@ Exit codes: 0 ready, with or without warnings; 1 blocked; 9 damaged log.""",
     Command(
         "replay",
         "interlock.cli.replay:replay",
-        "Print what a model would be given of a session, item by item.",
+        "Show the context that a model would receive.",
         """\
   interlock replay ses_01                  the items, one line each
   interlock replay ses_01 --json           the items whole, one JSON a line
@@ -319,7 +319,7 @@ Exit codes: 0 ready, with or without warnings; 1 blocked; 9 damaged log.""",
     Command(
         "fork",
         "interlock.cli.session_write:fork",
-        "Begin a new session as a copy of another, up to the end of a turn.",
+        "Copy a session, up to the end of a turn, into a new one.",
         """\
   interlock fork ses_01 --dry-run                 what would be copied
   interlock fork ses_01                           at the last possible place
@@ -329,7 +329,7 @@ Exit codes: 0 ready, with or without warnings; 1 blocked; 9 damaged log.""",
     Command(
         "compact",
         "interlock.cli.session_write:compact",
-        "Let a summary stand for the older turns in what a model is given.",
+        "Summarise older turns in the model's context.",
         """\
   interlock compact ses_01 --dry-run          the summary that would be written
   interlock compact ses_01 --keep-turns 2     keep the last two as they are
@@ -339,7 +339,7 @@ The log itself keeps every event.""",
     Command(
         "rm",
         "interlock.cli.session_write:rm",
-        "Purge one session; a tombstone with its chain head stays.",
+        "Permanently delete a session; a tombstone is kept.",
         """\
   interlock rm ses_01                                  asks first
   interlock rm ses_01jk5v3z9c0000000000000000 --yes    for a script: a whole id""",
@@ -347,7 +347,7 @@ The log itself keeps every event.""",
     Command(
         "adopt",
         "interlock.cli.adopt:adopt",
-        "Say which agent runs in a pane of tmux, and how it stands.",
+        "Identify the agent in a tmux pane and show its status.",
         """\
   interlock adopt %3                      a look, and the rule behind it
   interlock adopt work:1.0 --follow       a line for each change, until Ctrl-C
@@ -459,7 +459,7 @@ tail or a rewrite of everything shows only against one.""",
     Command(
         "log repair",
         "interlock.cli.log_repair:repair",
-        "Mend a damaged log: print the plan, or carry it out.",
+        "Repair a damaged log: print the plan, or apply it.",
         """\
   interlock log repair                  what is damaged, and what would be done
   interlock log repair ses_01 --apply   do it for one session
@@ -468,7 +468,7 @@ tail or a rewrite of everything shows only against one.""",
     Command(
         "log purge",
         "interlock.cli.log_write:purge",
-        "Purge whole sessions that are old; tombstones stay.",
+        "Permanently delete old sessions; tombstones are kept.",
         """\
   interlock log purge --before 2026-01-31 --dry-run    which ones
   interlock log purge --before 2026-01-31              asks first
@@ -477,7 +477,7 @@ tail or a rewrite of everything shows only against one.""",
     Command(
         "shim",
         "interlock.cli.shim:shim",
-        "Run an agent in a terminal of its own that hears its status.",
+        "Run an agent in a wrapper that captures its status reports.",
         """\
   interlock shim -- claude                        as if it ran without the shim
   interlock shim --status-file s.ndjson -- codex  what it says of itself, kept
@@ -489,7 +489,7 @@ executable.""",
     Command(
         "hooks",
         "interlock.cli.hooks:hooks",
-        "Let Claude Code or Codex tell of itself by its hooks.",
+        "Install status hooks for Claude Code or Codex.",
         """\
   interlock hooks install claude      once; run it again after an update
   interlock hooks status codex        are they there, and is more needed?
@@ -506,7 +506,7 @@ executable.""",
     Command(
         "doctor",
         "interlock.cli.doctor:doctor",
-        "Check this machine: what works, what does not, how to mend it.",
+        "Check this machine: what is broken and how to fix it.",
         """\
   interlock doctor                    every check, with a remedy where one helps
   interlock doctor --json             the same, for a script
@@ -564,13 +564,27 @@ Nothing is left behind: it has a home, a server and a tmux of its own.""",
     Command("version", "interlock.cli.version:version", "Print the version."),
 )
 
+# Titles of the first help page, with the commands below each. `tests/cli/test_main.py`: each command stands once.
+GROUPS: Final = (
+    ("Work", "run send wait interrupt stop start attach"),
+    ("Answer", "approvals approve deny answer"),
+    ("Look", "top ps show logs why screen usage"),
+    ("Queue", "queue ls|queue edit|queue rm|queue hold|queue go"),
+    ("Sessions", "delete rm fork compact spawns"),
+    ("Server and setup", "up|down|status|doctor|config show|config path|config check|hooks|notify test|completion"),
+    ("Log", "log ls|log show|log tail|log export|log import|log verify|log repair|log purge"),
+    ("Debug", "turns diagnose replay machines adopt record track score lab profiles shim"),
+    ("Try", "demo version"),
+)
+
 _EXAMPLES: Final = """\
 Examples:
-  interlock log ls                 the sessions of this home
-  interlock why SESSION            how its last turn stands, and on what evidence
-  interlock diagnose SESSION       what is wrong with it, and what to do next
-  interlock machines run           one machine: its laws, its diagram, its table
-  interlock COMMAND --help         what one command takes
+  interlock run claude "Fix the failing test"   start an agent on a prompt
+  interlock top                                 watch all agents, answer with keys
+  interlock approve SESSION                     allow what it asks, this once
+  interlock send SESSION "And now the docs"     the next prompt; --wait for the answer
+  interlock why SESSION                         how its last turn ended, with evidence
+  interlock COMMAND --help                      options and examples of a command
 
 SESSION is an id, or the beginning of one. The log is in --home PATH, else in
 INTERLOCK_HOME, else in the XDG state folder.
@@ -579,9 +593,16 @@ Exit codes: 0 completed, 1 failed, 2 usage, 3 partial, 4 interrupted,
 5 timed out, 6 blocked, 7 unknown, 8 unreachable, 9 damaged log."""
 
 
+def grouped(names: str) -> list[str]:
+    """The commands of one group. Names of two words are parted by bars."""
+    return names.split("|") if "|" in names else names.split()
+
+
 def root_help() -> str:
     """The page that `interlock`, `interlock --help` and `interlock -h` print."""
-    flags = (("--help, -h", "Print this page."), ("--version", "Print the version."))
-    rows = (*((command.name, command.help) for command in COMMANDS), *flags)
-    listed = "\n".join(f"  {name:<12} {text}" for name, text in rows)
-    return f"Usage: interlock COMMAND\n\n{SUMMARY}\n\nCommands:\n{listed}\n\n{_EXAMPLES}"
+    helps = {command.name: command.help for command in COMMANDS}
+    parts = [
+        "\n".join((f"{title}:", *(f"  {name:<12} {helps[name]}" for name in grouped(names)))) for title, names in GROUPS
+    ]
+    flags = "  --help, -h   Print this page.\n  --version    Print the version."
+    return "\n\n".join((f"Usage: interlock COMMAND\n\n{SUMMARY}", *parts, flags, _EXAMPLES))

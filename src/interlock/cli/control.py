@@ -146,7 +146,7 @@ def stop(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFlag
 
 
 def start(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFlag = False) -> int:
-    """Have the agent of a session running. A session that nobody runs is taken up again.
+    """Start or restart a session's agent. A session that nobody runs is taken up again.
 
     Exit code 1: its process did not start, and why; 5: it is not known to run yet.
     """

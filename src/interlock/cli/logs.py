@@ -48,7 +48,7 @@ def logs(
     turns
         Say where each turn begins, and how it stands.
     last
-        Only the messages that came last, so many of them.
+        Show only the last N messages.
     """
     if last is not None and last < 0:
         raise UsageError(f"--last {last} is no number of messages", remedy="give 0 or more")

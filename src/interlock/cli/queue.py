@@ -51,7 +51,7 @@ def edit(
     home: HomeOption = None,
     json: JsonFlag = False,
 ) -> int:
-    """Change a prompt that waits. Exit code 2: it does not wait any more."""
+    """Edit a queued prompt. Exit code 2: it does not wait any more."""
     words = read_words(text, "the prompt")
     api, task_id = _open(session, home)
     prompt_id = _waiting(api, task_id, prompt)
@@ -67,7 +67,7 @@ def rm(
     home: HomeOption = None,
     json: JsonFlag = False,
 ) -> int:
-    """Take back a prompt that waits. Exit code 2: it does not wait any more."""
+    """Remove a queued prompt. Exit code 2: it does not wait any more."""
     api, task_id = _open(session, home)
     prompt_id = _waiting(api, task_id, prompt)
     path = f"{task_path(task_id)}/prompts/{quote(prompt_id, safe='')}"
@@ -82,12 +82,12 @@ def hold(
     home: HomeOption = None,
     json: JsonFlag = False,
 ) -> int:
-    """Hold back what waits. A turn that is open goes on; prompts are still accepted."""
+    """Pause the queue. A turn that is open goes on; prompts are still accepted."""
     return _set_gate(session, home, is_open=False, reason=reason, json=json)
 
 
 def go(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFlag = False) -> int:
-    """Let what waits go again."""
+    """Resume the queue."""
     return _set_gate(session, home, is_open=True, reason="", json=json)
 
 

@@ -30,11 +30,11 @@ SERVER_SECONDS = 60.0
 
 WaitFlag: TypeAlias = Annotated[bool, Parameter(negative="", help="Wait for the end of the turn; print the answer.")]
 TimeoutOption: TypeAlias = Annotated[
-    float | None, Parameter(help="Stop waiting after so many seconds. The turn goes on: exit code 5.")
+    float | None, Parameter(help="Give up after N seconds (exit 5). The turn keeps running.")
 ]
 CancelFlag: TypeAlias = Annotated[bool, Parameter(negative="", help="When the time is up, end the turn, too.")]
 PastFlag: TypeAlias = Annotated[
-    bool, Parameter(negative="", help="Go on waiting while a question is open: somebody else answers it.")
+    bool, Parameter(negative="", help="Keep waiting while a question is open; someone else will answer.")
 ]
 
 

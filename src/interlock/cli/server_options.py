@@ -18,10 +18,8 @@ Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
 SessionArgument: TypeAlias = Annotated[
     str,
     Parameter(
-        help="The session's id, the beginning or the end of it, or the beginning of a word of its title.",
+        help="Session ID (any unique prefix or suffix), or the beginning of a word of its title.",
         completer=offer_sessions,
     ),
 ]
-PatienceOption: TypeAlias = Annotated[
-    float, Parameter(help="How long to wait for a server that went away, in seconds.")
-]
+PatienceOption: TypeAlias = Annotated[float, Parameter(help="How many seconds to wait for a server that went away.")]

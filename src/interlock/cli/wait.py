@@ -49,8 +49,8 @@ def wait(
     """Wait until sessions are ready for a prompt, done, blocked by a question, idle or gone. True at once if it is so.
 
     Exit code 0: it is so. With --until done the code is how the last turn ended: 0 completed, 1 failed, 3 partial,
-    4 interrupted, 5 timed out. Otherwise 5: the time is up; 6: only a person can bring it about; 7: nobody runs it;
-    1: it was put away; 8: the server stayed away. Of several codes it is the first that is not 0. While the server
+    4 interrupted, 5 timed out. Otherwise 5: timeout; 6: waiting for a human; 7: no process; 1: archived;
+    8: server unreachable. Of several codes it is the first that is not 0. While the server
     cannot write its log, that is told, and the waiting goes on.
     """
     wanted = parse_until(until)

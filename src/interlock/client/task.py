@@ -231,13 +231,13 @@ class TaskHandle:
         return prompt_id
 
     async def edit(self, prompt_id: PromptId, text: str) -> PromptStanding:
-        """Change a prompt that waits."""
+        """Edit a queued prompt."""
         request = QueueEdit(id=self._id(), task_id=self.task_id, prompt_id=prompt_id, text=text)
         by_http = partial(self._shell.api.edit, self.task_id, prompt_id, text, new_id("key"))
         return await self._command(request, by_http, PromptStanding)
 
     async def remove(self, prompt_id: PromptId) -> PromptStanding:
-        """Take back a prompt that waits."""
+        """Remove a queued prompt."""
         request = QueueRemove(id=self._id(), task_id=self.task_id, prompt_id=prompt_id)
         by_http = partial(self._shell.api.remove, self.task_id, prompt_id, new_id("key"))
         return await self._command(request, by_http, PromptStanding)

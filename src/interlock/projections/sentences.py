@@ -117,7 +117,7 @@ def _process(told: ProcessEvent) -> str:
 
 def _message(message: AssistantMessage) -> str:
     if message.metadata.source is MessageSource.NONE:
-        return "the agent finished, and no text could be had"
+        return "the agent finished; its answer text is not available"
     if message.is_blank:
         return "an answer without any words"
     kind = "an answer"

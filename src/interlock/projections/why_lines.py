@@ -28,19 +28,20 @@ def render_lines(explanation: Explanation) -> list[str]:
     lines = [f"{name}: {record.state.value}{kind}{settles}{basis}{_as_of(explanation)}"]
     if explanation.is_time_doubtful:
         lines.append("  the clock went back: later events bear earlier times; ask by sequence number to be exact")
-    lines += _section("because", (_line(piece.seq, piece.at, piece.says) for piece in explanation.evidence))
+    lines += _section("evidence", (_line(piece.seq, piece.at, piece.says) for piece in explanation.evidence))
     if explanation.other_events:
-        lines.append(f"  and {explanation.other_events} more events that decide nothing")
+        plural = "" if explanation.other_events == 1 else "s"
+        lines.append(f"  {explanation.other_events} other event{plural}, not relevant")
     lines += _section(
         "seen, and did not count",
         (_line(piece.seq, piece.at, f"{piece.says}: {piece.because}") for piece in explanation.not_counted),
     )
-    lines += _section("how it came to this", map(_path_line, explanation.path))
+    lines += _section("timeline", map(_path_line, explanation.path))
     lines += _section("the terminal", (line for step in explanation.surface for line in _surface_lines(step)))
     if explanation.reply is not None:
         lines += _section("reply contract", [_reply_words(explanation.reply)])
     lines += _section("findings", (f"{finding.kind.value}: {finding.message}" for finding in record.findings))
-    title = "completed would have needed" if explanation.is_final else "completed still needs"
+    title = "not completed; missing" if explanation.is_final else "not completed yet; missing"
     lines += _section(title, explanation.missing)
     return [*lines, *_advice(explanation)]
 
@@ -63,8 +64,8 @@ def _line(seq: int | None, at: datetime, text: str) -> str:
 
 
 def _path_line(step: PathStep) -> str:
-    before = "nothing" if step.before is None else step.before.value
-    return _line(step.seq, step.at, f"{before} -> {step.after.value}: {step.says}")
+    change = f"started {step.after.value}" if step.before is None else f"{step.before.value} -> {step.after.value}"
+    return _line(step.seq, step.at, f"{change}: {step.says}")
 
 
 def _surface_lines(step: SurfaceStep) -> Iterator[str]:

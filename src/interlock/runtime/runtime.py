@@ -241,7 +241,7 @@ class Runtime:
             return await self._recover_one(session_id)
 
     async def start(self, session_id: SessionId) -> None:
-        """Have the agent of a session running."""
+        """Start or restart a session's agent."""
         await self._of(session_id).order(Start())
 
     async def stop(self, session_id: SessionId, reason: ExitReason = ExitReason.STOPPED) -> None:

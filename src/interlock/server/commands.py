@@ -200,7 +200,7 @@ class Commands(Performer):
         )
 
     async def edit(self, task_id: SessionId, prompt_id: PromptId, text: str) -> PromptStanding:
-        """Change a prompt that waits. One that has those words already has been changed."""
+        """Edit a queued prompt. One that has those words already has been changed."""
         check_prompt(text)
         known = self._queue(task_id).prompts.get(prompt_id)
         if known is None:
@@ -210,7 +210,7 @@ class Commands(Performer):
         return await self._prompt_done(task_id, prompt_id, lambda: self._runtime.edit(task_id, prompt_id, text))
 
     async def remove(self, task_id: SessionId, prompt_id: PromptId) -> PromptStanding:
-        """Take back a prompt that waits. One that was taken back stays so."""
+        """Remove a queued prompt. One that was taken back stays so."""
         known = self._queue(task_id).prompts.get(prompt_id)
         if known is None:
             raise _no_prompt(prompt_id)

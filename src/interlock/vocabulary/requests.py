@@ -99,7 +99,7 @@ class ChatCancel(_Request, frozen=True, kw_only=True, tag="chat:cancel"):
 
 
 class QueueEdit(_Request, frozen=True, kw_only=True, tag="queue:edit"):
-    """Change a prompt that waits."""
+    """Edit a queued prompt."""
 
     task_id: SessionIdField
     prompt_id: PromptId
@@ -107,7 +107,7 @@ class QueueEdit(_Request, frozen=True, kw_only=True, tag="queue:edit"):
 
 
 class QueueRemove(_Request, frozen=True, kw_only=True, tag="queue:remove"):
-    """Take back a prompt that waits."""
+    """Remove a queued prompt."""
 
     task_id: SessionIdField
     prompt_id: PromptId

@@ -107,11 +107,11 @@ def test_what_is_no_answer_answers_nothing() -> None:
                     await seat.misses("that key is no answer")
                 assert not colours.decisions
                 await seat.press("g" if seat.app.arranged.ids[0] == "ses_first" else "G", "d")
-                await seat.sees("nothing is asked here; n goes to who needs you")
+                await seat.sees("no open question here; n: next agent waiting for you")
                 await seat.press("escape")
                 await seat.misses("nothing is asked here")
                 await seat.press("v")
-                await seat.sees("nothing is asked here; n goes to who needs you")
+                await seat.sees("no open question here; n: next agent waiting for you")
 
     run(story())
 
@@ -230,8 +230,8 @@ def test_pages_come_up_and_are_left_with_escape_and_one_that_cannot_be_asked_for
             async with house.board(size) as seat:
                 await seat.sees("a approve")
                 pages = {
-                    "w": ("first: why it says so", "because:", "the prompt was accepted"),
-                    "p": ("first: the lives of its process", "STANDS", "running"),
+                    "w": ("first: why it says so", "evidence:", "the prompt was accepted"),
+                    "p": ("first: process history", "STANDS", "running"),
                     "u": ("first: what it used", "TURN", "all"),
                     "o": ("first: its terminal", "has no terminal", "interlock logs -f ses_first"),
                     "v": ("first: what it asks", '"command": "ls"'),
@@ -293,7 +293,7 @@ def test_the_next_who_needs_somebody() -> None:
             async with house.board() as seat:
                 await seat.selects("calm")
                 await seat.press("n")
-                await seat.sees("nobody needs you")
+                await seat.sees("no agent is waiting for you")
                 await house.asking("first")
                 await house.asking("second")
                 await seat.sees("2 need you")

@@ -96,11 +96,11 @@ class TopApp(Board):
         if asked is None and self.line is not None and self.line.get("open_approvals"):
             self.say(Said("what it asks is not here yet: press again in a moment", Tone.DOUBTFUL))
         elif asked is None:
-            self.say(Said("nothing is asked here; n goes to who needs you"))
+            self.say(Said("no open question here; n: next agent waiting for you"))
         elif not self.sessions.is_connected:
             self.say(Said("the server is not heard: it can be answered when that is back", Tone.DOUBTFUL))
         elif asked["state"] != "open":
-            self.say(Said("it is answered already"))
+            self.say(Said("already answered"))
         elif not self.is_ripe:
             self.say(Said("this question has only just appeared: press again if you mean it", Tone.DOUBTFUL))
         else:
@@ -173,7 +173,7 @@ class TopApp(Board):
             if is_sure:
                 self.start(how(handle))
             else:
-                self.say(Said("nothing was done"))
+                self.say(Said("cancelled"))
 
         _ = self.push_screen(Sure(question), go)
 
@@ -185,7 +185,7 @@ class TopApp(Board):
     def action_whole(self) -> None:
         asked = self.question
         if asked is None:
-            self.say(Said("nothing is asked here; n goes to who needs you"))
+            self.say(Said("no open question here; n: next agent waiting for you"))
         else:
             _ = self.push_screen(Panel(f"{self.called}: what it asks", lambda width: whole_question(asked, width)))
 
@@ -201,7 +201,7 @@ class TopApp(Board):
     def action_spawns(self) -> None:
         if self.selected_id:
             path, now = f"{task_path(self.selected_id)}/spawns", self.clock()
-            self._open_page(f"{self.called}: the lives of its process", _spawns(self.find_api, path, now))
+            self._open_page(f"{self.called}: process history", _spawns(self.find_api, path, now))
 
     def action_usage(self) -> None:
         if self.selected_id:

@@ -348,7 +348,7 @@ class Board(App[int]):
         """The next session below that needs a person, and then from the first on."""
         ids = [str(task["task_id"]) for task in self.arranged.tasks if shown_of(task).needs_person]
         if not ids:
-            self.say(Said("nobody needs you"))
+            self.say(Said("no agent is waiting for you"))
             return
         at = ids.index(self.selected_id) if self.selected_id in ids else -1
         self.select(ids[(at + 1) % len(ids)])

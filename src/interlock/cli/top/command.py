@@ -34,9 +34,7 @@ def top(
     streams = (sys.stdin, sys.stdout, sys.stderr)
     is_terminal = all(stream is not None and stream.isatty() for stream in streams)
     if not is_terminal or os.environ.get("TERM") == "dumb":
-        raise UsageError(
-            "this is no terminal to draw a board on", remedy="see `interlock ps`, or `interlock ps --watch`"
-        )
+        raise UsageError("stdout is not a terminal", remedy="see `interlock ps`, or `interlock ps --watch`")
     folder = home_folder(home)
     ServerApi.of_home(folder)  # say now that there is none
     board = _board(folder, theme)

@@ -30,11 +30,11 @@ KEYS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             Key("G,end", "G", "edge(1)", "to the end, and follow it"),
             Key("left", "left", "pan(-8)", "the terminal: to the left"),
             Key("right", "right", "pan(8)", "the terminal: to the right"),
-            Key("z", "z", "zoom", "all the room for transcript or terminal; again: the board"),
+            Key("z", "z", "zoom", "toggle full screen"),
             Key("n", "n", "next_need", "the next session that needs you", "next"),
             Key("slash", "/", "filter", "show only what matches", "filter"),
-            Key("e", "e", "ended", "show those that ended, too"),
-            Key("escape", "esc", "clear", "clear the filter, and what is said below"),
+            Key("e", "e", "ended", "show ended sessions"),
+            Key("escape", "esc", "clear", "clear filter and message"),
         ),
     ),
     (
@@ -62,7 +62,7 @@ KEYS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
         (
             Key("l", "l", "terminal", "its own terminal, live; again: the transcript"),
             Key("w", "w", "why", "why it says so: the chain of evidence", "why"),
-            Key("p", "p", "spawns", "the lives of its process"),
+            Key("p", "p", "spawns", "process history"),
             Key("u", "u", "usage", "tokens and cost, by turn"),
             Key("o", "o", "attach", "how to go to its terminal"),
         ),
@@ -73,7 +73,7 @@ KEYS: Final[tuple[tuple[str, tuple[Key, ...]], ...]] = (
             Key("t", "t", "theme", "light or dark"),
             Key("R", "R", "refresh", "look again, now"),
             Key("question_mark", "?", "help", "this page", "help"),
-            Key("q,ctrl+c", "q", "quit_board", "leave; agents go on", "quit"),
+            Key("q,ctrl+c", "q", "quit_board", "quit (agents keep running)", "quit"),
         ),
     ),
 )

@@ -24,7 +24,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditPrompt:
-    """Change a prompt that waits."""
+    """Edit a queued prompt."""
 
     prompt_id: PromptId
     text: str
@@ -32,7 +32,7 @@ class EditPrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovePrompt:
-    """Take back a prompt that waits."""
+    """Remove a queued prompt."""
 
     prompt_id: PromptId
 

@@ -29,7 +29,7 @@ async def send_prompt(server: Server, task_id: TaskPath, data: JSONBody[SendProm
 async def edit_prompt(
     server: Server, task_id: TaskPath, prompt_id: FromPath[str], data: JSONBody[EditPrompt], key: Key = None
 ) -> PromptStanding:
-    """Change a prompt that waits."""
+    """Edit a queued prompt."""
     task_of(server, task_id)
     read_key(key)
     return await server.commands.edit(SessionId(task_id), PromptId(prompt_id), data.text)
@@ -37,7 +37,7 @@ async def edit_prompt(
 
 @delete("/tasks/{task_id:str}/prompts/{prompt_id:str}", status_code=200)
 async def remove_prompt(server: Server, task_id: TaskPath, prompt_id: FromPath[str], key: Key = None) -> PromptStanding:
-    """Take back a prompt that waits."""
+    """Remove a queued prompt."""
     task_of(server, task_id)
     read_key(key)
     return await server.commands.remove(SessionId(task_id), PromptId(prompt_id))
