@@ -6,6 +6,7 @@ from interlock.agents.observations import (
     ApprovalAsked,
     BecameReady,
     ComposerSeen,
+    MessageEnded,
     Observation,
     PromptReached,
     StandingSeen,
@@ -20,6 +21,7 @@ from interlock.runtime.policy import RunPolicy
 from interlock.runtime.session.effects import SubmitPrompt
 from interlock.runtime.session.inputs import Cancel, RemovePrompt, Submitted
 from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage
+from interlock.vocabulary.conversation import AssistantMessage
 from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.ids import PromptId, TurnId
 from interlock.vocabulary.states import Activity, DriverKind, TurnState
@@ -165,6 +167,22 @@ def test_what_a_person_has_the_agent_do_proves_nothing_of_a_prompt_that_was_kept
     stage.see(TurnEnded(ending=TurnEnding.NATURAL, turn_id=TurnId("")))
     assert not any(one.stage is DeliveryStage.STARTED for one in stage.logged(DeliveryReceipt))
     assert stage.conductor.open_turn is not None
+
+
+def test_what_the_agent_does_by_itself_is_not_of_a_prompt_of_which_nothing_was_typed() -> None:
+    """Claude Code goes on by itself when a command in the background ends, as a prompt is about to be typed."""
+    stage = terminal()
+    refused = "nothing was typed: the agent is working"
+    stage.hear(Submitted(prompt_id=PromptId("p1"), stage=DeliveryStage.NOT_DELIVERED, message=refused))
+    stage.see(WORKING, MessageEnded(text="The command is over."))
+    stage.see(TurnEnded(ending=TurnEnding.NATURAL, turn_id=TurnId("")))
+    assert not any(one.stage is DeliveryStage.STARTED for one in stage.logged(DeliveryReceipt))
+    stage.wait(2)
+    assert submits(stage) == 2
+    stage.hear(Submitted(prompt_id=PromptId("p1"), stage=DeliveryStage.STARTED))
+    stage.see(MessageEnded(text="Mine."), TurnEnded(ending=TurnEnding.NATURAL, turn_id=stage.conductor.book.turn_id))
+    assert stage.turns[-1].state is TurnState.COMPLETED
+    assert [one.text for one in stage.logged(AssistantMessage)] == ["Mine."]
 
 
 def test_a_prompt_that_was_kept_out_has_time_to_start_once_it_is_given() -> None:

@@ -129,14 +129,21 @@ def observe(session: Session, spawn_id: SpawnId, what: Observation) -> None:
 def _sign_of_life(session: Session, turn: OpenTurn, what: Observation) -> None:
     if session.life.standing is None or not isinstance(what, _NO_PROGRESS):
         turn_control.on_progress(session, turn, what)
-    if turn.way.has_started or turn.way.stage is TurnStage.KEPT_OUT:
-        return  # what it does while our prompt is kept out is of a person's own prompt
+    if turn.way.has_started or _is_of_another_prompt(session, turn):
+        return
     is_silence = isinstance(what, seen.TurnEnded) and what.ending is seen.TurnEnding.SILENT
     is_of_the_turn = isinstance(what, _PROVES_A_START) and not is_silence and not getattr(what, "sub_agent", "")
     if isinstance(what, seen.TurnEnded) and what.ending is seen.TurnEnding.NATURAL and not what.text:
         is_of_the_turn = turn_control.is_shown_to_have_begun(session, turn)
     if is_of_the_turn:
         turn_control.record_receipt(session, DeliveryStage.STARTED)
+
+
+def _is_of_another_prompt(session: Session, turn: OpenTurn) -> bool:
+    """Whether what a terminal does cannot be of our prompt, since nothing was typed: a person's draft kept it out, or
+    the agent had begun a turn by itself. A stream that refused a prompt may still turn out to have taken it."""
+    is_refused = turn.way.stage is TurnStage.RETRYING and session.life.standing is not None
+    return is_refused or turn.way.stage is TurnStage.KEPT_OUT
 
 
 # What says how the agent itself is
@@ -304,7 +311,8 @@ def _on_work(session: Session, what: OfATurn) -> None:
         if isinstance(what, _MOVES_ON):
             session.questions.moved_on()
             turn_control.sync_questions(session)
-        _work(session, session.turn, what)
+        if isinstance(what, seen.PromptReached) or not _is_of_another_prompt(session, session.turn):
+            _work(session, session.turn, what)
 
 
 def _work(session: Session, turn: OpenTurn, what: OfATurn) -> None:
