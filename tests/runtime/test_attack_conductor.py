@@ -402,6 +402,28 @@ def test_a_decision_that_may_have_arrived_is_not_given_again() -> None:
     assert not stage.conductor.questions.problem, "it was taken after all"
 
 
+@pytest.mark.parametrize("is_told_first", [True, False])
+def test_a_question_that_still_stands_after_its_answer_is_open_again_with_the_reason(is_told_first: bool) -> None:
+    stage = Stage(kind=DriverKind.TERMINAL)
+    stage.working()
+    asked = ApprovalAsked(request_id="r1", question="may I?", options=YES_NO)
+    stage.see(asked)
+    (dialog,) = stage.logged(DialogOpened)
+    stage.order(Answer(approval_id=dialog.dialog_id, option="Yes", is_allowed=True))
+    why = "Enter was pressed, and a dialog of the same words still stands"
+    if is_told_first:
+        stage.hear(Decided(request_id="r1", problem=why, is_unknown=True))
+    stage.see(ApprovalGone(request_id="r1", is_answered=False), replace(asked, request_id="r2", problem=why))
+    if not is_told_first:
+        stage.hear(Decided(request_id="r1", problem=why, is_unknown=True))
+    again = stage.logged(DialogOpened)[-1]
+    assert (again.question, again.problem) == ("may I?", why)
+    assert stage.state() is TurnState.WAITING
+    assert len(stage.wanted(DecideForAgent)) == 1, "nobody but a person gives it again"
+    stage.order(Answer(approval_id=again.dialog_id, option="Yes", is_allowed=True))
+    assert [one.decision.request_id for one in stage.wanted(DecideForAgent)] == ["r1", "r2"]
+
+
 def test_a_decision_that_did_not_arrive_can_be_given_once_more_by_whoever_made_it() -> None:
     stage = Stage()
     stage.working()
