@@ -120,6 +120,25 @@ def test_a_dialog_with_one_option_is_half_drawn() -> None:
     assert [len(one.options) for one in drawn if isinstance(one, ApprovalAsked)] == [2]
 
 
+def test_a_dialog_that_is_drawn_again_bit_by_bit_stays_one_question() -> None:
+    screen = Screen()
+    asked = screen.shows(*TRANSCRIPT, *DIALOG)
+    half = screen.shows(*TRANSCRIPT, *DIALOG[:3])
+    whole = screen.shows(*TRANSCRIPT, *DIALOG)
+    assert len(questions(asked)) == 1
+    assert [one for one in (*half, *whole) if isinstance(one, ApprovalAsked | ApprovalGone)] == []
+    assert screen.translator.unfinished is None
+
+
+def test_half_a_dialog_that_stays_where_a_whole_one_stood_is_another_question() -> None:
+    screen = Screen()
+    screen.shows(*TRANSCRIPT, *DIALOG)
+    screen.shows(*TRANSCRIPT, *DIALOG[:3])
+    half = screen.translator.unfinished
+    assert half is not None
+    assert [type(one) for one in screen.translator.settle(half)] == [ApprovalGone, ApprovalAsked]
+
+
 ONLY_A_TITLE = f"""
 import sys
 print(*{TRANSCRIPT!r}, sep="\\n")

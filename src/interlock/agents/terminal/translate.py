@@ -174,18 +174,28 @@ class Translator:
     def _dialogs(self, verdict: Verdict, capture: PaneCapture) -> list[Observation]:
         shown, at = dialog_on(verdict.surface, capture.snapshot, self._reader.profile), capture.captured_at_seconds
         told: list[Observation] = []
-        if self.episode is not None and _is_over(self.episode, shown, verdict, capture):
-            told.append(ApprovalGone(request_id=self.episode.request_id, is_answered=self.episode.is_answered))
-            self.episode = None
-        if self.episode is not None and shown is not None:
+        is_redrawn = self._is_redrawn(shown)
+        if self.episode is not None and not is_redrawn and _is_over(self.episode, shown, verdict, capture):
+            told += self._close()
+        if self.episode is not None and shown is not None and not is_redrawn:
             self.episode = replace(self.episode, dialog=shown, seen_at=at)
-        if self.episode is not None or shown is None or not shown.is_unfinished:
+        if (self.episode is not None and not is_redrawn) or shown is None or not shown.is_unfinished:
             self.unfinished = None
         elif self.unfinished is None or not is_same_dialog(self.unfinished, shown, at - self._unfinished_at):
             self.unfinished, self._unfinished_at = shown, at
         if self.episode is None and shown is not None and self.unfinished is None:
             told.append(self._open(shown, at))
         return told
+
+    def _is_redrawn(self, shown: Dialog | None) -> bool:
+        """Whether half a dialog stands where a whole one did: that one is being drawn again, or the next one comes."""
+        if self.episode is None or self.episode.gone_at is not None or shown is None:
+            return False
+        return shown.is_unfinished and not self.episode.dialog.is_unfinished
+
+    def _close(self) -> list[Observation]:
+        episode, self.episode = self.episode, None
+        return [] if episode is None else [ApprovalGone(request_id=episode.request_id, is_answered=episode.is_answered)]
 
     def ask_again(self, request_id: str, problem: str) -> list[Observation]:
         """Our answer went into a dialog, and it still stands: it is asked anew, with the reason."""
@@ -200,7 +210,7 @@ class Translator:
         if self.unfinished is not unfinished:
             return []
         self.unfinished = None
-        return [self._open(unfinished, self._unfinished_at)]
+        return [*self._close(), self._open(unfinished, self._unfinished_at)]
 
     def _open(self, dialog: Dialog, seen_at: float) -> ApprovalAsked:
         self.episode = Episode(f"{self._prefix}-{next(self._numbers)}", dialog, seen_at)
