@@ -33,20 +33,21 @@ class OtherCli:
 
 def gemini(root: Path, url: str) -> OtherCli:
     """Gemini CLI, which asks before it runs a command."""
-    return _made(GEMINI, root, url)
+    return made(GEMINI, root, url)
 
 
 def qwen(root: Path, url: str) -> OtherCli:
     """Qwen Code. Its Node is in its own folder; `--approval-mode default` makes it ask."""
-    return _made(QWEN, root, url)
+    return made(QWEN, root, url)
 
 
 def opencode(root: Path, url: str) -> OtherCli:
     """opencode, which asks before it runs a command. It tries to fetch a package into its home, and fails in peace."""
-    return _made(OPENCODE, root, url)
+    return made(OPENCODE, root, url)
 
 
-def _made(recipe: Recipe, root: Path, url: str) -> OtherCli:
+def made(recipe: Recipe, root: Path, url: str) -> OtherCli:
+    """Any CLI of the lab, its first-run questions answered."""
     executable, place = install(recipe.cli), Place(root)
     place.make()
     recipe.seed(place, url)

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from interlock.agents.port import AgentSpec
+from interlock.runtime.config_sections import BUILTIN_AGENTS
+from interlock.testing.lab.recipes import RECIPES
 from interlock.testing.scripted_model import ScriptedModel
 from interlock.vocabulary.states import TurnState
-from tests.real.other_recipes import gemini, opencode, qwen
+from tests.real.other_recipes import gemini, made, opencode, qwen
 from tests.real.recipes import CLAUDE, CODEX, Place, Recipe, common_environment
 from tools.agent_clis import install
 
@@ -44,8 +46,12 @@ class Agent:
                 return qwen(root, model.url).spec(self.driver, *arguments, "--approval-mode", "default")
             case "opencode":
                 return opencode(root, model.url).spec(self.driver)
-            case _:
+            case "claude" | "codex":
                 return self._seeded(CLAUDE if self.cli == "claude" else CODEX, model.url, Place(root))
+            case _:
+                recipe = RECIPES[self.cli]
+                arguments = recipe.arguments if self.driver == "terminal" else BUILTIN_AGENTS[self.cli].acp_argv[1:]
+                return made(recipe, root, model.url).spec(self.driver, *arguments)
 
     def _seeded(self, recipe: Recipe, url: str, place: Place) -> AgentSpec:
         place.make()

@@ -349,7 +349,8 @@ def test_an_agent_of_ones_own_needs_a_program() -> None:
 
 
 def test_the_agents_that_are_known_name_drivers_that_there_are() -> None:
-    assert list(BUILTIN_AGENTS) == ["claude", "codex", "gemini", "qwen", "opencode", "pi"]
+    expected = ["claude", "codex", "gemini", "qwen", "opencode", "kimi", "pi"]
+    assert list(BUILTIN_AGENTS) == expected
     named = {name for agent in BUILTIN_AGENTS.values() for name in drivers_of(agent)}
     assert named <= set(DRIVERS)
     assert drivers_of(BUILTIN_AGENTS["gemini"]) == ("terminal", "gemini-stream", "acp")

@@ -51,6 +51,13 @@ def test_the_draft_is_what_was_typed(rows: tuple[str, ...], typed: str) -> None:
     assert draft(*rows) == typed
 
 
+def test_the_frame_at_both_sides_of_a_box_is_no_part_of_the_draft() -> None:
+    boxed = ComposerSpec("screen", mark=re.compile(r"^│ (?:> |  )"), edge=re.compile(r" *│$"))
+    assert draft("│ >      │", spec=boxed) == ""
+    assert draft("\x1b[90m│\x1b[0m > one │ two  \x1b[90m│\x1b[0m", "│   three │", spec=boxed) == "one │ two\nthree"
+    assert draft("│ > one", spec=boxed) == "one"
+
+
 def test_without_a_composer_there_is_no_draft_not_even_an_empty_one() -> None:
     assert draft("> hello", spec=ComposerSpec("none")) is None
 

@@ -39,6 +39,7 @@ _PACKAGES: Final = {
     "gemini": "@google/gemini-cli",
     "qwen": "@qwen-code/qwen-code",
     "opencode": "opencode-ai",
+    "kimi": "@moonshot-ai/kimi-code",
     "claude-code-acp": "@zed-industries/claude-code-acp",
 }
 

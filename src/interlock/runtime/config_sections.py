@@ -212,6 +212,9 @@ BUILTIN_AGENTS: Final = {
         acp_argv=("opencode", "acp"),
         environment=_taking(*_ANTHROPIC, *_OPENAI, *_GEMINI, "OPENCODE_CONFIG"),
     ),
+    "kimi": AgentSection(
+        argv=("kimi",), acp_argv=("kimi", "acp"), environment=_taking(*_OPENAI, "KIMI_API_KEY", "KIMI_CODE_HOME")
+    ),
     "pi": AgentSection(argv=("pi",), stream_driver="pi-rpc", environment=_taking(*_ANTHROPIC, *_OPENAI, *_GEMINI)),
 }
 """What is known of each agent without a line of configuration."""

@@ -22,8 +22,10 @@ def _typed(spec: ComposerSpec, row: Row) -> str | None:
         return None
     mark = spec.mark.match(row.text) if spec.mark else None
     start = mark.end() if mark else 0
+    edge = spec.edge.search(row.text, start) if spec.edge else None
+    end = edge.start() if edge else len(row.text)
     kept = [
-        row.text[max(span.start, start) : span.end]
+        row.text[max(span.start, start) : min(span.end, end)]
         for span, after in zip(row.spans, (*row.spans[1:], None), strict=False)  # a blank row has no span
         if span.end > start and not _is_ghost(spec, span, after)
     ]

@@ -68,13 +68,15 @@ class OptionsSpec:
 
 @dataclass(frozen=True, slots=True)
 class ComposerSpec:
-    """Where drafts stand. `mark` is cut off each row; what has the style of a ghost was not typed by anybody.
+    """Where drafts stand. `mark` is cut off the start of each row and `edge` off its end; what has the style of a ghost
+    was not typed by anybody.
 
     `cursor` is the style of a cursor that the tool draws itself: on the first character of a ghost it is part of it.
     """
 
     region: str
     mark: re.Pattern[str] | None = None
+    edge: re.Pattern[str] | None = None
     ghosts: tuple[StyleSpec, ...] = ()
     cursor: StyleSpec | None = None
     placeholder: re.Pattern[str] | None = None

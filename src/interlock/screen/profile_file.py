@@ -102,6 +102,7 @@ class OptionsTable(ProfilePart, frozen=True):
 class ComposerTable(ProfilePart, frozen=True):
     region: str
     mark: str | None = None
+    edge: str | None = None
     ghosts: tuple[StyleTable, ...] = ()
     cursor: StyleTable | None = None
     placeholder: str | None = None
@@ -270,6 +271,7 @@ class _Compiler:
         return ComposerSpec(
             region=table.region,
             mark=_maybe(table.mark, path),
+            edge=_maybe(table.edge, path),
             ghosts=tuple(_style(ghost) for ghost in table.ghosts),
             cursor=None if table.cursor is None else _style(table.cursor),
             placeholder=_maybe(table.placeholder, path),

@@ -29,12 +29,14 @@ _CHECKOUT: Final = Path(__file__).parents[4]
 
 @dataclass(frozen=True, slots=True)
 class CliPackage:
-    """One CLI at one version. `beside` are packages that it needs in the same folder."""
+    """One CLI at one version. `beside` are packages that it needs in the same folder; `program` is the name of its
+    executable, where that is another."""
 
     name: str
     package: str
     version: str
     beside: tuple[str, ...] = ()
+    program: str = ""
 
     @property
     def folder(self) -> Path:
@@ -42,7 +44,11 @@ class CliPackage:
 
     @property
     def executable(self) -> Path:
-        return self.folder / "node_modules" / ".bin" / self.name
+        return self.folder / "node_modules" / ".bin" / self.command
+
+    @property
+    def command(self) -> str:
+        return self.program or self.name
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -62,6 +68,7 @@ PINNED: Final = {
         # Qwen Code wants Node 22; with an older one on the PATH it is found first in the CLI's own folder.
         CliPackage("qwen", "@qwen-code/qwen-code", "0.24.4", beside=("node@22.23.3",)),
         CliPackage("opencode", "opencode-ai", "1.18.33"),
+        CliPackage("kimi", "@moonshot-ai/kimi-code", "2.1.0", beside=("node@22.23.3",)),
     )
 }
 """The versions that the tests and the tables in docs/ are made with."""
@@ -118,7 +125,7 @@ def _install(package: CliPackage, cache: Path) -> None:
         # Without a package.json of its own, npm looks for a project in the folders above.
         Path(partial, "package.json").write_text("{}\n", encoding="utf-8")
         _run_npm([npm, "install", *package.packages], package, Path(partial))
-        _check_version(Path(partial, "node_modules", ".bin", package.name), package)
+        _check_version(Path(partial, "node_modules", ".bin", package.command), package)
         # What an older tool or a person left half done under the final name has no executable: it gives way.
         shutil.rmtree(package.folder, ignore_errors=True)
         Path(partial).rename(package.folder)

@@ -14,6 +14,7 @@ from typing import Final
 
 from interlock.screen.profile_file import parse_version
 from interlock.testing.lab.installs import PINNED
+from interlock.testing.lab.kimi import ask_kimi_trust, kimi_environment, seed_kimi
 from interlock.testing.scripted_model import ToolCall
 from interlock.vocabulary.registry import Json
 
@@ -358,6 +359,8 @@ OPENCODE: Final = Recipe(
     asking=("Allow once", *_OPTION_SHOWN),
     working="interrupt  ",
 )
+# Its question has a second page, which sends the answers; a person goes through both.
+KIMI: Final = Recipe("kimi", seed_kimi, kimi_environment, unseed=ask_kimi_trust)
 # A part of Interlock, so that the lab itself can be tried and tested without npm.
 SCRIPTED: Final = Recipe(
     "scripted",
@@ -365,4 +368,4 @@ SCRIPTED: Final = Recipe(
     lambda _place, url: {"SCRIPTED_MODEL_URL": url},
     ("-P", "-m", "interlock.testing.lab.scripted_cli"),
 )
-RECIPES: Final = {one.cli: one for one in (CLAUDE, CODEX, GEMINI, QWEN, OPENCODE, SCRIPTED)}
+RECIPES: Final = {one.cli: one for one in (CLAUDE, CODEX, GEMINI, QWEN, OPENCODE, KIMI, SCRIPTED)}
