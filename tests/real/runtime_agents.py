@@ -50,8 +50,8 @@ class Agent:
                 return self._seeded(CLAUDE if self.cli == "claude" else CODEX, model.url, Place(root))
             case _:
                 recipe = RECIPES[self.cli]
-                arguments = recipe.arguments if self.driver == "terminal" else BUILTIN_AGENTS[self.cli].acp_argv[1:]
-                return made(recipe, root, model.url).spec(self.driver, *arguments)
+                words = recipe.arguments if self.driver == "terminal" else BUILTIN_AGENTS[self.cli].acp_argv[1:]
+                return made(recipe, root, model.url).spec(self.driver, *words)
 
     def _seeded(self, recipe: Recipe, url: str, place: Place) -> AgentSpec:
         place.make()

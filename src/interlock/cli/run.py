@@ -40,6 +40,7 @@ _PACKAGES: Final = {
     "qwen": "@qwen-code/qwen-code",
     "opencode": "opencode-ai",
     "kimi": "@moonshot-ai/kimi-code",
+    "cn": "@continuedev/cli",
     "claude-code-acp": "@zed-industries/claude-code-acp",
 }
 

@@ -215,6 +215,9 @@ BUILTIN_AGENTS: Final = {
     "kimi": AgentSection(
         argv=("kimi",), acp_argv=("kimi", "acp"), environment=_taking(*_OPENAI, "KIMI_API_KEY", "KIMI_CODE_HOME")
     ),
+    "continue": AgentSection(
+        argv=("cn",), environment=_taking(*_ANTHROPIC, *_OPENAI, "CONTINUE_API_KEY", "CONTINUE_GLOBAL_DIR")
+    ),
     "pi": AgentSection(argv=("pi",), stream_driver="pi-rpc", environment=_taking(*_ANTHROPIC, *_OPENAI, *_GEMINI)),
 }
 """What is known of each agent without a line of configuration."""

@@ -68,6 +68,7 @@ PINNED: Final = {
         # Qwen Code wants Node 22; with an older one on the PATH it is found first in the CLI's own folder.
         CliPackage("qwen", "@qwen-code/qwen-code", "0.24.4", beside=("node@22.23.3",)),
         CliPackage("opencode", "opencode-ai", "1.18.33"),
+        CliPackage("continue", "@continuedev/cli", "1.5.47", beside=("node@22.23.3",), program="cn"),
         CliPackage("kimi", "@moonshot-ai/kimi-code", "2.1.0", beside=("node@22.23.3",)),
     )
 }

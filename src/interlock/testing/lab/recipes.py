@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from interlock.screen.profile_file import parse_version
+from interlock.testing.lab.continue_cli import continue_environment, seed_continue
 from interlock.testing.lab.installs import PINNED
 from interlock.testing.lab.kimi import ask_kimi_trust, kimi_environment, seed_kimi
 from interlock.testing.scripted_model import ToolCall
@@ -361,6 +362,12 @@ OPENCODE: Final = Recipe(
 )
 # Its question has a second page, which sends the answers; a person goes through both.
 KIMI: Final = Recipe("kimi", seed_kimi, kimi_environment, unseed=ask_kimi_trust)
+CONTINUE: Final = Recipe(
+    "continue",
+    seed_continue,
+    continue_environment,
+    question=ToolCall("AskQuestion", {"options": ["Red", "Blue"], "question": "A warm colour, or a cold one?"}),
+)
 # A part of Interlock, so that the lab itself can be tried and tested without npm.
 SCRIPTED: Final = Recipe(
     "scripted",
@@ -368,4 +375,4 @@ SCRIPTED: Final = Recipe(
     lambda _place, url: {"SCRIPTED_MODEL_URL": url},
     ("-P", "-m", "interlock.testing.lab.scripted_cli"),
 )
-RECIPES: Final = {one.cli: one for one in (CLAUDE, CODEX, GEMINI, QWEN, OPENCODE, KIMI, SCRIPTED)}
+RECIPES: Final = {one.cli: one for one in (CLAUDE, CODEX, GEMINI, QWEN, OPENCODE, KIMI, CONTINUE, SCRIPTED)}
