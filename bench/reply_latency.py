@@ -2,9 +2,10 @@
 
 `make bench` runs this. Each way is a server of its own with one agent; the scripted model says when it wrote its last
 byte, and the command's process says when it ended. The ways of one CLI stand beside each other: its JSON stream, which
-is the baseline of the ratio; its terminal with the files that it writes of its own session; and its terminal with these
-files hidden from us, so that the screen and the status that it reports tell. CLIs that are not installed are left out
-(`tools/agent_clis.py install claude codex`).
+is the baseline of the ratio; its terminal with the files that it writes of its own session; its terminal with these
+files hidden from us, so that the screen and the status that it reports tell; and with its status not listened to
+either, by a profile of the user that declares none, so that the screen alone tells. CLIs that are not installed are
+left out (`tools/agent_clis.py install claude codex`).
 
 `--prompts 20` sends more of them, `--only codex-terminal` measures one way.
 """
@@ -12,11 +13,14 @@ files hidden from us, so that the screen and the status that it reports tell. CL
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from importlib import resources
 from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Final
@@ -36,16 +40,24 @@ _SCRIPTS: Final = {"short": (Think("Let me see."), Text("One. ", "Two. ", "Three
 _HOMES: Final = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
 
 
+class Told(StrEnum):
+    """What we have beside the screen of an agent in a terminal."""
+
+    ALL = ""
+    STATUS = ", files hidden"
+    NOTHING = ", screen alone"
+
+
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One agent. `is_blind`: where it keeps its own files is not told to us."""
+    """One agent, and what it tells us."""
 
     agent: Agent
-    is_blind: bool = False
+    told: Told = Told.ALL
 
     @property
     def name(self) -> str:
-        return f"{self.agent.name}{', files hidden' if self.is_blind else ''}"
+        return f"{self.agent.name}{self.told}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +80,7 @@ def ways() -> list[Way]:
     from tests.real.runtime_agents import CLAUDE_STREAM, CLAUDE_TERMINAL, CODEX_STREAM, CODEX_TERMINAL
 
     pairs = ((CLAUDE_STREAM, CLAUDE_TERMINAL), (CODEX_STREAM, CODEX_TERMINAL))
-    return [way for stream, tui in pairs for way in (Way(stream), Way(tui), Way(tui, is_blind=True))]
+    return [way for stream, tui in pairs for way in (Way(stream), *(Way(tui, told) for told in Told))]
 
 
 def measure(way: Way, prompts: int) -> Delays:
@@ -78,7 +90,9 @@ def measure(way: Way, prompts: int) -> Delays:
     mode = "--tui" if agent.driver == "terminal" else "--stream"
     with tempfile.TemporaryDirectory(prefix="il-bench-") as folder, ScriptedModel(_SCRIPTS) as model:
         spec = agent.spec(model, Path(folder))
-        with shell_for(blinded(spec, Path(folder)) if way.is_blind else spec) as shell:
+        with shell_for(spec if way.told is Told.ALL else blinded(spec, Path(folder))) as shell:
+            if way.told is Told.NOTHING:
+                deafen(agent.cli, Path(shell.environment["HOME"], ".config", "interlock", "profiles"))
             shell.run("run", agent.cli, mode, "--title", "job", "--wait", "SCN:short first")
             for number in range(prompts):
                 shell.run("send", "job", "--wait", f"SCN:short number {number}")
@@ -95,13 +109,22 @@ def blinded(spec: AgentSpec, folder: Path) -> AgentSpec:
     return replace(spec, argv=argv, environment={**spec.environment, variable: str(folder / "nothing")})
 
 
+def deafen(cli: str, own_profiles: Path) -> None:
+    """Have the CLI read by its profile without the table that declares its status."""
+    source = (resources.files("interlock.screen") / "profiles" / f"{cli}.toml").read_text("utf-8")
+    silent, tables = re.subn(r"(?m)^\[native_status\]\n(?:[^\[\n].*\n)*", "", source)
+    assert tables == 1, f"the profile of {cli} declares no status"
+    own_profiles.mkdir(parents=True)
+    (own_profiles / f"{cli}.toml").write_text(silent, "utf-8")
+
+
 def show(taken: Iterator[Delays]) -> None:
     print(f"{'the last byte to the return of `send --wait`':<46}{'p50':>8}{'p95':>8}{'budget':>8}{'ratio':>8}")
     baseline: Delays | None = None
     for delays in taken:
         baseline = delays if delays.name.endswith("stream") else baseline
-        is_stream, is_blind = delays is baseline, delays.name.endswith("hidden")
-        budget = "-" if is_stream else f"{SCREEN_BUDGET_SECONDS if is_blind else NATIVE_BUDGET_SECONDS:.1f} s"
+        is_stream, is_screen = delays is baseline, delays.name.endswith(Told.NOTHING)
+        budget = "-" if is_stream else f"{SCREEN_BUDGET_SECONDS if is_screen else NATIVE_BUDGET_SECONDS:.1f} s"
         ratio = "-" if baseline is None or is_stream else f"{delays.p50 / baseline.p50:.1f}"
         print(f"{delays.name:<46}{delays.p50:>6.2f} s{delays.p95:>6.2f} s{budget:>8}{ratio:>8}", flush=True)
 
