@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Final, TypeVar
@@ -300,7 +300,8 @@ class Supervisor:
         return items
 
     async def _perform(self, items: list[Item]) -> None:
-        waiting: list[Event] = []
+        """Hear all items. What they append is written together, and what is shown live keeps its place among it."""
+        waiting: list[Event | Publish] = []
         machine, now = self.machine, self._services.clock()
         for item in items:
             if item.is_dropped:
@@ -311,21 +312,28 @@ class Supervisor:
             for effect in effects:
                 if isinstance(effect, Append):
                     waiting += effect.events
-                    continue
-                if waiting:
-                    await self._write(waiting)
-                    waiting, now = [], self._services.clock()
-                self._perform_effect(effect, item.done, now)
+                elif waiting and isinstance(effect, Publish):
+                    waiting.append(effect)
+                else:
+                    now = await self._settle(waiting, now)
+                    self._perform_effect(effect, item.done, now)
             if item.done is not None and is_news:
-                if waiting:
-                    await self._write(waiting)
-                    waiting, now = [], self._services.clock()
+                now = await self._settle(waiting, now)
                 if not item.done.done():
                     item.done.set_result(None)
-        if waiting:
-            await self._write(waiting)
+        await self._settle(waiting, now)
 
-    async def _write(self, events: list[Event]) -> None:
+    async def _settle(self, waiting: list[Event | Publish], now: Instant) -> Instant:
+        """Write what waits, if anything does, and tell the time after it."""
+        if not waiting:
+            return now
+        await self._write(waiting)
+        waiting.clear()
+        return self._services.clock()
+
+    async def _write(self, told: Sequence[Event | Publish]) -> None:
+        """Append the events, then publish everything in order."""
+        events = [one for one in told if isinstance(one, Event)]
         loop = asyncio.get_running_loop()
         give_up_at, told_at, pause = loop.time() + _LOG_PATIENCE_SECONDS, loop.time() + _LOG_TOLD_AFTER_SECONDS, 0.05
         is_written = False
@@ -344,9 +352,13 @@ class Supervisor:
                 pause = min(_LOG_RETRY_SECONDS, pause * 2)
         if self._log_fault is not None:
             self._tell_log_back()
-        first = self._version - len(events) + 1
-        for offset, event in enumerate(events):
-            self._services.publish(structs.replace(event, seq=first + offset))
+        seq, now = self._version - len(events), self._services.clock()
+        for one in told:
+            if isinstance(one, Event):
+                seq += 1
+                self._services.publish(structs.replace(one, seq=seq))
+            else:
+                self._show(one, now)
 
     def _tell_log_fault(self, fault: LogUnavailable) -> None:
         """A live status, never logged: what the session does meanwhile is not known to anybody."""
