@@ -33,7 +33,7 @@ class PacingPolicy:
     captures_per_second: int = 350
     burst: int = 150
     max_in_flight: int = 8
-    busy_per_second: int = 100
+    busy_per_second: int = 70
     busy_burst: int = 10
     quiet_seconds: float = 0.3
     settled_seconds: float = 0.15
