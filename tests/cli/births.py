@@ -14,6 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
+from tests.cli.warm import COMMANDS, SERVER
+
+START_SECONDS: Final = 120.0
 END_SECONDS: Final = 60.0
 # What the interpreter reads when it begins: a fork of a running one cannot be told.
 _OF_THE_START: Final = ("PYTHON", "LC_", "LANG", "TZ")
@@ -33,7 +36,7 @@ class Birth:
         self._reply = reply
         self._told = b""
         self.returncode: int | None = None
-        self.pid = int(self._line(END_SECONDS))
+        self.pid = int(self._line(START_SECONDS))
 
     def poll(self) -> int | None:
         """Its exit code, if it has ended."""
@@ -52,6 +55,9 @@ class Birth:
         if self.poll() is None:
             os.kill(self.pid, number)
 
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
@@ -69,9 +75,10 @@ class Birth:
 
 
 class _Warm:
-    """The warm interpreter of this process, started when it is first needed."""
+    """A warm interpreter of this process for one program, started when it is first needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: str) -> None:
+        self._program = program
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
         self._owner = 0
@@ -79,17 +86,17 @@ class _Warm:
     def bear(self, request: bytes, descriptors: Sequence[int]) -> None:
         with self._lock:
             if self._control is None or self._owner != os.getpid():
-                self._control, self._owner = _start(), os.getpid()
+                self._control, self._owner = _start(self._program), os.getpid()
             socket.send_fds(self._control, [str(len(request)).encode().rjust(16)], descriptors)
             self._control.sendall(request)
 
 
-def _start() -> socket.socket:
+def _start(program: str) -> socket.socket:
     ours, theirs = socket.socketpair()
     folder = str(Path(__file__).parents[2])
     with theirs:
         process = subprocess.Popen(
-            (sys.executable, "-m", "tests.cli.warm", str(theirs.fileno())),
+            (sys.executable, "-m", "tests.cli.warm", str(theirs.fileno()), program),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             cwd=folder,
@@ -99,7 +106,7 @@ def _start() -> socket.socket:
     return ours
 
 
-_WARM: Final = _Warm()
+_WARM: Final = {program: _Warm(program) for program in (COMMANDS, SERVER)}
 
 
 def is_possible(env: Mapping[str, str]) -> bool:
@@ -118,10 +125,12 @@ def bear(
     cwd: Path | None = None,
     new_session: bool = False,
     prepare: str = "",
+    program: str = COMMANDS,
 ) -> Birth:
     """Begin `interlock ARGS`. A stream that is None is closed. With `new_session`, a terminal as stdin is its own.
 
-    `prepare` names a function, module:name, that the process calls first.
+    `program` may be the server instead: `python -m interlock.server ARGS`. `prepare` names a function, module:name,
+    that the process calls first.
     """
     given: list[int] = []
     streams: list[int | None] = []
@@ -132,5 +141,5 @@ def bear(
     ours, theirs = socket.socketpair()
     with theirs:
         body = json.dumps({**request, "streams": streams, "new_session": new_session}).encode()
-        _WARM.bear(body, [*given, theirs.fileno()])
+        _WARM[program].bear(body, [*given, theirs.fileno()])
     return Birth(args, ours)

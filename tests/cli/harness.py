@@ -17,13 +17,17 @@ COMMAND = (sys.executable, "-m", "interlock.cli")
 RUN_SECONDS: Final = 100.0
 
 
-def interlock(*args: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run `interlock ARGS` with pipes: a process of its own, in which the modules are there already."""
+def interlock(*args: str, env: Mapping[str, str] | None = None, prepare: str = "") -> subprocess.CompletedProcess[str]:
+    """Run `interlock ARGS` with pipes: a process of its own, in which the modules are there already.
+
+    `prepare` names a function, module:name, that the process calls first.
+    """
     settings = {**os.environ, **(env or {})}
     if not is_possible(settings):
+        assert not prepare, "a cold start calls nothing first"
         return cold(*args, env=env)
     with Path(os.devnull).open("rb") as nothing, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        born = bear(args, settings, stdin=nothing, stdout=out, stderr=err)
+        born = bear(args, settings, stdin=nothing, stdout=out, stderr=err, prepare=prepare)
         try:
             code = born.wait(RUN_SECONDS)
         except BaseException:

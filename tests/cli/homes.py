@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +27,7 @@ from interlock.vocabulary.conversation import (
 from interlock.vocabulary.ids import CallId, RunId, StreamId, SubagentId, TurnId
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, SUSPENDED, RunStatus, StopCode, TerminationReason
 from interlock.vocabulary.states import DriverKind, SubagentState
+from tests.cli.harness import interlock
 
 # A title change, colours, a cursor move, a bell, a C1 sequence introducer, a right-to-left override, a carriage return.
 HOSTILE = "\x1b]0;owned\x07\x1b[31mred\x1b[2J\x9b31m\u202egnp.exe\r\nfake: completed"
@@ -157,26 +155,8 @@ class Done(NamedTuple):
     err: str
 
 
-_MANY = """
-import contextlib, io, json, sys
-from interlock.cli import main
-for command in json.loads(sys.argv[1]):
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main(command.split())
-    print(json.dumps([command, code, out.getvalue(), err.getvalue()]))
-"""
-
-
 def run_many(commands: Iterable[str], home: Path) -> list[Done]:
     """Run command lines one after the other in one other process: as `interlock` does, for the price of one start."""
-    done = subprocess.run(
-        (sys.executable, "-c", _MANY, json.dumps(list(commands))),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        env={**os.environ, "INTERLOCK_HOME": str(home)},
-        timeout=100,
-        check=True,
-    )
+    done = interlock(*commands, env={"INTERLOCK_HOME": str(home)}, prepare="tests.cli.many:run")
+    assert done.returncode == 0, done.stderr
     return [Done(*json.loads(line)) for line in done.stdout.splitlines()]

@@ -10,17 +10,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, BinaryIO, Final, TypeVar
 
 from interlock.agents.tmux.server import TmuxServer
 from interlock.cli.server_api import Body, ServerApi
 from interlock.testing.scripted_agent import Gates, command, write_program
 from interlock.vocabulary.errors import Unreachable
-from tests.cli.births import Birth, bear
+from tests.cli.births import Birth, bear, is_possible
 from tests.cli.harness import interlock
+from tests.cli.warm import SERVER
 
 T = TypeVar("T")
 WAIT_SECONDS: Final = 100.0
@@ -37,26 +38,38 @@ class Served:
         (folder / "gates").mkdir()
         self.folder = folder
         self.gates = Gates(folder / "gates")
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Birth | subprocess.Popen[bytes] | None = None
 
     # The server
 
     def start(self, **environment: str) -> None:
         """Start it, perhaps with more in its environment, and wait until it is ready."""
-        command_line = (sys.executable, "-m", "interlock.server", "--home", str(self.home))
-        with (self.folder / "server-stderr").open("ab") as stderr:
-            self.process = subprocess.Popen(
-                command_line,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+        settings = {**os.environ, **environment}
+        ours, theirs = os.pipe()
+        with os.fdopen(ours, "rb") as told, (self.folder / "server-stderr").open("ab") as stderr:
+            try:
+                self.process = self._begin(settings, theirs, stderr)
+            finally:
+                os.close(theirs)
+            assert told.readline(), (self.folder / "server-stderr").read_text()
+        until(lambda: self.api.get("/health")["ready"], "the server is ready")
+
+    def _begin(self, settings: Mapping[str, str], stdout: int, stderr: BinaryIO) -> Birth | subprocess.Popen[bytes]:
+        """A fork of a warm interpreter; a cold start where the environment asks for one."""
+        args = ("--home", str(self.home))
+        with Path(os.devnull).open("rb") as nothing:
+            if is_possible(settings):
+                return bear(
+                    args, settings, stdin=nothing, stdout=stdout, stderr=stderr, new_session=True, program=SERVER
+                )
+            return subprocess.Popen(
+                (sys.executable, "-m", "interlock.server", *args),
+                stdin=nothing,
+                stdout=stdout,
                 stderr=stderr,
-                env={**os.environ, **environment},
+                env=settings,
                 start_new_session=True,
             )
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline(), (self.folder / "server-stderr").read_text()
-        self.process.stdout.close()
-        until(lambda: self.api.get("/health")["ready"], "the server is ready")
 
     def kill(self) -> None:
         """End it as a crash would."""

@@ -2,7 +2,8 @@
 
 A cold start costs more than most of what a command does. Here the modules are imported once, and each command line is a
 fork: a process of its own, with its own number, descriptors, environment, folder and end. What a cold start alone can
-show (what is imported, how `python -m` begins) is not tested this way: see `harness.cold`.
+show (what is imported, how `python -m` begins) is not tested this way: see `harness.cold`. One warm interpreter has the
+modules of one program, the commands or the server, so that neither pays for the other.
 
 Laws:
 1. A command gets the very descriptors that it is given, also none at all, and nothing of its parent's.
@@ -22,18 +23,21 @@ import socket
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from typing import Any, Final, NoReturn, TextIO
 
 MAX_REQUEST_BYTES: Final = 1024 * 1024
 CLOSED: Final = -1
+COMMANDS: Final = "commands"
+SERVER: Final = "server"
 _HIGH: Final = 200
 _CANNOT_FLUSH: Final = 120
 _STREAMS: Final = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
-def serve(control: socket.socket) -> int:
+def serve(control: socket.socket, program: str) -> int:
     """Fork for each request until the other side is gone."""
-    _preload()
+    main = _preload_server() if program == SERVER else _preload_commands()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody has to collect those who watch
     while True:
         request, descriptors = _receive(control)
@@ -46,14 +50,12 @@ def serve(control: socket.socket) -> int:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         control.close()
         if _is_command(request, descriptors):
-            _live(request)
+            _live(request, main)
         os._exit(0)
 
 
-def _live(request: dict[str, Any]) -> NoReturn:
+def _live(request: dict[str, Any], main: Callable[[], object]) -> NoReturn:
     """Be the command, from `main` to the end of the interpreter."""
-    from interlock.cli import main
-
     code: object = 1
     try:
         _prepare(request["prepare"])
@@ -82,18 +84,32 @@ def _prepare(named: str) -> None:
         getattr(importlib.import_module(module), name)()
 
 
-def _preload() -> None:
+def _preload_commands() -> Callable[[], object]:
     import gc
     import importlib
 
+    from interlock.cli import main
     from interlock.cli.commands import COMMANDS
 
     importlib.import_module("interlock.cli.app")
     for command in COMMANDS:
         importlib.import_module(command.target.partition(":")[0])
-    for name in ("asyncio.base_events", "interlock.runtime.agent_choice", "interlock.runtime.config"):
+    for name in (
+        *("asyncio.base_events", "encodings.idna", "interlock.runtime.agent_choice", "interlock.runtime.config"),
+        *("cyclopts.completion", "cyclopts.help", "docstring_parser"),
+    ):
         importlib.import_module(name)
     gc.freeze()
+    return main
+
+
+def _preload_server() -> Callable[[], object]:
+    import gc
+
+    from interlock.server.__main__ import main
+
+    gc.freeze()
+    return main
 
 
 def _receive(control: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
@@ -179,4 +195,4 @@ def _open(number: int, mode: str) -> TextIO:
 
 
 if __name__ == "__main__":
-    sys.exit(serve(socket.socket(fileno=int(sys.argv[1]))))
+    sys.exit(serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2]))
