@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,7 +63,8 @@ OBSERVATIONS: Final = (
     *(WORKING, MODAL, BLOCKED, ASKED_AGAIN, UNKNOWN, UNSUPPORTED, DISCONNECTED),
 )
 ENDED: Final = {"completed", "interrupted", "turn_failed", "gone"}
-LAST_SECOND: Final = 3
+LAST_SECOND: Final = 2  # the first at which every edge of the table is taken
+DEEP_LAST_SECOND: Final = 3
 Move = tuple[CompletionInput, int]
 
 
@@ -82,11 +84,11 @@ def is_due(walked: Walked) -> bool:
     return walked.state.deadline is not None and walked.state.deadline <= walked.seconds
 
 
-def every_input(walked: Walked) -> Iterator[Move]:
+def every_input(walked: Walked, last_second: int) -> Iterator[Move]:
     yield TimerFired(), 0
     if not is_due(walked):
         yield from ((input, 0) for input in (SUBMIT, HOOK, STRAY_HOOK, GONE, *OBSERVATIONS))
-        if walked.seconds < LAST_SECOND:
+        if walked.seconds < last_second:
             yield TimerFired(), 1
 
 
@@ -154,11 +156,12 @@ STEP_LAWS: Final = {
 }
 
 
-def test_the_walk_of_every_path_is_the_table(record_property: Callable[[str, object], None]) -> None:
+def walk(last_second: int) -> str:
+    """Every path up to that second keeps the laws, and together they are the table; how much that was."""
     policies = [MonitorPolicy(2, 1, 1, stalled_is_terminal=final) for final in (False, True)]
     found = explore(
         start=[Walked(CompletionState(policy)) for policy in policies],
-        inputs=every_input,
+        inputs=lambda walked: every_input(walked, last_second),
         step=walk_step,
         label=labelled_by("status"),
         named=lambda move: move[0].on,
@@ -166,7 +169,16 @@ def test_the_walk_of_every_path_is_the_table(record_property: Callable[[str, obj
         step_laws=STEP_LAWS,
     )
     check_table(found, MACHINE)
-    record_property("explored", found.summary("completion"))
+    return found.summary(f"completion, {last_second} seconds")
+
+
+def test_the_walk_of_every_path_is_the_table(record_property: Callable[[str, object], None]) -> None:
+    record_property("explored", walk(LAST_SECOND))
+
+
+@pytest.mark.deep
+def test_the_walk_of_every_longer_path_is_the_table(record_property: Callable[[str, object], None]) -> None:
+    record_property("explored", walk(DEEP_LAST_SECOND))
 
 
 TIMES: Final = st.one_of(st.integers(-3, 40), st.floats(allow_nan=False, allow_infinity=False))
