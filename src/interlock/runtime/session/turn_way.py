@@ -2,7 +2,8 @@
 
 Laws:
 1. A prompt that may have reached the agent is never given again; one that provably did not is, a few times.
-2. Whatever the agent does that only a running turn can do proves that the turn started.
+2. Whatever the agent does that only a running turn can do proves that the turn started; in a terminal not while the
+   prompt is provably not typed, since the agent may have begun something by itself.
 3. A turn that is asked to stop goes back to where it was if the request provably never reached the agent.
 4. An agent that falls silent has a moment left in which the end of its process may say more.
 5. A clean end that is reported while a question is open ends nothing: the turn is held until the question is gone.

@@ -271,7 +271,8 @@ class Scene:
         except ScenarioStopped:
             stopped = False
         at = self.now()
-        await self.over(prompt, at, "interrupted", is_sure=stopped)
+        # Not `interrupted`: that names the very moment of the end, and this is some time after it.
+        await self.over(prompt, at, "stopped", is_sure=stopped)
         prompt.over_at = None  # how long a CLI takes to stop says nothing of how fast an end is reported
         is_same = where is not None and is_alive(where.pid or where.pane_pid)
         self.tally.killed += not is_same
