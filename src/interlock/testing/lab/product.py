@@ -33,7 +33,7 @@ from interlock.vocabulary.codec import decode_event
 from interlock.vocabulary.errors import InterlockError, PeerFault, Unreachable
 from interlock.vocabulary.events import Event
 
-READY_SECONDS: Final = 60.0
+READY_SECONDS: Final = 150.0
 END_SECONDS: Final = 30.0
 HTTP_SECONDS: Final = 30.0
 # How long a turn may go without progress before the server must say that it is stalled.
