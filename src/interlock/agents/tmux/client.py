@@ -45,7 +45,7 @@ from interlock.vocabulary.errors import PeerFault, Unreachable
 T = TypeVar("T")
 
 FLOOD_BYTES: Final = 1 << 14
-FLOOD_SECONDS: Final = 0.5
+FLOOD_SECONDS: Final = 0.25
 _logger: Final = logging.getLogger("interlock.agents")
 _BACK_OFF_SECONDS: Final = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 # tmux looks at these once a second and tells us of a change: what no output says. The value itself is not used.
