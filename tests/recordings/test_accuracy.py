@@ -27,7 +27,7 @@ from interlock.testing.cadence import SWEEP, Cadence, at_cadence
 from tools.accuracy import PAGE, page
 
 HERE = Path(__file__).parent
-CLIS = ("aider", "claude", "codex", "continue", "gemini", "kimi", "opencode", "pi", "qwen", "vibe")
+CLIS = ("aider", "claude", "codex", "continue", "copilot", "gemini", "kimi", "opencode", "pi", "qwen", "vibe")
 PARTS = ("tui", "heldout", "live")
 LEAST_RECALL = dict.fromkeys(CLIS, 0.99) | dict.fromkeys(("aider", "opencode", "pi"), 0.97)
 

@@ -349,7 +349,7 @@ def test_an_agent_of_ones_own_needs_a_program() -> None:
 
 
 def test_the_agents_that_are_known_name_drivers_that_there_are() -> None:
-    expected = ["claude", "codex", "gemini", "qwen", "opencode", "kimi", "continue", "pi"]
+    expected = ["claude", "codex", "gemini", "qwen", "opencode", "kimi", "continue", "copilot", "pi"]
     assert list(BUILTIN_AGENTS) == expected
     named = {name for agent in BUILTIN_AGENTS.values() for name in drivers_of(agent)}
     assert named <= set(DRIVERS)

@@ -173,6 +173,13 @@ def test_text_that_a_cli_puts_beside_the_prompt_is_not_the_prompt() -> None:
         assert (model.requests[0].prompt, model.requests[0].part) == ("SCN:two", 0)
 
 
+def test_the_time_that_a_cli_writes_before_a_prompt_is_no_part_of_it() -> None:
+    asked = "<current_datetime>2026-11-18T03:50:02.420+00:00</current_datetime>\n\nSCN:one"
+    with ScriptedModel({"one": (Text("one"),)}) as model:
+        assert CHAT.streamed_text(CHAT.ask(model, asked)[1]) == "one"
+        assert model.requests[0].prompt == "SCN:one"
+
+
 def test_a_key_without_a_script_is_a_fault() -> None:
     with ScriptedModel({"hello": (Text("hi"),)}) as model:
         assert "no script" in CHAT.streamed_text(CHAT.ask(model, "SCN:helo")[1])

@@ -41,6 +41,7 @@ _PACKAGES: Final = {
     "opencode": "opencode-ai",
     "kimi": "@moonshot-ai/kimi-code",
     "cn": "@continuedev/cli",
+    "copilot": "@github/copilot",
     "claude-code-acp": "@zed-industries/claude-code-acp",
 }
 

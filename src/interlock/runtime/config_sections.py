@@ -183,6 +183,7 @@ def _taking(*names: str) -> EnvironmentSection:
 _ANTHROPIC: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
 _OPENAI: Final = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 _GEMINI: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_CLOUD_PROJECT")
+_COPILOT: Final = ("COPILOT_HOME", "COPILOT_MODEL", "COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_API_KEY")
 
 BUILTIN_AGENTS: Final = {
     "claude": AgentSection(
@@ -217,6 +218,11 @@ BUILTIN_AGENTS: Final = {
     ),
     "continue": AgentSection(
         argv=("cn",), environment=_taking(*_ANTHROPIC, *_OPENAI, "CONTINUE_API_KEY", "CONTINUE_GLOBAL_DIR")
+    ),
+    "copilot": AgentSection(
+        argv=("copilot",),
+        acp_argv=("copilot", "--acp"),
+        environment=_taking("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", *_COPILOT),
     ),
     "pi": AgentSection(argv=("pi",), stream_driver="pi-rpc", environment=_taking(*_ANTHROPIC, *_OPENAI, *_GEMINI)),
 }

@@ -69,6 +69,7 @@ PINNED: Final = {
         CliPackage("qwen", "@qwen-code/qwen-code", "0.24.4", beside=("node@22.23.3",)),
         CliPackage("opencode", "opencode-ai", "1.18.33"),
         CliPackage("continue", "@continuedev/cli", "1.5.47", beside=("node@22.23.3",), program="cn"),
+        CliPackage("copilot", "@github/copilot", "1.0.102", beside=("node@22.23.3",)),
         CliPackage("kimi", "@moonshot-ai/kimi-code", "2.1.0", beside=("node@22.23.3",)),
     )
 }

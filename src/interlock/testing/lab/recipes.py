@@ -14,6 +14,7 @@ from typing import Final
 
 from interlock.screen.profile_file import parse_version
 from interlock.testing.lab.continue_cli import continue_environment, seed_continue
+from interlock.testing.lab.copilot import ask_copilot_trust, copilot_environment, seed_copilot
 from interlock.testing.lab.installs import PINNED
 from interlock.testing.lab.kimi import ask_kimi_trust, kimi_environment, seed_kimi
 from interlock.testing.scripted_model import ToolCall
@@ -368,6 +369,7 @@ CONTINUE: Final = Recipe(
     continue_environment,
     question=ToolCall("AskQuestion", {"options": ["Red", "Blue"], "question": "A warm colour, or a cold one?"}),
 )
+COPILOT: Final = Recipe("copilot", seed_copilot, copilot_environment, unseed=ask_copilot_trust)
 # A part of Interlock, so that the lab itself can be tried and tested without npm.
 SCRIPTED: Final = Recipe(
     "scripted",
@@ -375,4 +377,4 @@ SCRIPTED: Final = Recipe(
     lambda _place, url: {"SCRIPTED_MODEL_URL": url},
     ("-P", "-m", "interlock.testing.lab.scripted_cli"),
 )
-RECIPES: Final = {one.cli: one for one in (CLAUDE, CODEX, GEMINI, QWEN, OPENCODE, KIMI, CONTINUE, SCRIPTED)}
+RECIPES: Final = {one.cli: one for one in (CLAUDE, CODEX, GEMINI, QWEN, OPENCODE, KIMI, CONTINUE, COPILOT, SCRIPTED)}

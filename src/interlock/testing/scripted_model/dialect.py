@@ -15,6 +15,8 @@ from interlock.vocabulary.registry import Json
 
 # Text that a CLI puts into the user's mouth: reminders, environment notes, notices of interrupts and finished tasks.
 _INSERTED: Final = re.compile(r"\s*(<[a-zA-Z][\w-]*[ >]|\[Request interrupted|# AGENTS\.md)")
+# Copilot writes the time before each prompt.
+_PREFACE: Final = re.compile(r"\s*<current_datetime>[^<]*</current_datetime>\s*")
 _SHELL_TOOLS: Final = ("Bash", "bash", "exec_command", "run_shell_command", "shell", "Shell", "shell_command")
 
 
@@ -60,7 +62,9 @@ class Conversation:
     def last_prompt(self) -> Prompt:
         """The user's own last words. Empty if the user said nothing."""
         own = [at for at, one in enumerate(self.said) if one.role is Role.USER and _is_own(one.text)]
-        return Prompt(len(own), self.said[own[-1]].text, self._answers_since(own[-1])) if own else Prompt(0, "", 0)
+        if not own:
+            return Prompt(0, "", 0)
+        return Prompt(len(own), _without_preface(self.said[own[-1]].text), self._answers_since(own[-1]))
 
     def _answers_since(self, at: int) -> int:
         count, before = 0, Role.USER
@@ -177,7 +181,13 @@ class Reply(ABC):
 
 
 def _is_own(text: str) -> bool:
-    return bool(text.strip()) and _INSERTED.match(text) is None
+    said = _without_preface(text)
+    return bool(said.strip()) and _INSERTED.match(said) is None
+
+
+def _without_preface(text: str) -> str:
+    before = _PREFACE.match(text)
+    return text[before.end() :] if before else text
 
 
 def sse(data: Json, event: str | None = None) -> bytes:
