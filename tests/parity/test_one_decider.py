@@ -41,10 +41,9 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
 def sets_of_statuses(tree: ast.Module) -> Iterator[int]:
     """Lines with a collection of several statuses that mean that something is under way."""
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Dict | ast.Set | ast.List | ast.Tuple):
-            continue
-        keys = node.keys if isinstance(node, ast.Dict) else node.elts
-        if len({_status(one) for one in keys} & UNDER_WAY) > 1:
+        keys = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", ())
+        named = {_status(one) for one in keys} & UNDER_WAY
+        if len(named) > 1 and isinstance(node, ast.expr):
             yield node.lineno
 
 
@@ -108,8 +107,8 @@ def test_after_a_gap_a_stream_ends_as_the_turn_of_its_message_did(status: Messag
         message_id=3, version=4, role=Role.ANSWER, status=status, text=text, at=AT, stream_id=told.stream_id
     )
     now = TaskState(task_id=SessionId("ses_1"), messages=(message,))
-    (ended,) = (one for one in frames_between(now, now, told) if isinstance(one, ChatDone | ChatCancelled | ChatError))
-    turns = {TurnState.COMPLETED: ChatDone, TurnState.INTERRUPTED: ChatCancelled}
+    ended = next(one for one in frames_between(now, now, told) if isinstance(one, ChatDone | ChatCancelled | ChatError))
+    turns = {TurnState.COMPLETED: "ChatDone", TurnState.INTERRUPTED: "ChatCancelled"}
     wanted = {END_STATUS[turn]: kind for turn, kind in turns.items()}
+    assert type(ended).__name__ == wanted.get(status, "ChatError")
     assert (ended.message_id, ended.cursor) == (3, len(text))
-    assert isinstance(ended, wanted.get(status, ChatError))
