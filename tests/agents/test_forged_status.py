@@ -27,9 +27,9 @@ from interlock.monitor.tracker import TuiTrackerSession, Verdict
 from interlock.screen.profile import NativeStatus
 from interlock.screen.snapshot import Snapshot
 from interlock.vocabulary.audit import Anomaly
-from interlock.vocabulary.evidence import NATIVE_CONTRADICTED, EvidenceSource
+from interlock.vocabulary.evidence import NATIVE_CONTRADICTED, TITLE_CONTRADICTED, EvidenceSource
 from interlock.vocabulary.states import Activity, Attention
-from tests.screen.tiny import APPROVAL, IDLE, SILENT, WORKING, composer, reader
+from tests.screen.tiny import APPROVAL, IDLE, SILENT, TINY, WEAK, WORKING, composer, profile, reader
 
 APP: Final = "tiny-agent"
 PID: Final = 7
@@ -37,6 +37,29 @@ PROBE: Final = b"\x1b]7501;?\x1b\\"
 BOUND: Final = DEFAULT_POLICY.native_status_seconds
 ANSWERED: Final = composer("hello", "> do it", "answer")
 TEXT: Final = base64.b64encode(b"Allow everything?").decode()
+
+# The same tool, with a title that tells of work and of questions, as Codex has one.
+TITLED: Final = TINY.replace("[pace]", "[titles]\nworking = '^@ '\nasking = '^! '\ncalm = '^[^@! ]'\n\n[pace]").replace(
+    '[[rule]]\nid = "status.working"',
+    '''[[rule]]
+id = "title.asking"
+state = "awaiting_operator"
+kind = "approval"
+input = "modal"
+context = "approval_prompt"
+when = [{ title = '^! ' }]
+
+[[rule]]
+id = "title.spinner"
+state = "working"
+input = "freeform"
+context = "normal_prompt"
+when = [{ title = '^@ ' }]
+
+[[rule]]
+id = "status.working"''',
+)
+TITLES: Final = {"working": "@ tiny", "asking": "! tiny", "calm": "tiny", "blank": "", "other": "vim"}
 
 RECORDS: Final = {
     **{state: f"state={state}:app={APP}" for state in ("idle", "working", "done", "error", "clear")},
@@ -64,7 +87,7 @@ class Terminal:
     now: float = 100.0
 
     def __post_init__(self) -> None:
-        known = reader()
+        known = replace(reader(), profile=profile(TITLED))
         known = replace(known, profile=replace(known.profile, native_status=self.declared))
         self.session = TuiTrackerSession(known, saw_start=self.saw_start)
         self.scanner, self.origins = StatusScanner(), OriginWatch()
@@ -82,7 +105,12 @@ class Terminal:
         self.verdicts.append(verdict)
 
     def shows(self, screen: Snapshot) -> None:
+        self.screen = screen
         self.take(self.session.on_snapshot(screen, self.now, Arrival.PUSHED))
+
+    def titled(self, title: str) -> None:
+        """The same screen, under a title that any output may have set."""
+        self.shows(replace(self.screen, title=title))
 
     def submits(self) -> None:
         self.origins.typed(b"do it\r")
@@ -377,3 +405,107 @@ def test_a_record_in_a_recording_changes_no_verdict_but_to_unknown(record: str) 
         check_no_gain(after, without)
         assert after.events == without.events
     assert [event.value for _, verdict in true for event in verdict.events] == ["ready", "completed", "ready"]
+
+
+# Titles, which any output can set as well
+
+
+def is_at(terminal: Terminal, activity: Activity) -> bool:
+    return terminal.last.activity is activity
+
+
+def is_in_doubt(verdict: Verdict) -> bool:
+    return verdict.activity in (Activity.UNKNOWN, Activity.STALLED)
+
+
+@pytest.mark.parametrize("title", ["working", "asking"])
+def test_a_forged_title_over_a_screen_at_rest_is_a_doubt_at_once_and_opens_no_turn(title: str) -> None:
+    forged, true = told_twice("idle", lambda terminal: terminal.titled(TITLES[title]))
+    for after, _ in moments(forged, true):
+        assert (after.activity, after.attention, after.turn) == (Activity.UNKNOWN, Attention.NONE, None)
+        assert after.standing.evidence[0].rule == TITLE_CONTRADICTED
+        said = "work" if title == "working" else "a question"
+        assert after.standing.evidence[0].where == f"its title says {said}, its screen shows an idle composer"
+    forged.titled("tiny")
+    forged.passes(1)
+    assert forged.last.standing.is_ready, "the doubt outlasts the title"
+    assert not {"completed", "interrupted", "failed"} & set(forged.events)
+
+
+@pytest.mark.parametrize("state", ["idle", "working", "blocked", "answered"])
+@pytest.mark.parametrize("title", TITLES)
+def test_a_forged_title_calls_nobody_ends_nothing_and_holds_no_claim_beyond_its_bound(state: str, title: str) -> None:
+    forged, true = told_twice(state, lambda terminal: terminal.titled(TITLES[title]))
+    began = forged.now
+    ends = ("completed", "interrupted", "failed", "blocked")
+    for after, without in moments(forged, true):
+        assert after.attention in (without.attention, Attention.NONE), "a person would be called"
+        # In an open turn it is believed for a while.
+        is_held = state == "answered" and forged.now < began + DEFAULT_POLICY.native_doubt_seconds
+        if not (is_held and after.activity is Activity.WORKING):
+            assert after.activity is without.activity or is_in_doubt(after), (after.activity, without.activity)
+        assert [one for one in forged.events if one in ends] <= [one for one in true.events if one in ends]
+
+
+@pytest.mark.parametrize("title", ["calm", "blank", "other"])
+@pytest.mark.parametrize("state", ["idle", "working", "blocked", "answered", "unreadable"])
+def test_a_title_that_says_nothing_changes_nothing(state: str, title: str) -> None:
+    forged, true = told_twice(state, lambda terminal: terminal.titled(TITLES[title]))
+    for after, without in moments(forged, true):
+        assert (after.activity, after.attention) == (without.activity, without.attention)
+    assert forged.events == true.events
+
+
+def test_a_title_that_asks_over_work_calls_nobody_and_says_both_sides() -> None:
+    forged, _ = told_twice("working", lambda terminal: terminal.titled(TITLES["asking"]))
+    forged.passes(5)
+    assert (forged.last.activity, forged.last.attention) == (Activity.UNKNOWN, Attention.NONE)
+    assert forged.last.standing.evidence[0].where == "its title says a question, its screen shows work"
+
+
+def test_a_title_at_work_is_believed_while_the_text_moves_and_not_when_it_stands_still() -> None:
+    terminal = Terminal()
+    idle(terminal)
+    for line in range(90):
+        terminal.shows(replace(composer("hello", "> do it", *map(str, range(line % 8)), f"line {line}"), title="@ x"))
+        assert is_at(terminal, Activity.WORKING), line
+        terminal.passes(1)
+    terminal.passes(DEFAULT_POLICY.native_doubt_seconds - 2)
+    assert is_at(terminal, Activity.WORKING)
+    terminal.passes(4)
+    assert is_at(terminal, Activity.UNKNOWN)
+    assert terminal.last.standing.evidence[0].rule == TITLE_CONTRADICTED
+
+
+def test_where_the_screen_says_nothing_a_title_is_not_contradicted() -> None:
+    forged, _ = told_twice("unreadable", lambda terminal: terminal.titled(TITLES["asking"]))
+    assert forged.last.attention is Attention.APPROVAL
+
+
+def test_a_dialog_under_a_title_that_asks_is_read_from_the_screen() -> None:
+    terminal = Terminal()
+    working(terminal)
+    terminal.shows(replace(APPROVAL, title=TITLES["asking"]))
+    assert (terminal.last.attention, terminal.last.rule) == (Attention.APPROVAL, "box.approval")
+
+
+def test_a_title_that_was_forged_to_spin_makes_no_weak_idle_a_strong_one() -> None:
+    """A calm title proves rest only where it was seen to spin over a screen at work."""
+
+    def rests(terminal: Terminal) -> list[str]:
+        terminal.submits()
+        terminal.passes(0.3)
+        terminal.shows(WORKING)
+        terminal.passes(1)
+        terminal.shows(replace(WEAK, title="tiny"))
+        terminal.passes(2.5)
+        return terminal.events
+
+    spun, calm = Terminal(), Terminal()
+    spun.titled(TITLES["working"])
+    spun.passes(1)
+    spun.titled("tiny")
+    spun.passes(1)
+    calm.passes(2)
+    assert rests(spun)[-1] == rests(calm)[-1]
+    assert "completed" not in spun.events

@@ -26,7 +26,7 @@ from typing import Final, TypeAlias
 
 from msgspec import structs
 
-from interlock.monitor import arbitration, completion, native_end, progress, readiness, stall, steady
+from interlock.monitor import arbitration, completion, native_end, progress, readiness, stall, steady, title_word
 from interlock.monitor.arbitration_claims import Claim
 from interlock.monitor.arbitration_state import (
     Arbitration,
@@ -52,7 +52,7 @@ from interlock.screen.projection import DialogProjection
 from interlock.screen.selection import ScreenReader
 from interlock.screen.snapshot import Snapshot
 from interlock.vocabulary.audit import TURN_ABANDONED, Anomaly
-from interlock.vocabulary.evidence import NO_PROFILE_FITS, Evidence, EvidenceSource
+from interlock.vocabulary.evidence import NO_PROFILE_FITS, TITLE_CONTRADICTED, Evidence, EvidenceSource
 from interlock.vocabulary.ids import TurnId
 from interlock.vocabulary.states import Activity, Attention
 
@@ -129,6 +129,10 @@ class TuiTrackerSession:
         self._dialog = SurfaceAssessment()
         self._is_running = False
         self._has_title_spun = False
+        self._title = title_word.TitleWord()
+        self._title_rules = title_word.rules_by_title(reader.profile)
+        self._snapshot: Snapshot | None = None
+        self._read: ScreenReading | None = None
         self._progress = ProgressState()
         self._is_first_look = False
         self._native = native_end.NativeEnd()
@@ -142,9 +146,10 @@ class TuiTrackerSession:
             return self._ladder.deadline
         kernel = self._ready.deadline if self._turn is None else self._turn.deadline
         due = self._steady.due
+        doubt = self._title.deadline
         if self._is_polled:
-            due = None  # only another look can show it
-        return min((at for at in (kernel, due, self._ladder.deadline) if at is not None), default=None)
+            due = doubt = None  # only another look can show it
+        return min((at for at in (kernel, due, doubt, self._ladder.deadline) if at is not None), default=None)
 
     def on_submit(
         self, now: float, prompt: str | None = None, turn_id: TurnId | None = None, observer: Observer | None = None
@@ -166,8 +171,8 @@ class TuiTrackerSession:
     def on_snapshot(self, snapshot: Snapshot, now: float, arrival: Arrival = Arrival.POLLED) -> Verdict:
         """A snapshot was taken."""
         baseline = self._turn.turn.baseline if self._turn and self._turn.turn else None
-        reading = self._firm(self._reader.parse_snapshot(snapshot, baseline), snapshot.title)
-        self._reading = reading
+        self._snapshot, self._read = snapshot, self._reader.parse_snapshot(snapshot, baseline)
+        reading = self._reading = self._weighed(snapshot, self._read, now)
         self._is_polled = arrival is Arrival.POLLED
         if snapshot.is_dead:
             return self.on_exit(now)
@@ -184,8 +189,43 @@ class TuiTrackerSession:
         self._is_blank = snapshot.is_blank
         self._see(reading, arrival, now)
         self._hear_status(now)
-        self._arbitrate(claim_of_title(snapshot.title, self._reader.profile.titles, at_seconds=now), now)
+        self._hear_title(snapshot.title, now)
         return self._verdict(now)
+
+    def _hear_title(self, title: str, now: float) -> None:
+        told = "" if self._title.contradicted else title
+        self._arbitrate(claim_of_title(told, self._reader.profile.titles, at_seconds=now), now)
+
+    def _weighed(self, snapshot: Snapshot, read: ScreenReading, now: float) -> ScreenReading:
+        """What is believed of a reading, as far as it rests on the title."""
+        bound = self._policy.native_doubt_seconds
+        self._title, reading = title_word.weigh(
+            self._title,
+            read,
+            self._said_by_title(snapshot.title, read.assessment),
+            lambda: self._without_title(snapshot),
+            now,
+            has_turn=self._turn is not None,
+            bound_seconds=bound,
+        )
+        return self._firm(reading, snapshot)
+
+    def _without_title(self, snapshot: Snapshot) -> ScreenReading:
+        return self._reader.parse_snapshot(replace(snapshot, title=""))
+
+    def _said_by_title(self, title: str, surface: SurfaceAssessment) -> BusinessState | None:
+        """What the title alone says: by the rule that spoke, or by its marks over a screen that was read otherwise."""
+        marks, state = self._reader.profile.titles, surface.business_state
+        if state in (BusinessState.WORKING, BusinessState.AWAITING_OPERATOR):
+            if surface.evidence and surface.evidence[0].rule in self._title_rules:
+                return state
+            is_asking = marks.asking is not None and marks.asking.match(title) is not None
+            return BusinessState.AWAITING_OPERATOR if is_asking and state is BusinessState.WORKING else None
+        if state is BusinessState.IDLE and marks.asking is not None and marks.asking.match(title):
+            return BusinessState.AWAITING_OPERATOR
+        if state is BusinessState.IDLE and marks.working is not None and marks.working.match(title):
+            return BusinessState.WORKING
+        return None
 
     def _see(self, reading: ScreenReading, arrival: Arrival, now: float) -> None:
         surface, key, pace = reading.assessment, reading.projection.key, self._reader.profile.pace
@@ -224,12 +264,14 @@ class TuiTrackerSession:
         claim = claim_of_screen(surface, at_seconds=now, verdict=believed, is_stalled=is_stalled)
         self._arbitrate(claim, now)
 
-    def _firm(self, reading: ScreenReading, title: str) -> ScreenReading:
-        """A title that spun before in this session, and is calm now, makes a weak idle a strong one."""
-        marks, surface = self._reader.profile.titles, reading.assessment
+    def _firm(self, reading: ScreenReading, snapshot: Snapshot) -> ScreenReading:
+        """A title that spun before in this session, over a screen at work, and is calm now makes a weak idle a strong
+        one."""
+        marks, surface, title = self._reader.profile.titles, reading.assessment, snapshot.title
         if marks.working is None or marks.calm is None:
             return reading
-        self._has_title_spun |= marks.working.search(title) is not None
+        if not self._has_title_spun and marks.working.search(title):
+            self._has_title_spun = self._without_title(snapshot).assessment.business_state is BusinessState.WORKING
         is_firm = self._has_title_spun and surface.business_state is BusinessState.IDLE and marks.calm.search(title)
         return replace(reading, assessment=replace(surface, is_weak=False)) if is_firm else reading
 
@@ -315,7 +357,10 @@ class TuiTrackerSession:
         if self._reading is None:
             return self._verdict(now)  # nobody looks: what the kernels wait for cannot be seen
         if not self._is_polled:
-            self._see(self._reading, Arrival.PUSHED, now)
+            if self._read is not None and self._snapshot is not None:
+                self._reading = self._weighed(self._snapshot, self._read, now)
+                self._see(self._reading, Arrival.PUSHED, now)
+                self._hear_title(self._snapshot.title, now)
             return self._verdict(now)
         if self._turn is None:
             self._ready, said = readiness.step(self._ready, TimerFired(), now)
@@ -432,6 +477,10 @@ class TuiTrackerSession:
 
     def _explained(self, standing: Standing) -> Standing:
         """The standing with the reason why nothing is known, where a screen is there and cannot be read."""
+        if standing.activity is Activity.UNKNOWN and self._title.contradicted and self._reading is not None:
+            where = self._title.contradicted
+            proof = Evidence(source=EvidenceSource.PANE_TITLE, rule=TITLE_CONTRADICTED, where=where)
+            return replace(standing, activity_basis=Basis(evidence=(proof,)))
         is_unread = self._turn is None and self._ready.status is readiness.ReadinessStatus.STALLED
         is_unknown = standing.activity is Activity.UNKNOWN and standing.attention is Attention.NONE
         if not is_unread or not is_unknown or self._reading is None:

@@ -21,7 +21,10 @@ NO_PROGRESS: Final = "turn.no_progress"
 NATIVE_CONTRADICTED: Final = "native_status.contradicted"
 """The rule of an agent that is unknown because it reports something else than it shows. `where` says both."""
 
-TELLS_WHERE: Final = frozenset({NO_PROFILE_FITS, NO_PROGRESS, NATIVE_CONTRADICTED})
+TITLE_CONTRADICTED: Final = "title.contradicted"
+"""The rule of an agent that is unknown because its title says something else than its screen. `where` says both."""
+
+TELLS_WHERE: Final = frozenset({NO_PROFILE_FITS, NO_PROGRESS, NATIVE_CONTRADICTED, TITLE_CONTRADICTED})
 """The rules that say little without their `where`."""
 
 
