@@ -228,7 +228,7 @@ def test_each_agent_is_told_with_version_profile_and_drivers(tmp_path: Path, mon
     assert "no profile" in found["mine"].found
     assert "codex-" in found["named"].found
     assert "no profile" not in found["named"].found
-    assert found["others"].found == "not installed: qwen, opencode, pi"
+    assert found["others"].found == "not installed: qwen, opencode, kimi, continue, copilot, pi"
     assert found["others"].health is Health.OK
 
 

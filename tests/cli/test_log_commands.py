@@ -267,7 +267,7 @@ def test_purge_takes_old_sessions_and_leaves_tombstones(fresh: Path) -> None:
     assert planned.stderr == "1 sessions would be purged\n"
     asked = interlock("log", "purge", "--before", at, "--home", str(fresh))
     assert (asked.returncode, asked.stdout) == (2, "")
-    assert "add --yes" in asked.stderr
+    assert "use --yes" in asked.stderr
     head = json.loads(planned.stdout)[0]["head"]
     done = interlock("log", "purge", "--before", at, "--yes", "--home", str(fresh), "--json")
     assert done.returncode == 0
