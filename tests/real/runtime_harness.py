@@ -78,7 +78,7 @@ class Told:
 
 @dataclass
 class Bench:
-    """One session of one agent, conducted by a runtime."""
+    """One session of one agent, conducted by a runtime. `wait_seconds`: how long each wait for it may take."""
 
     agent: Agent
     runtime: Runtime
@@ -87,6 +87,7 @@ class Bench:
     spec: AgentSpec
     session_id: SessionId = SESSION
     sent: list[str] = field(default_factory=list)
+    wait_seconds: float = WAIT_SECONDS
 
     @property
     def project(self) -> Path:
@@ -101,7 +102,7 @@ class Bench:
         return await self.runtime.send(self.session_id, text)
 
     async def wait(self, prompt_id: PromptId) -> Told:
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(self.wait_seconds):
             record = await self.runtime.wait_turn(self.session_id, prompt_id)
         told = told_of(await self.events(), record.turn_id, prompt_id)
         assert told.record == record
@@ -112,7 +113,7 @@ class Bench:
 
     async def asked(self) -> Approval:
         """The question that is open, as soon as one is."""
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(self.wait_seconds):
             while not (found := [one for one in approvals(await self.events()) if one.state is ApprovalState.OPEN]):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         (one,) = found
@@ -135,7 +136,7 @@ class Bench:
     async def until(self, holds: Callable[[tuple[Event, ...]], bool], what: str) -> None:
         """Wait for the log to say something."""
         try:
-            async with asyncio.timeout(WAIT_SECONDS):
+            async with asyncio.timeout(self.wait_seconds):
                 while not holds(await self.events()):  # noqa: ASYNC110 - so that a condition may look elsewhere too
                     await asyncio.sleep(0.02)
         except TimeoutError:
@@ -143,7 +144,7 @@ class Bench:
 
     async def made(self, name: str) -> None:
         """Wait until a tool has made a file: then it runs."""
-        async with asyncio.timeout(WAIT_SECONDS):
+        async with asyncio.timeout(self.wait_seconds):
             while not (self.project / name).exists():  # noqa: ASYNC110 - a tool rings no bell
                 await asyncio.sleep(0.02)
 

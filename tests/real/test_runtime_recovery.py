@@ -108,13 +108,13 @@ async def goes_on(bench: Bench) -> None:
     assert [one.prompt for one in main if one.part == 0 and one.attempt == 0] == bench.sent
 
 
-async def decide_once_heard(bench: Bench) -> None:
+async def decide_once_heard(bench: Bench, *, is_allowed: bool = True) -> None:
     """An answer is refused until the agent was heard to ask. Then it is the record that the first runtime made, unless
     the screen reads otherwise now: then that one is withdrawn, and another takes its place."""
     async with asyncio.timeout(WAIT_SECONDS):
         while True:
             try:
-                return await bench.decide(await bench.asked())
+                return await bench.decide(await bench.asked(), is_allowed=is_allowed)
             except UsageError:
                 await asyncio.sleep(0.02)
 
