@@ -62,7 +62,7 @@ check: $(STAMP) ## lint, format, types, import directions, unreached code, gener
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tools.reach
 	$(BIN)/python -m tools.docs --check
-	$(BIN)/python tools/vectors.py --check
+	$(BIN)/python -m tools.vectors --check
 
 fmt: $(STAMP) ## format, and fix what can be fixed
 	@$(BIN)/ruff format .

@@ -15,8 +15,8 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from interlock.cli.server_api import ServerApi
-from interlock.cli.server_process import start_server
+from interlock.cli.server.api import ServerApi
+from interlock.cli.server.process import start_server
 
 ROUNDS: Final = 15
 SESSIONS: Final = 20

@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Final
 
-from interlock.agents.live import LiveVerdict, PaneTracker
+from interlock.agents.pane_tracker import LiveVerdict, PaneTracker
 from interlock.agents.profiles import load_profiles
 from interlock.agents.recording_files import open_recording
 from interlock.agents.tmux.client import TmuxClient, Wake
@@ -32,7 +32,7 @@ from interlock.agents.tmux.panes import OWN_SESSION, Pane, start_pane
 from interlock.agents.tmux.server import TmuxServer
 from interlock.agents.tmux.typing import type_prompt
 from interlock.agents.tmux.watcher import PaneSeen
-from interlock.monitor.recording import Frame
+from interlock.monitor.scoring.recording import Frame
 from interlock.monitor.tracker import TuiTrackerSession
 from interlock.screen.assessment import BusinessState
 from interlock.screen.selection import ScreenReader, select_reader
@@ -266,11 +266,11 @@ async def news_to_verdict(pane: Pane, reader: ScreenReader, act: Callable[[], ob
 
 async def real(server: TmuxServer, client: TmuxClient, folder: Path) -> None:
     sys.path.insert(0, str(CHECKOUT))  # how a real CLI is started is known to its tests alone
-    from tests.real.recipes import CLAUDE, Place, command_line
+    from tests.real.recipes import CLAUDE, LabFolder, command_line
     from tools.agent_clis import installed
 
     with ScriptedModel({"work": (Think("Let me see."), Text("One.\n\n", "Two"), Gate("held"), Text("."))}) as model:
-        place = Place(folder / "claude")
+        place = LabFolder(folder / "claude")
         place.make()
         CLAUDE.seed(place, model.url)
         argv = ["sh", "-c", command_line(CLAUDE, installed("claude"), place, model.url)]

@@ -15,9 +15,9 @@ from statistics import median
 from typing import Final
 
 from interlock.lifecycle.turns import TurnFold
-from interlock.projections.replay import ReplayFold
+from interlock.projections.replay.provider_input import ReplayFold
 from interlock.testing.histories import endless_history
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.envelope import Event
 
 LENGTHS: Final = (100_000, 1_000_000)
 MORE: Final = 5_000

@@ -26,15 +26,15 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Final
 
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.projections.why import why, why_last
 from interlock.testing.scribe import EPOCH
-from interlock.vocabulary.audit import RunState, TurnStarted
-from interlock.vocabulary.codec import encode_event
-from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata, UserMessage
-from interlock.vocabulary.events import Event, new_event
+from interlock.vocabulary.events.audit import RunState, TurnStarted
+from interlock.vocabulary.events.codec import encode_event
+from interlock.vocabulary.events.conversation import AssistantMessage, MessageMetadata, UserMessage
+from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import EventId, RunId, SessionId, TurnId
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.run import NATURAL_END, RunStatus
 from interlock.vocabulary.states import DriverKind
 

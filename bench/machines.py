@@ -14,15 +14,17 @@ from itertools import cycle, islice
 from statistics import median
 from typing import Any, Final, NamedTuple
 
-from interlock.lifecycle import process, run, subagent, toolcall
+from interlock.lifecycle import process, run
+from interlock.lifecycle.children import subagent
+from interlock.lifecycle.decisions import toolcall
+from interlock.lifecycle.decisions.toolcall import CallKey, DecideCall, Succeed, Suspend, ToolCallState, ToolStarted
 from interlock.lifecycle.process import AgentEvent, AgentEventType, ProcessState
-from interlock.lifecycle.toolcall import CallKey, Decide, Start, Succeed, Suspend, ToolCallState
 from interlock.lifecycle.turns import TurnFold, fold_turns
 from interlock.testing.histories import endless_history
 from interlock.testing.scribe import EPOCH
-from interlock.vocabulary.audit import DecisionAction, ToolCallDecided
-from interlock.vocabulary.codec import decode_event, encode_event
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import DecisionAction, ToolCallDecided
+from interlock.vocabulary.events.codec import decode_event, encode_event
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import CallId, SessionId, SubagentId, TurnId
 from interlock.vocabulary.run import NATURAL_END
 
@@ -109,7 +111,7 @@ def lap_run() -> int:
 
 def lap_toolcall() -> int:
     call = ToolCallState(CallKey(TurnId("t"), CallId("c")), "tool")
-    path: list[toolcall.ToolCallInput] = [Start(), Suspend(), Decide(YES), Start(), Succeed()]
+    path: list[toolcall.ToolCallInput] = [ToolStarted(), Suspend(), DecideCall(YES), ToolStarted(), Succeed()]
     for given in path:
         call, _ = toolcall.step(call, given)
     return len(path)
@@ -117,7 +119,7 @@ def lap_toolcall() -> int:
 
 def lap_subagent() -> int:
     child = subagent.queue_child(SubagentId("sub_1"), agent="a", task="t", model_visible=True)
-    child, _ = subagent.step(child, subagent.Start(SessionId("ses_1")), EPOCH)
+    child, _ = subagent.step(child, subagent.StartChild(SessionId("ses_1")), EPOCH)
     subagent.step(child, subagent.ChildFinished(child.fact.attempt, "done"), EPOCH)
     return 2
 

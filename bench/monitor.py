@@ -19,10 +19,10 @@ from reactivex.testing import TestScheduler
 
 from interlock.monitor import completion, readiness, rx
 from interlock.monitor.completion import CompletionState
-from interlock.monitor.evidence import Observer, Submit
 from interlock.monitor.observation import ShadowObservation
+from interlock.monitor.observer.reply import json_reply, sentinel_reply
+from interlock.monitor.post_submit_evidence import Observer, Submit
 from interlock.monitor.readiness import ReadinessState
-from interlock.monitor.reply import json_reply, sentinel_reply
 from interlock.screen.assessment import Availability, BusinessState, InputMode, SurfaceAssessment
 from interlock.screen.projection import MASK, DialogProjection, project_dialog
 from interlock.vocabulary.ids import TurnId

@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Final
 
-from interlock.testing.scripted_model import Kind, ScriptedModel, Text, Think
+from interlock.testing.scripted_model import RequestKind, ScriptedModel, Text, Think
 from interlock.vocabulary.errors import UsageError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def measure(way: Way, prompts: int) -> Delays:
             for number in range(prompts):
                 shell.run("send", "job", "--wait", f"SCN:short number {number}")
                 ended = time.monotonic()
-                last = [one.closed_at for one in model.requests if one.kind is Kind.MAIN][-1]
+                last = [one.closed_at for one in model.requests if one.kind is RequestKind.MAIN][-1]
                 spent.append(ended - last)
     return Delays(way.name, tuple(spent))
 

@@ -28,12 +28,12 @@ from statistics import median, quantiles
 from typing import Final, NamedTuple
 
 from interlock.agents.port import AgentSpec
-from interlock.agents.streams.claude import ClaudeStreamDriver
-from interlock.log.sqlite import SqliteLog
-from interlock.runtime.runtime import Runtime, Watcher
+from interlock.agents.streams.claude.driver import ClaudeStreamDriver
+from interlock.log.sqlite.store import SqliteLog
+from interlock.runtime.runtime import EventWatcher, Runtime
 from interlock.runtime.session.router import SessionMachine
+from interlock.vocabulary.events.presenter import TextDelta
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.presenter import TextDelta
 from interlock.vocabulary.states import TurnState
 
 RUNTIME: Final = "runtime"
@@ -164,7 +164,7 @@ async def prompt_all(runtime: Runtime, sessions: Sequence[SessionId], load: Load
     await asyncio.gather(*map(turn, sessions))
 
 
-async def watch(watcher: Watcher, meter: Meter) -> None:
+async def watch(watcher: EventWatcher, meter: Meter) -> None:
     async for event in watcher:
         if isinstance(event.data, TextDelta):
             meter.arrived(event.data.text.split())

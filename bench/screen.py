@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from interlock.agents.profiles import builtin_profiles
 from interlock.agents.recording_files import open_recording, recordings_under
-from interlock.monitor.recording import Frame, Header, Record, snapshot_of
-from interlock.monitor.reducer import StreamStateReducer
+from interlock.monitor.scoring.recording import Frame, Header, Record, snapshot_of
+from interlock.monitor.scoring.replay import StreamStateReducer
 from interlock.screen import engine, projection, snapshot
 from interlock.screen.selection import GENERIC, ScreenReader, select_reader
 

@@ -39,20 +39,20 @@ from websockets.asyncio.server import serve as serve_websockets
 from interlock.agents.port import AgentSpec
 from interlock.client.client import Client
 from interlock.client.task import TaskHandle
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.runtime.runtime import Runtime
-from interlock.server.access import Tokens
-from interlock.server.hub import Hub
+from interlock.server.http.access import Tokens
+from interlock.server.live.hub import Hub
 from interlock.server.serving import bind, running
 from interlock.server.settings import ServerSettings
 from interlock.testing.puppet import PuppetDriver
-from interlock.vocabulary.audit import SessionOpened
-from interlock.vocabulary.conversation import UserMessage
-from interlock.vocabulary.events import new_event
+from interlock.vocabulary.events.audit import SessionOpened
+from interlock.vocabulary.events.conversation import UserMessage
+from interlock.vocabulary.events.envelope import new_event
+from interlock.vocabulary.events.presenter import TextDelta
 from interlock.vocabulary.ids import EventId, SessionId, StreamId, TurnId
-from interlock.vocabulary.presenter import TextDelta
-from interlock.vocabulary.requests import TaskJoin
 from interlock.vocabulary.states import DriverKind
+from interlock.vocabulary.wire.requests import TaskJoin
 
 ROUNDS: Final = 3
 TEXT: Final = "sixty characters of an answer, as agents write them, or so. "

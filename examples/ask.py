@@ -14,10 +14,10 @@ from pathlib import Path
 
 from interlock import SyncClient
 from interlock.cli.exit_codes import exit_code_for_turn
-from interlock.runtime.agent_choice import choose_agent
-from interlock.runtime.config import load
+from interlock.runtime.config.agent_choice import choose_agent
+from interlock.runtime.config.loading import load
 from interlock.vocabulary.errors import InterlockError
-from interlock.vocabulary.frames import Role
+from interlock.vocabulary.wire.frames import Role
 
 PATIENCE_SECONDS = 600
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from interlock import AgentSpec, RunPolicy, Runtime
 from interlock.agents.drivers import driver
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.testing.scripted_agent import command
-from interlock.vocabulary.conversation import AssistantMessage
 from interlock.vocabulary.errors import InterlockError
+from interlock.vocabulary.events.conversation import AssistantMessage
 
 # For a real one: argv=("claude",). The driver adds what its mode needs.
 SPEC = AgentSpec(agent="scripted", driver="claude-stream", argv=command("stream-json"), cwd=str(Path.cwd()))

@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 
 from interlock import Client, TurnRecord
-from interlock.runtime.agent_choice import choose_agent
-from interlock.runtime.config import load
+from interlock.runtime.config.agent_choice import choose_agent
+from interlock.runtime.config.loading import load
 from interlock.vocabulary.errors import InterlockError
 
 FREE = asyncio.Semaphore(4)  # so many at once

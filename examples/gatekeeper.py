@@ -13,9 +13,9 @@ import re
 import sys
 
 from interlock import Client
-from interlock.vocabulary.approval import Approval
 from interlock.vocabulary.errors import InterlockError, UsageError
 from interlock.vocabulary.states import Attention
+from interlock.vocabulary.wire.approval import Approval
 
 READS = {"read", "grep", "glob", "search", "ls"}
 NEVER = re.compile(r"rm -rf|git push|curl .*\| *sh")

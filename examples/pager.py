@@ -15,9 +15,9 @@ import sys
 
 from interlock import Client
 from interlock.vocabulary.errors import InterlockError
-from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.states import Activity, Attention
+from interlock.vocabulary.wire.frames import TaskSummary
 
 WORRIES = (Activity.STALLED, Activity.UNKNOWN)
 

@@ -12,7 +12,7 @@ import sys
 from contextlib import aclosing
 
 from interlock.agents.identify import ask_version, identify
-from interlock.agents.live import track_pane
+from interlock.agents.pane_tracker import track_pane
 from interlock.agents.profiles import load_profiles
 from interlock.agents.tmux.panes import adopt
 from interlock.agents.tmux.server import TmuxServer

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from interlock.cli.score import ClassScore, CliScore, score_files, summary
+from interlock.cli.terminals.score import ClassScore, CliScore, score_files, summary
 from interlock.testing.cadence import SWEEP
 from tools.cli_table import accuracy_with_table
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from interlock.agents.profiles import builtin_profiles
-from interlock.runtime.agent_choice import drivers_of
-from interlock.runtime.config_sections import BUILTIN_AGENTS
+from interlock.runtime.config.agent_choice import drivers_of
+from interlock.runtime.config.sections import BUILTIN_AGENTS
 from interlock.testing.lab.results import ScenarioResult
 from interlock.testing.lab.table import share
 from tools.lab_page import ROOT, main_runs, read_results

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, get_args
 
-from interlock.client import machine
-from interlock.client.inputs import CheckReason, Output, TaskInput
-from interlock.client.machine import CHECK_SECONDS, JOIN_SECONDS, MAX_EARLY
-from interlock.client.probe import PROBE
-from interlock.client.state import SYNC_MOVES, SyncState
+from interlock.client.machine import task_machine as machine
+from interlock.client.machine.inputs import CheckReason, Output, TaskInput
+from interlock.client.machine.probe import PROBE
+from interlock.client.machine.state import SYNC_MOVES, SyncState
+from interlock.client.machine.task_machine import CHECK_SECONDS, JOIN_SECONDS, MAX_EARLY
 from tools.markdown import page, table, told
 
 STATES: Final[Mapping[SyncState, str]] = {

@@ -13,18 +13,27 @@ from typing import Any, Final
 
 import msgspec
 
-import interlock.vocabulary.events  # noqa: F401  # declares every event type
+import interlock.vocabulary.events.envelope  # noqa: F401  # declares every event type
 from interlock.agents.drivers import DRIVERS
 from interlock.agents.port import Capabilities, Driver
 from interlock.cli.exit_codes import ExitCode
 from interlock.lifecycle import render
 from interlock.lifecycle.table import ContextT, Machine, StateT
 from interlock.machines import MACHINES
-from interlock.runtime.agent_choice import drivers_of
-from interlock.runtime.config_keys import Key, Table, agent_table, dotted, expected, known_keys, table_of, variable_of
-from interlock.runtime.config_sections import BUILTIN_AGENTS, OFF, PER_AGENT, Config
-from interlock.vocabulary.registry import DECLARATIONS, Declaration
-from interlock.vocabulary.schema import json_schema
+from interlock.runtime.config.agent_choice import drivers_of
+from interlock.runtime.config.keys import (
+    ConfigKey,
+    Table,
+    agent_table,
+    dotted,
+    expected,
+    known_keys,
+    table_of,
+    variable_of,
+)
+from interlock.runtime.config.sections import BUILTIN_AGENTS, OFF, PER_AGENT, Config
+from interlock.vocabulary.events.registry import DECLARATIONS, Declaration
+from interlock.vocabulary.events.schema import json_schema
 from tools.cli_table import ACCURACY, accuracy_with_table, readme_with_table
 from tools.client_page import client_page
 from tools.commands_page import commands_page
@@ -258,17 +267,17 @@ def configuration_section(section: Table) -> str:
     return f"## [{dotted(section.path)}]\n\n{section.description}\n\n{table(head, rows)}"
 
 
-def _key_name(key: Key | Table) -> str:
+def _key_name(key: ConfigKey | Table) -> str:
     return dotted((*key.path, "KEY") if isinstance(key, Table) else key.path)
 
 
-def _takes(key: Key | Table) -> str:
-    if isinstance(key, Key):
+def _takes(key: ConfigKey | Table) -> str:
+    if isinstance(key, ConfigKey):
         return expected(key.kind)
     return "any value" if key.entry is Any else expected(key.entry)
 
 
-def _given(key: Key | Table) -> str:
+def _given(key: ConfigKey | Table) -> str:
     if isinstance(key, Table):
         return "none"
     return f"`{OFF if key.default is None else msgspec.json.encode(key.default).decode()}`"

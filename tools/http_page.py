@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-from interlock.server.access import OPEN_PATHS, Asked, needed_role
-from interlock.server.app import create_routes
-from interlock.server.http_protocol import MAX_HEAD_BYTES, MAX_HEADERS
-from interlock.server.openapi import Operation, openapi_document, operations, problem_statuses
-from interlock.server.problems import statuses
+from interlock.server.http.access import OPEN_PATHS, AccessRequest, needed_role
+from interlock.server.http.app import create_routes
+from interlock.server.http.http_protocol import MAX_HEAD_BYTES, MAX_HEADERS
+from interlock.server.http.openapi import Operation, openapi_document, operations, problem_statuses
+from interlock.server.http.problems import statuses
 from interlock.server.routes.common import DEFAULT_PAGE, MAX_PAGE
 from interlock.server.settings import ServerSettings
-from interlock.vocabulary.requests import Problem
+from interlock.vocabulary.wire.requests import Problem
 from tools.markdown import page, table
 from tools.wire_types import VALUES, held_types, link, sections
 
@@ -93,7 +93,7 @@ def role_of(operation: Operation) -> str:
     """Who may ask for it, by the server's own table."""
     if operation.path in OPEN_PATHS:
         return "anybody"
-    asked = Asked(
+    asked = AccessRequest(
         is_socket=False, method=operation.method, path=operation.path, scheme="http", headers=(), peer="local"
     )
     return needed_role(asked).value

@@ -27,10 +27,10 @@ from typing import IO, Any, Final, TypeAlias, cast
 
 from interlock.agents.profiles import builtin_profiles
 from interlock.agents.recording_files import open_recording, recordings_under
-from interlock.monitor.recording import Frame, Header, Input, Record, Truth, snapshot_of
-from interlock.monitor.reducer import replay_timeline
-from interlock.monitor.scoring import MIN_FRAMES, Score, score_recording
-from interlock.monitor.standing import Standing
+from interlock.monitor.arbitration.agent_status import Standing
+from interlock.monitor.scoring.readings import MIN_FRAMES, Score, score_recording
+from interlock.monitor.scoring.recording import Frame, Header, Input, Record, Truth, snapshot_of
+from interlock.monitor.scoring.replay import replay_timeline
 from interlock.monitor.tracker import TrackerEvent, Verdict
 from interlock.screen.assessment import BusinessState, SurfaceAssessment
 from interlock.screen.selection import select_reader

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from interlock.cli.server_api import Body
+from interlock.cli.server.api import Body
 
 STREAM: Final = "claude-stream"
 TERMINAL: Final = "terminal"

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple, TypeAlias
 from textual.pilot import Pilot
 
 from interlock.agents.tmux.server import TmuxServer
-from interlock.cli.server_api import ServerApi
+from interlock.cli.server.api import ServerApi
 from interlock.cli.top.app import TopApp
 from interlock.client.client import Client
 from interlock.testing.scripted_agent import command, write_program

@@ -8,14 +8,15 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from interlock.projections.task_view import TaskView
-from interlock.server import hub, outbox, socket, socket_protocol, sse, write_watch
-from interlock.server.access import SUBPROTOCOL, TOKEN_SUBPROTOCOL
+from interlock.projections.task.view import TaskView
+from interlock.server.http.access import SUBPROTOCOL, TOKEN_SUBPROTOCOL
+from interlock.server.http.shapes import ApprovalStanding, Cancelled, PromptStanding
+from interlock.server.live import hub, outbox, socket, socket_protocol, sse, write_watch
 from interlock.server.settings import ServerSettings
-from interlock.server.shapes import ApprovalStanding, Cancelled, PromptStanding
-from interlock.vocabulary import frames, requests
-from interlock.vocabulary.frames import RuntimeCheck, TaskFrame
-from interlock.vocabulary.requests import (
+from interlock.vocabulary.events.schema import SCHEMA_DIALECT
+from interlock.vocabulary.wire import frames, requests
+from interlock.vocabulary.wire.frames import RuntimeCheck, TaskFrame
+from interlock.vocabulary.wire.requests import (
     PROTOCOL,
     Ack,
     ApprovalDecide,
@@ -35,7 +36,6 @@ from interlock.vocabulary.requests import (
     TaskLeave,
     TaskResume,
 )
-from interlock.vocabulary.schema import SCHEMA_DIALECT
 from tools.markdown import page, table, told
 from tools.wire_types import VALUES, held_types, link, section, sections
 

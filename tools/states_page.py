@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from interlock.cli.exit_codes import exit_code_for_turn
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.events.audit import DeliveryStage
 from interlock.vocabulary.states import Activity, Attention, ExitReason, TaskStatus, TurnState
 from tools.markdown import page, table
 

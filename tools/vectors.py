@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from interlock.testing.task_losses import LOSSES
-from interlock.testing.task_scenarios import PAGE
-from interlock.testing.task_troubles import TROUBLES
 from interlock.vocabulary.errors import ContractError
+from tests.task_scenarios.expected import PAGE
+from tests.task_scenarios.losses import LOSSES
+from tests.task_scenarios.troubles import TROUBLES
 
 VECTORS: Final = Path(__file__).parent.parent / "vectors"
 
@@ -51,7 +51,7 @@ def write(folder: Path, wanted: Mapping[str, str]) -> None:
 def main(argv: Sequence[str], folder: Path = VECTORS) -> int:
     """Write the files, or with --check compare them. Returns 1 for stale files and 2 for a wrong argument."""
     if list(argv) not in ([], ["--check"]):
-        print("usage: python tools/vectors.py [--check]", file=sys.stderr)
+        print("usage: python -m tools.vectors [--check]", file=sys.stderr)
         return 2
     wanted = files()
     if not argv:
@@ -62,7 +62,7 @@ def main(argv: Sequence[str], folder: Path = VECTORS) -> int:
     for line in differences:
         print(line, file=sys.stderr)
     if differences:
-        print("The vectors do not match the scenarios. To mend them: python tools/vectors.py", file=sys.stderr)
+        print("The vectors do not match the scenarios. To mend them: python -m tools.vectors", file=sys.stderr)
         return 1
     print(f"vectors: {len(wanted)} files are current")
     return 0

@@ -2,7 +2,7 @@
 
 `interlock machines`, docs/machines and the README are made from it. To add one, name its `MACHINE` here: a module of
 any folder will do. A machine that nothing steps does not belong here, nor anywhere else. `subagent` and `workflow`
-are stepped by `runtime.subagents` and `runtime.workflows`, which no command starts yet.
+are stepped by `runtime.children.subagents` and `runtime.children.workflows`, which no command starts yet.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from interlock.lifecycle import dialogs, process, queue, run, subagent, toolcall, turn, workflow
+from interlock.lifecycle import process, queue, run, turn
+from interlock.lifecycle.children import subagent, workflow
+from interlock.lifecycle.decisions import dialogs, toolcall
 from interlock.lifecycle.table import Machine
 from interlock.monitor import completion, readiness
-from interlock.runtime.session import agent_life, question, turn_way
+from interlock.runtime.session import turn_way
+from interlock.runtime.session.agent import life as agent_life
+from interlock.runtime.session.questions import question
 
 MACHINES: Final[Mapping[str, tuple[Machine[Any, Any], ...]]] = MappingProxyType(
     {

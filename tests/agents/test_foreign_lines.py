@@ -15,9 +15,9 @@ from interlock.agents.evidence.codex_transcript import CodexTranscript
 from interlock.agents.evidence.hooks import read_line
 from interlock.agents.observations import MessageEnded, TextArrived
 from interlock.agents.processes.lines import Line
-from interlock.agents.streams.claude_lines import ClaudeLines
-from interlock.agents.streams.codex_lines import CodexLines
-from interlock.agents.streams.codex_rpc import CodexThread
+from interlock.agents.streams.claude.lines import ClaudeLines
+from interlock.agents.streams.codex.app_server_messages import CodexThread
+from interlock.agents.streams.codex.exec_lines import CodexLines
 from interlock.agents.streams.jsonrpc import JsonRpcPeer
 from interlock.monitor.sources.claude_status import FileRead, read_claude_status
 from tests.agents.streams import claude_recordings

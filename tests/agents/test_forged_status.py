@@ -17,16 +17,16 @@ import pytest
 
 from interlock.agents.shim.origin import OriginWatch
 from interlock.agents.status_protocol import StatusScanner
-from interlock.monitor.arbitration_claims import SourceReading
+from interlock.monitor.arbitration.claims import SourceReading
 from interlock.monitor.observation import Arrival
 from interlock.monitor.policy import DEFAULT_POLICY
-from interlock.monitor.recording import Frame, Header, Input, Record, Status
-from interlock.monitor.reducer import replay_timeline
+from interlock.monitor.scoring.recording import Frame, Header, Input, Record, RecordedStatus
+from interlock.monitor.scoring.replay import replay_timeline
 from interlock.monitor.sources.shim_lines import read_shim_line
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
 from interlock.screen.profile import NativeStatus
 from interlock.screen.snapshot import Snapshot
-from interlock.vocabulary.audit import Anomaly
+from interlock.vocabulary.events.audit import Anomaly
 from interlock.vocabulary.evidence import NATIVE_CONTRADICTED, TITLE_CONTRADICTED, EvidenceSource
 from interlock.vocabulary.states import Activity, Attention
 from tests.screen.tiny import APPROVAL, IDLE, SILENT, TINY, WEAK, WORKING, composer, profile, reader
@@ -391,7 +391,7 @@ def recorded(record: str | None) -> list[Record]:
         (found,) = StatusScanner().feed(osc(record))
         said = {**found._asdict(), "is_own": True, "has_asked": True, "greeted_as": APP}
         lines = ({"type": "started"}, {"type": "status", **said})
-        records += [Status(t=3.0, source="shim", data=msgspec.Raw(json.dumps(line).encode())) for line in lines]
+        records += [RecordedStatus(t=3.0, source="shim", data=msgspec.Raw(json.dumps(line).encode())) for line in lines]
     return sorted(records, key=lambda one: getattr(one, "t", 0.0))
 
 

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from interlock.agents.live import LiveVerdict, PaneTracker
+from interlock.agents.pane_tracker import LiveVerdict, PaneTracker
 from interlock.agents.profiles import builtin_profiles
 from interlock.agents.tmux.capture import PaneCapture
 from interlock.agents.tmux.typing import type_prompt
 from interlock.agents.tmux.watcher import PaneSeen
-from interlock.monitor.arbitration_claims import Claim
+from interlock.monitor.arbitration.claims import Claim
 from interlock.monitor.observation import Arrival
 from interlock.monitor.policy import MonitorPolicy
 from interlock.monitor.tracker import TrackerEvent, TuiTrackerSession, Verdict

@@ -15,8 +15,8 @@ from interlock.agents.profiles import builtin_profiles
 from interlock.agents.recorder import RecordingFile, record_pane
 from interlock.agents.recording_files import open_recording
 from interlock.agents.tmux.panes import Pane
-from interlock.monitor.recording import FORMAT, Frame, Header, Record, Status, snapshot_of
-from interlock.monitor.reducer import replay_timeline
+from interlock.monitor.scoring.recording import FORMAT, Frame, Header, Record, RecordedStatus, snapshot_of
+from interlock.monitor.scoring.replay import replay_timeline
 from interlock.screen.selection import select_reader
 from interlock.vocabulary.errors import UsageError
 from tests.agents.tmux.harness import FOREVER, private_server, shows, stage
@@ -115,10 +115,10 @@ def test_what_the_shim_tells_meanwhile_is_recorded_in_its_place(tmp_path: Path) 
                 if len(found) == 3:
                     with told.open("a", encoding="utf-8") as file:
                         file.write('no json\n{"state": "working"}\n{"half": ')
-                return any(isinstance(one, Status) for one in found)
+                return any(isinstance(one, RecordedStatus) for one in found)
 
             found = await recorded(on.pane, is_enough, status_file=told)
-            (status,) = [one for one in found if isinstance(one, Status)]
+            (status,) = [one for one in found if isinstance(one, RecordedStatus)]
             assert (status.source, bytes(status.data)) == ("shim", b'{"state": "working"}')
 
     run(main())
@@ -127,7 +127,7 @@ def test_what_the_shim_tells_meanwhile_is_recorded_in_its_place(tmp_path: Path) 
 @pytest.mark.parametrize("name", ["r.ndjson", "r.ndjson.gz"])
 def test_a_file_is_read_back_as_it_was_written_and_only_its_owner_can(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    written: list[Record] = [Header(FORMAT, "tiny"), Frame(0.0, ansi="a"), Frame(1.0), Status(1.0, "shim")]
+    written: list[Record] = [Header(FORMAT, "tiny"), Frame(0.0, ansi="a"), Frame(1.0), RecordedStatus(1.0, "shim")]
     file = RecordingFile(path)
     for record in written:
         file.write(record)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from interlock.agents.recording_files import open_recording, recordings_under
-from interlock.monitor.recording import MAX_LINE, Frame, Header, Record
+from interlock.monitor.scoring.recording import MAX_LINE, Frame, Header, Record
 from interlock.vocabulary.errors import UsageError
 
 LINES = b'{"kind":"header","format":1,"cli":"tiny"}\n' + b"".join(

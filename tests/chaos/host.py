@@ -24,21 +24,21 @@ from msgspec import Struct
 from interlock.agents.port import AgentSpec, Driver
 from interlock.agents.processes.stopping import StopPolicy
 from interlock.agents.profiles import builtin_profiles
-from interlock.agents.streams.claude import ClaudeStream, ClaudeStreamDriver
+from interlock.agents.streams.claude.driver import ClaudeStream, ClaudeStreamDriver
 from interlock.agents.terminal.driver import TerminalDriver
 from interlock.agents.terminal.handle import TerminalHandle, TerminalPolicy
 from interlock.agents.tmux.server import TmuxServer
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.runtime import recovery
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.runtime import Runtime
-from interlock.runtime.session.inputs import Answer
+from interlock.runtime.session.inputs import AnswerQuestion
 from interlock.testing.scripted_agent import command
-from interlock.vocabulary.approval import Approval, ApprovalState
-from interlock.vocabulary.audit import ProcessEvent
 from interlock.vocabulary.errors import InterlockError, UsageError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import ProcessEvent
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import PromptId, SessionId
+from interlock.vocabulary.wire.approval import Approval, ApprovalState
 from tests.projections.whole_logs import approvals
 
 STREAM: Final = "claude-stream"
@@ -198,7 +198,7 @@ class Host:
         labels = [option.label for option in one.options]
         option = (labels[0] if is_allowed else labels[-1]) if labels else ""
         await self._runtime.decide(
-            one.session_id, Answer(approval_id=one.approval_id, is_allowed=is_allowed, option=option)
+            one.session_id, AnswerQuestion(approval_id=one.approval_id, is_allowed=is_allowed, option=option)
         )
 
     async def _finish(self, session_id: SessionId) -> None:

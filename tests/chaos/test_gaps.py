@@ -10,7 +10,7 @@ from interlock.agents.observations import TurnEnded, TurnEnding
 from interlock.log.memory import MemoryLog
 from interlock.runtime.runtime import Runtime
 from interlock.testing.puppet import PuppetDriver
-from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage
+from interlock.vocabulary.events.audit import DeliveryReceipt, DeliveryStage
 from tests.chaos.host import STREAM, TERMINAL
 from tests.chaos.living import wait_until
 from tests.chaos.rounds import finish

@@ -11,7 +11,7 @@ from interlock.agents.port import AgentSpec, Capabilities, StopReport
 from interlock.log.memory import MemoryLog
 from interlock.runtime.runtime import Runtime
 from interlock.testing.puppet import Puppet, PuppetDriver
-from interlock.vocabulary.audit import ProcessEvent, ProcessEventKind
+from interlock.vocabulary.events.audit import ProcessEvent, ProcessEventKind
 from interlock.vocabulary.ids import SessionId, SpawnId
 from interlock.vocabulary.states import DriverKind, TurnState
 from tests.contract.harness import run

@@ -13,12 +13,11 @@ from typing import Final
 
 from interlock.lifecycle.turns import TurnRecord, turn_states
 from interlock.log.port import Slice
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.log.verify import verify
 from interlock.projections.checks.case import CheckStatus
-from interlock.projections.diagnose import diagnose
-from interlock.vocabulary.approval import ApprovalState
-from interlock.vocabulary.audit import (
+from interlock.projections.checks.diagnose import diagnose
+from interlock.vocabulary.events.audit import (
     DeliveryReceipt,
     DeliveryStage,
     ProcessEvent,
@@ -27,11 +26,12 @@ from interlock.vocabulary.audit import (
     RunState,
     TurnFailed,
 )
-from interlock.vocabulary.conversation import AssistantMessage, UserMessage
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.conversation import AssistantMessage, UserMessage
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId, TurnId
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import TurnState
+from interlock.vocabulary.wire.approval import ApprovalState
 from tests.chaos.host import STREAM
 from tests.chaos.living import wait_until
 from tests.chaos.world import Sent, World

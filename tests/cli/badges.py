@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from interlock.cli.server_api import Body
+from interlock.cli.server.api import Body
 from interlock.projections.badge import badge_of
-from interlock.vocabulary.frames import TaskSummary
+from interlock.vocabulary.wire.frames import TaskSummary
 
 
 def with_badge(summary: Body, now: datetime | None = None) -> Body:

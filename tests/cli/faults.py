@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO
 
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from tests.cli.births import Birth, bear
 
 BOUND_SECONDS: Final = 100.0
@@ -149,7 +149,9 @@ def fill_disk() -> None:
 
 def hasten() -> None:
     """In a process of a command: wait less long for an answer that will not come."""
-    from interlock.cli import acting, server_api, server_presence
+    from interlock.cli.server import api as server_api
+    from interlock.cli.server import presence as server_presence
+    from interlock.cli.work import retrying as acting
 
     defaults = server_api.ServerApi.ask.__kwdefaults__
     assert defaults is not None
@@ -161,7 +163,7 @@ def hasten() -> None:
 
 def hasten_health() -> None:
     """In a process of a command: wait less long for a sign of life, and as long as ever for an answer."""
-    from interlock.cli import server_presence
+    from interlock.cli.server import presence as server_presence
 
     assert hasattr(server_presence, "HEALTH_SECONDS")
     setattr(server_presence, "HEALTH_SECONDS", HASTY_SECONDS)  # noqa: B010  # it is final for everybody else
@@ -193,7 +195,8 @@ def strike_while_it_is_told() -> None:
     """In a process of a command: Ctrl-C while a server is waited for, and once more in the middle of each note."""
     import signal
 
-    from interlock.cli import output, server_process
+    from interlock.cli import output
+    from interlock.cli.server import process as server_process
 
     def strike(*_: object) -> object:
         signal.raise_signal(signal.SIGINT)

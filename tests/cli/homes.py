@@ -13,10 +13,10 @@ import apsw
 from interlock.lifecycle.closing import Ending, closing_batch
 from interlock.lifecycle.turns import fold_turns
 from interlock.log.paths import DATABASE_NAME
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.audit import Anomaly, ProviderUsage, RunState, StreamCheckpoint, TurnStarted
-from interlock.vocabulary.conversation import (
+from interlock.vocabulary.events.audit import Anomaly, ProviderUsage, RunState, StreamCheckpoint, TurnStarted
+from interlock.vocabulary.events.conversation import (
     AssistantMessage,
     Reasoning,
     SubagentEvent,

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from interlock.monitor.recording import Frame, Header, Input, Record, Truth
+from interlock.monitor.scoring.recording import Frame, Header, Input, Record, Truth
 from interlock.screen.snapshot import Snapshot
 from tests.screen.tiny import APPROVAL, DONE, IDLE, TINY, WORKING
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
 
 from interlock.agents.tmux.server import TmuxServer
-from interlock.cli.server_api import Body, ServerApi
+from interlock.cli.server.api import Body, ServerApi
 from interlock.testing.scripted_agent import Gates, command, write_program
 from interlock.vocabulary.errors import Unreachable
 from tests.cli.births import Birth, bear, is_possible

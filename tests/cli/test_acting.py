@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from interlock.cli.acting import act, give_until, in_our_words, not_known
-from interlock.cli.server_api import Body, ServerApi, ServerRefusal, ServerUnavailable
+from interlock.cli.server.api import Body, ServerApi, ServerRefusal, ServerUnavailable
+from interlock.cli.work.retrying import act, give_until, in_our_words, not_known
 from interlock.vocabulary.errors import Unreachable, UsageError
 
 AWAY = ServerUnavailable("nothing is known yet")

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from interlock.agents.terminal.where import Where
-from interlock.cli.attach import check_pane, find_pane, tmux_command
+from interlock.agents.terminal.launch import Where
+from interlock.cli.work.attach import check_pane, find_pane, tmux_command
 from interlock.log.home_identity import HomeStanding, NotOurs, look_at_home
 from interlock.vocabulary.errors import Unreachable
 from tests.cli.harness import COMMAND

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli import changes as changes_module
-from interlock.cli.changes import Changes, TimeUp
-from interlock.cli.server_api import Frame
+from interlock.cli.server.api import SocketFrame
+from interlock.cli.work import changes as changes_module
+from interlock.cli.work.changes import SessionChanges, TimeUp
 from interlock.vocabulary.errors import Unreachable
 from tests.cli.serving import until
 
@@ -19,12 +19,12 @@ from tests.cli.serving import until
 class Room:
     """Frames that a test lets be heard, as `logs.frames` would give them."""
 
-    def __init__(self, *frames: Frame, error: Exception | None = None) -> None:
+    def __init__(self, *frames: SocketFrame, error: Exception | None = None) -> None:
         self._frames = frames
         self._error = error
         self.is_over = threading.Event()
 
-    def __call__(self, home: Path, task_id: str, *, patience_seconds: float, was_there: bool) -> Iterator[Frame]:
+    def __call__(self, home: Path, task_id: str, *, patience_seconds: float, was_there: bool) -> Iterator[SocketFrame]:
         assert was_there, "who waits has asked the server before: it is waited for from the first moment on"
         yield from self._frames
         if self._error is not None:
@@ -37,16 +37,16 @@ def far_off() -> float:
     return time.monotonic() + 60
 
 
-def heard(monkeypatch: pytest.MonkeyPatch, room: Room, count: int) -> Changes:
+def heard(monkeypatch: pytest.MonkeyPatch, room: Room, count: int) -> SessionChanges:
     """Changes that have heard so many frames, or errors."""
     monkeypatch.setattr(changes_module, "frames", room)
-    changes = Changes(Path("home"), ["ses_1"], patience_seconds=1)
+    changes = SessionChanges(Path("home"), ["ses_1"], patience_seconds=1)
     until(lambda: changes._heard.qsize() >= count, "all is heard")
     return changes
 
 
-def frame(event: str) -> Frame:
-    return Frame("1", event, {})
+def frame(event: str) -> SocketFrame:
+    return SocketFrame("1", event, {})
 
 
 def test_there_is_one_look_at_first_and_one_for_all_that_was_heard(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.session_names import offer_sessions
+from interlock.cli.look.session_names import offer_sessions
 from tests.cli.harness import interlock
 from tests.cli.homes import HOSTILE
 from tests.cli.serving import Served

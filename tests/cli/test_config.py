@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli import config as command
 from interlock.cli import main
-from interlock.cli.config import masked_value
-from interlock.runtime.config import parse
+from interlock.cli.setup import config as command
+from interlock.cli.setup.config import masked_value
+from interlock.runtime.config.loading import parse
 from interlock.runtime.redaction.redactor import Redactor
 from tests.cli.harness import on_a_terminal
 from tests.cli.test_cold_start import HEAVY, modules_after

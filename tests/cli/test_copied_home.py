@@ -17,7 +17,7 @@ import pytest
 from interlock.agents.port import ProcessIdentity
 from interlock.agents.processes.identity import identity_of, is_alive
 from interlock.agents.tmux.server import TmuxServer
-from interlock.cli.server_process import look_for_server
+from interlock.cli.server.process import look_for_server
 from tests.cli.serving import WAIT_SECONDS, Served, end_tmux, serving, until
 
 

@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
-from interlock.cli import decide
-from interlock.cli.choices import answering, approving, choose_option, choose_question, denying, spelled
-from interlock.cli.decide import find_question
-from interlock.cli.server_api import Body, ServerApi
+from interlock.cli.server.api import Body, ServerApi
+from interlock.cli.work import decide
+from interlock.cli.work.choices import answering, approving, choose_option, choose_question, denying, spelled
+from interlock.cli.work.decide import find_question
 from interlock.testing.scripted_agent import command, read_ledger, write_program
 from interlock.vocabulary.errors import UsageError
 from tests.cli.badges import with_badge

@@ -16,12 +16,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.cli import demo_run, demo_server
-from interlock.cli.demo_cast import CAST, STREAM, TERMINAL, Part, driver_of, write_agent
-from interlock.cli.demo_story import axes, tell
-from interlock.cli.task_lines import countdown_of, shown_of, why_of
+from interlock.cli.demo import run as demo_run
+from interlock.cli.demo import server as demo_server
+from interlock.cli.demo.cast import CAST, STREAM, TERMINAL, Part, driver_of, write_agent
+from interlock.cli.demo.teller import axes, tell
+from interlock.cli.look.session_lines import countdown_of, shown_of, why_of
 from interlock.testing.scripted_agent.language import VERBS, steps_of
-from interlock.vocabulary.frames import AgentStatusChanged, TaskFrame
+from interlock.vocabulary.wire.frames import AgentStatusChanged, TaskFrame
 from tests.cli.demo_harness import GONE_SECONDS, DemoPlace, demo_place, read_until, without_tmux
 from tests.cli.harness import interlock
 from tests.docs.running import blocks
@@ -171,7 +172,7 @@ def test_a_demo_that_is_killed_leaves_nothing_either(place: DemoPlace) -> None:
 def test_a_server_that_is_ended_by_somebody_takes_its_agents_along(place: DemoPlace) -> None:
     with place.start() as process:
         read_until(process, lambda line: "asks (approval)" in line)
-        (host,) = [one for one in place.left() if "interlock.cli.demo_host" in one]
+        (host,) = [one for one in place.left() if "interlock.cli.demo.host" in one]
         os.kill(int(host.split()[0]), signal.SIGTERM)
         place.becomes_clean(but_for=process.pid)
         process.kill()

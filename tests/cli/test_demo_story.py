@@ -7,11 +7,14 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import structs
 
-from interlock.cli.demo_story import QUOTED_LENGTH, tell
-from interlock.vocabulary.approval import Approval, ApprovalState
-from interlock.vocabulary.audit import DeliveryStage, DialogOption
+from interlock.cli.demo.teller import QUOTED_LENGTH, tell
+from interlock.vocabulary.events.audit import DeliveryStage, DialogOption
+from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
-from interlock.vocabulary.frames import (
+from interlock.vocabulary.ids import PromptId, SessionId, StreamId
+from interlock.vocabulary.states import Activity, Attention, TaskStatus
+from interlock.vocabulary.wire.approval import Approval, ApprovalState
+from interlock.vocabulary.wire.frames import (
     AgentStatusChanged,
     ApprovalClosed,
     ApprovalDecided,
@@ -25,9 +28,6 @@ from interlock.vocabulary.frames import (
     TaskFrame,
     TaskStatusChanged,
 )
-from interlock.vocabulary.ids import PromptId, SessionId, StreamId
-from interlock.vocabulary.presenter import Status
-from interlock.vocabulary.states import Activity, Attention, TaskStatus
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 TASK = SessionId("ses_1")

@@ -11,18 +11,19 @@ from typing import Any, cast
 
 import pytest
 
-from interlock.cli import demo_run, demo_teller, output
-from interlock.cli.demo_acts import _telling
-from interlock.cli.demo_cast import GREET, Part
-from interlock.cli.demo_server import _base
-from interlock.cli.demo_stage import Stage
-from interlock.cli.demo_teller import Teller
+from interlock.cli import output
+from interlock.cli.demo import run as demo_run
+from interlock.cli.demo import teller as demo_teller
+from interlock.cli.demo.acts import Stage, _telling
+from interlock.cli.demo.cast import GREET, Part
+from interlock.cli.demo.server import _base
+from interlock.cli.demo.teller import Teller
 from interlock.client.client import Client
 from interlock.client.task import TaskHandle
-from interlock.vocabulary.frames import AgentStatusChanged, TaskFrame
+from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.states import Activity
+from interlock.vocabulary.wire.frames import AgentStatusChanged, TaskFrame
 
 HOME = Path("home")
 

@@ -22,17 +22,18 @@ import apsw
 import pytest
 
 from interlock.agents.evidence.hook_settings import HookedCli, install_hooks
-from interlock.cli import doctor_home, doctor_machine, main
-from interlock.cli.doctor import _configuration
-from interlock.cli.doctor_agents import agent_probes
-from interlock.cli.doctor_checks import Check, Health, Probe, examine, printed_by
-from interlock.cli.doctor_home import SERVER_FILE, home_probes
-from interlock.cli.doctor_machine import machine_probes
+from interlock.cli import main
+from interlock.cli.setup import doctor_home, doctor_machine
+from interlock.cli.setup.doctor import _configuration
+from interlock.cli.setup.doctor_agents import agent_probes
+from interlock.cli.setup.doctor_checks import CheckProbe, MachineCheck, MachineHealth, examine, printed_by
+from interlock.cli.setup.doctor_home import SERVER_FILE, home_probes
+from interlock.cli.setup.doctor_machine import machine_probes
 from interlock.log.home_identity import settle_home
 from interlock.log.paths import DATABASE_NAME
-from interlock.log.schema import CURRENT
-from interlock.runtime.config import parse
-from interlock.runtime.config_sections import Config
+from interlock.log.sqlite.schema import CURRENT
+from interlock.runtime.config.loading import parse
+from interlock.runtime.config.sections import Config
 from interlock.server.token_file import TOKEN_FILE
 from interlock.vocabulary.errors import PeerFault
 from tests.cli.harness import on_a_terminal
@@ -40,11 +41,11 @@ from tests.cli.homes import change, make_home, whole_turns
 from tests.cli.test_cold_start import HEAVY
 
 
-def looked(probes: Sequence[Probe], seconds: float = 100.0) -> dict[str, Check]:
+def looked(probes: Sequence[CheckProbe], seconds: float = 100.0) -> dict[str, MachineCheck]:
     return {one.id: one for one in asyncio.run(examine(probes, seconds=seconds))}
 
 
-def home_checks(home: Path | None, text: str = "") -> dict[str, Check]:
+def home_checks(home: Path | None, text: str = "") -> dict[str, MachineCheck]:
     return looked(home_probes(home, parse(text, {}).config))
 
 
@@ -108,24 +109,24 @@ def test_colours_are_for_a_terminal() -> None:
 
 
 def test_a_probe_that_hangs_or_breaks_is_a_check_that_failed_and_keeps_its_place() -> None:
-    async def hangs() -> Sequence[Check]:
+    async def hangs() -> Sequence[MachineCheck]:
         await asyncio.Event().wait()
         return ()
 
-    def breaks(error: Exception) -> Awaitable[Sequence[Check]]:
+    def breaks(error: Exception) -> Awaitable[Sequence[MachineCheck]]:
         raise error
 
-    fine = Check(id="fine", group="g", health=Health.OK, found="f")
+    fine = MachineCheck(id="fine", group="g", health=MachineHealth.OK, found="f")
     probes = [
-        Probe("hangs", "g", hangs),
-        Probe("breaks", "g", lambda: breaks(OSError("disk"))),
-        Probe("refuses", "g", lambda: breaks(PeerFault("no"))),
-        Probe.told(fine),
+        CheckProbe("hangs", "g", hangs),
+        CheckProbe("breaks", "g", lambda: breaks(OSError("disk"))),
+        CheckProbe("refuses", "g", lambda: breaks(PeerFault("no"))),
+        CheckProbe.told(fine),
     ]
     found = looked(probes, seconds=0.05)
     assert list(found) == ["hangs", "breaks", "refuses", "fine"]
     assert found["hangs"].found == "did not answer within 0.05 s"
-    assert [one.health for one in found.values()] == [Health.FAIL] * 3 + [Health.OK]
+    assert [one.health for one in found.values()] == [MachineHealth.FAIL] * 3 + [MachineHealth.OK]
     assert (found["breaks"].found, found["refuses"].found) == ("disk", "no")
 
 
@@ -160,14 +161,14 @@ def test_tmux_must_be_new_enough_and_start_a_server(
     make_program(tmp_path / "bin", "tmux", said, before='[ "$1" = -V ] || exit 1')
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     found = looked(machine_probes())["tmux"]
-    assert found.health is Health.FAIL
+    assert found.health is MachineHealth.FAIL
     assert ("is too old" in found.found) is is_old
     assert ("no server can be started" in found.found) is not is_old
 
 
 def test_the_server_that_is_tried_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert looked(machine_probes())["tmux"].health is Health.OK
+    assert looked(machine_probes())["tmux"].health is MachineHealth.OK
     assert list(tmp_path.iterdir()) == []
     for _ in range(10_000):
         if not running_with(str(tmp_path)):
@@ -189,15 +190,15 @@ def running_with(text: str) -> list[str]:
 
 
 def test_an_extra_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert looked(machine_probes())["extras"].health is Health.OK
+    assert looked(machine_probes())["extras"].health is MachineHealth.OK
     monkeypatch.setattr(doctor_machine, "_EXTRAS", {"acp": "no_such_module_anywhere", "model": "json"})
     found = looked(machine_probes())["extras"]
-    assert (found.health, found.mend) == (Health.WARN, "pip install 'interlock[acp]'")
+    assert (found.health, found.mend) == (MachineHealth.WARN, "pip install 'interlock[acp]'")
 
 
 def agent_checks(
     folder: Path, monkeypatch: pytest.MonkeyPatch, config: Config | None = None, seconds: float = 100.0
-) -> dict[str, Check]:
+) -> dict[str, MachineCheck]:
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     monkeypatch.setenv("HOME", str(folder.parent))
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"):
@@ -213,30 +214,30 @@ def test_each_agent_is_told_with_version_profile_and_drivers(tmp_path: Path, mon
     make_program(programs, "own", "1.0")
     own = "[agents.mine]\nargv = ['own']\n[agents.named]\nargv = ['own']\noptions.cli = 'codex'\n"
     found = agent_checks(programs, monkeypatch, parse(own, {}).config)
-    assert found["claude"] == Check(
+    assert found["claude"] == MachineCheck(
         id="claude",
         group="agents",
-        health=Health.OK,
+        health=MachineHealth.OK,
         found="2.1.300; profile claude-2.1; by terminal, claude-stream",
     )
-    assert found["codex"].health is Health.WARN
+    assert found["codex"].health is MachineHealth.WARN
     assert "0.999.0, outside the versions of its profile: codex-0.166 is nearest" in found["codex"].found
-    assert found["gemini"].health is Health.WARN
+    assert found["gemini"].health is MachineHealth.WARN
     assert found["gemini"].found.startswith("version not told; profile gemini-")
     assert found["gemini"].found.endswith("by terminal, gemini-stream, acp")
-    assert found["mine"].health is Health.WARN
+    assert found["mine"].health is MachineHealth.WARN
     assert "no profile" in found["mine"].found
     assert "codex-" in found["named"].found
     assert "no profile" not in found["named"].found
     assert found["others"].found == "not installed: qwen, opencode, kimi, continue, copilot, pi"
-    assert found["others"].health is Health.OK
+    assert found["others"].health is MachineHealth.OK
 
 
 def test_an_agent_that_does_not_answer_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.cli.doctor_agents._VERSION_SECONDS", 0.05)
+    monkeypatch.setattr("interlock.cli.setup.doctor_agents._VERSION_SECONDS", 0.05)
     make_program(tmp_path / "bin", "qwen", before="sleep 99")
     found = agent_checks(tmp_path / "bin", monkeypatch)["qwen"]
-    assert (found.health, found.mend) == (Health.WARN, "see what `qwen --version` prints")
+    assert (found.health, found.mend) == (MachineHealth.WARN, "see what `qwen --version` prints")
 
 
 def test_hooks_are_looked_at_where_the_agent_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,16 +246,16 @@ def test_hooks_are_looked_at_where_the_agent_is_there(tmp_path: Path, monkeypatc
     found = agent_checks(programs, monkeypatch)
     assert "codex hooks" not in found
     assert (found["claude hooks"].health, found["claude hooks"].mend) == (
-        Health.WARN,
+        MachineHealth.WARN,
         "interlock hooks install claude",
     )
     assert not (tmp_path / ".claude").exists()
     settings = tmp_path / ".claude" / "settings.json"
     install_hooks(HookedCli.CLAUDE, settings)
-    assert agent_checks(programs, monkeypatch)["claude hooks"].health is Health.OK
+    assert agent_checks(programs, monkeypatch)["claude hooks"].health is MachineHealth.OK
     settings.write_text("{")
     broken = agent_checks(programs, monkeypatch)["claude hooks"]
-    assert broken.health is Health.FAIL
+    assert broken.health is MachineHealth.FAIL
     assert str(settings) in broken.found
 
 
@@ -264,14 +265,14 @@ def test_a_broken_profile_of_ones_own_is_told_and_left_out(tmp_path: Path, monke
     (folder / "mine.toml").write_text("nonsense = 1\n")
     (tmp_path / "bin").mkdir()
     found = agent_checks(tmp_path / "bin", monkeypatch)["profiles"]
-    assert found.health is Health.WARN
+    assert found.health is MachineHealth.WARN
     assert "mine.toml" in found.found
 
 
 def test_a_sound_home_is_sound_and_stays_as_it_was(home: Path) -> None:
     before = listing(home)
     found = home_checks(home)
-    assert {one.health for one in found.values() if one.id != "sockets"} == {Health.OK}
+    assert {one.health for one in found.values() if one.id != "sockets"} == {MachineHealth.OK}
     assert found["log"].found == "schema 2, nobody writes, the file is sound"
     assert list(found) == ["folder", "identity", "sockets", "log", "disk", "tokens", "port"]
     assert listing(home) == before
@@ -279,13 +280,13 @@ def test_a_sound_home_is_sound_and_stays_as_it_was(home: Path) -> None:
 
 def test_without_a_home_the_remedy_is_named() -> None:
     found = home_checks(None)
-    assert [(one.id, one.health) for one in found.values()] == [("folder", Health.FAIL)]
+    assert [(one.id, one.health) for one in found.values()] == [("folder", MachineHealth.FAIL)]
     assert "INTERLOCK_HOME" in found["folder"].mend
 
 
 def test_a_home_that_is_not_there_yet_is_fine_where_it_can_be_made(tmp_path: Path) -> None:
     found = home_checks(tmp_path / "a" / "b")
-    assert {one.health for one in found.values() if one.id != "sockets"} == {Health.OK}
+    assert {one.health for one in found.values() if one.id != "sockets"} == {MachineHealth.OK}
     assert list(tmp_path.iterdir()) == []
 
 
@@ -293,18 +294,18 @@ def test_a_home_that_is_a_copy_or_too_long_for_sockets_is_told(home: Path) -> No
     first = settle_home(home)
     assert first.home_id in home_checks(home)["identity"].found
     found = home_checks(Path(shutil.copytree(home, home.with_name("copy"))))["identity"]
-    assert (found.health, str(home) in found.found) == (Health.WARN, True)
+    assert (found.health, str(home) in found.found) == (MachineHealth.WARN, True)
     assert "interlock up --take-over" in found.mend
-    assert home_checks(Path("/h"))["sockets"].health is Health.OK
+    assert home_checks(Path("/h"))["sockets"].health is MachineHealth.OK
     found = home_checks(Path(f"/{'x' * 80}"))["sockets"]
-    assert (found.health, "bytes too long" in found.found) == (Health.WARN, True)
+    assert (found.health, "bytes too long" in found.found) == (MachineHealth.WARN, True)
 
 
 @pytest.mark.parametrize(
     ("mode", "health", "said"),
-    [(0o755, Health.WARN, "others can look into"), (0o770, Health.FAIL, "others can write to")],
+    [(0o755, MachineHealth.WARN, "others can look into"), (0o770, MachineHealth.FAIL, "others can write to")],
 )
-def test_a_home_that_is_open_to_others_is_told(mode: int, health: Health, said: str, home: Path) -> None:
+def test_a_home_that_is_open_to_others_is_told(mode: int, health: MachineHealth, said: str, home: Path) -> None:
     home.chmod(mode)
     found = home_checks(home)["folder"]
     assert found.health is health
@@ -320,7 +321,7 @@ def test_a_damaged_log_is_a_failure_with_a_remedy(is_short: bool, home: Path) ->
     data[4096 * 2 :] = b"" if is_short else b"\xa5" * (len(data) - 4096 * 2)
     path.write_bytes(data)
     found = home_checks(home)["log"]
-    assert found.health is Health.FAIL
+    assert found.health is MachineHealth.FAIL
     assert found.mend.startswith("interlock log repair")
 
 
@@ -335,26 +336,26 @@ def test_damage_that_only_a_look_at_the_pages_shows_is_a_failure(home: Path) -> 
     data[at + 3 : at + 5] = b"\xff\xff"  # how many cells the page has
     path.write_bytes(data)
     found = home_checks(home)["log"]
-    assert (found.health, found.mend) == (Health.FAIL, "interlock log repair")
+    assert (found.health, found.mend) == (MachineHealth.FAIL, "interlock log repair")
     assert "schema 2, nobody writes; damaged: " in found.found
 
 
 @pytest.mark.parametrize("content", [b"no database at all, whatever it is" * 100, b"SQLite format 3\x00"])
 def test_what_is_no_log_is_a_failure(content: bytes, home: Path) -> None:
     (home / DATABASE_NAME).write_bytes(content)
-    assert home_checks(home)["log"].health is Health.FAIL
+    assert home_checks(home)["log"].health is MachineHealth.FAIL
 
 
 def test_a_log_of_a_newer_program_is_a_failure(home: Path) -> None:
     change(home, f"PRAGMA user_version = {CURRENT.version + 1}")
     found = home_checks(home)["log"]
-    assert found.health is Health.FAIL
+    assert found.health is MachineHealth.FAIL
     assert found.mend.startswith("upgrade interlock")
 
 
 def test_who_writes_is_told_and_not_disturbed(home: Path) -> None:
     code = (
-        "import asyncio, sys\nfrom pathlib import Path\nfrom interlock.log.sqlite import SqliteLog\n"
+        "import asyncio, sys\nfrom pathlib import Path\nfrom interlock.log.sqlite.store import SqliteLog\n"
         "async def hold():\n"
         "    async with await SqliteLog.open(Path(sys.argv[1])):\n"
         "        print('held', flush=True)\n        sys.stdin.read()\n"
@@ -366,7 +367,7 @@ def test_who_writes_is_told_and_not_disturbed(home: Path) -> None:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         found = home_checks(home)["log"]
-        assert found.health is Health.OK
+        assert found.health is MachineHealth.OK
         assert f"process {holder.pid} on " in found.found
         assert " writes, the file is sound" in found.found
         holder.communicate("")
@@ -377,7 +378,7 @@ def test_a_log_too_large_for_a_quick_look_is_no_failure(home: Path, monkeypatch:
     monkeypatch.setattr(doctor_home, "PROBE_SECONDS", -10)
     monkeypatch.setattr(doctor_home, "_STEPS", 1)
     found = home_checks(home)["log"]
-    assert (found.health, found.mend) == (Health.WARN, "interlock log verify")
+    assert (found.health, found.mend) == (MachineHealth.WARN, "interlock log verify")
 
 
 def test_a_writer_that_comes_meanwhile_is_no_damage(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,11 +387,13 @@ def test_a_writer_that_comes_meanwhile_is_no_damage(home: Path, monkeypatch: pyt
         raise apsw.CorruptError("torn")
 
     monkeypatch.setattr(doctor_home, "_at_rest", torn)
-    assert home_checks(home)["log"].health is Health.OK
+    assert home_checks(home)["log"].health is MachineHealth.OK
 
 
-@pytest.mark.parametrize(("free", "health"), [(10, Health.FAIL), (500, Health.WARN), (5000, Health.OK)])
-def test_a_full_disk_is_told(free: int, health: Health, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("free", "health"), [(10, MachineHealth.FAIL), (500, MachineHealth.WARN), (5000, MachineHealth.OK)]
+)
+def test_a_full_disk_is_told(free: int, health: MachineHealth, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)._replace(free=free * 1024 * 1024)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     assert home_checks(tmp_path)["disk"].health is health
@@ -400,11 +403,11 @@ def test_tokens_that_others_can_read_are_a_failure(home: Path) -> None:
     tokens = home / TOKEN_FILE
     tokens.write_text("{}")
     tokens.chmod(0o600)
-    assert home_checks(home)["tokens"] == Check(
-        id="tokens", group="home", health=Health.OK, found="only you can read them"
+    assert home_checks(home)["tokens"] == MachineCheck(
+        id="tokens", group="home", health=MachineHealth.OK, found="only you can read them"
     )
     tokens.chmod(0o640)
-    assert home_checks(home)["tokens"].health is Health.FAIL
+    assert home_checks(home)["tokens"].health is MachineHealth.FAIL
     tokens.unlink()
     tokens.symlink_to("elsewhere")
     assert home_checks(home)["tokens"].found.endswith("is no plain file")
@@ -417,11 +420,11 @@ def test_a_port_is_free_or_somebody_elses(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         found = home_checks(tmp_path, f"[server]\nport = {port}\n")["port"]
         assert (found.health, found.mend) == (
-            Health.FAIL,
+            MachineHealth.FAIL,
             "choose another server.port, or stop what listens there",
         )
     free = home_checks(tmp_path, f"[server]\nport = {port}\n")["port"]
-    assert (free.health, free.found) == (Health.OK, f"127.0.0.1:{port} is free")
+    assert (free.health, free.found) == (MachineHealth.OK, f"127.0.0.1:{port} is free")
 
 
 class _Healthy(BaseHTTPRequestHandler):
@@ -444,8 +447,8 @@ def test_a_port_may_be_our_own_servers(tmp_path: Path) -> None:
         found = [home_checks(tmp_path, text)["port"] for text in ("", f"[server]\nport = {server.server_port}\n")]
         server.shutdown()
         thread.join(20)
-    assert [(one.health, one.found) for one in found] == [(Health.OK, f"ours: {url} answers")] * 2
-    assert home_checks(tmp_path)["port"].health is Health.WARN
+    assert [(one.health, one.found) for one in found] == [(MachineHealth.OK, f"ours: {url} answers")] * 2
+    assert home_checks(tmp_path)["port"].health is MachineHealth.WARN
     (tmp_path / SERVER_FILE).write_text(json.dumps({**told, "pid": 2**22 + 1}))
     assert home_checks(tmp_path)["port"].found == "any free one; no server runs"
 

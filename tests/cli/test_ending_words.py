@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from interlock.cli.commands import COMMANDS
-from interlock.cli.top.reading import Reader
+from interlock.cli.top.layout.transcript import Reader
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.actions import NextActionKind
 from interlock.vocabulary.advice import advice_lines
-from interlock.vocabulary.audit import ProcessEvent, ProcessEventKind
 from interlock.vocabulary.ending_words import ending_words, failure_words
-from interlock.vocabulary.frames import Message
+from interlock.vocabulary.events.audit import ProcessEvent, ProcessEventKind
+from interlock.vocabulary.wire.frames import Message
 from tests.cli.homes import make_home, run_many, standing
 from tests.cli.serving import Served, serving
 

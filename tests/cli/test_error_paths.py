@@ -20,7 +20,7 @@ import pytest
 
 from interlock.cli.commands import COMMANDS
 from interlock.cli.exit_codes import ExitCode
-from interlock.cli.server_api import MAX_REQUEST_BYTES
+from interlock.cli.server.api import MAX_REQUEST_BYTES
 from interlock.log.paths import DATABASE_NAME
 from interlock.testing.scripted_agent import command
 from tests.agents.tmux.harness import shows, stage

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from interlock.cli.server_api import Body
+from interlock.cli.server.api import Body
 from interlock.testing.scripted_agent import command
 from interlock.testing.scripted_agent.ledger import read_ledger
 from tests.cli.serving import Served, until

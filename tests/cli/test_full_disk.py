@@ -16,8 +16,8 @@ import pytest
 import websockets.sync.client
 
 from interlock.cli.exit_codes import ExitCode
-from interlock.cli.server_api import ServerApi, ServerUnavailable
-from interlock.cli.server_process import look_for_server
+from interlock.cli.server.api import ServerApi, ServerUnavailable
+from interlock.cli.server.process import look_for_server
 from tests.cli.serving import Served, serving, until
 from tests.cli.test_up import run
 

@@ -25,7 +25,7 @@ from rich.progress import Progress
 
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.progress import progress
-from interlock.cli.server_process import Presence, held_server, look_for_server
+from interlock.cli.server.process import Presence, held_server, look_for_server
 from interlock.testing.scripted_agent import command, write_program
 from tests.agents.tmux.harness import shows, stage
 from tests.cli import faults

@@ -17,10 +17,10 @@ from msgspec import structs
 from interlock.cli.commands import COMMANDS
 from interlock.log.lease import this_process
 from interlock.log.paths import DATABASE_NAME
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.codec import encode_event
-from interlock.vocabulary.conversation import UserMessage
+from interlock.vocabulary.events.codec import encode_event
+from interlock.vocabulary.events.conversation import UserMessage
 from tests.cli.harness import COMMAND, _drain, interlock, on_a_terminal
 from tests.cli.homes import change, damage, hostile, make_home, run_many, standing, whole_turns
 from tests.cli.test_output import is_unsafe

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.log_trouble import LogTrouble
-from interlock.cli.server_api import Body, ServerApi
+from interlock.cli.look.log_trouble import LogTrouble
+from interlock.cli.server.api import Body, ServerApi
 from interlock.vocabulary.errors import Unreachable
 
 
@@ -31,7 +31,7 @@ class _Server:
 def told_of(problems: list[str | None], monkeypatch: pytest.MonkeyPatch, folder: Path) -> LogTrouble:
     trouble = LogTrouble(folder, "waiting")
     server = _Server(trouble, problems)
-    monkeypatch.setattr("interlock.cli.log_trouble._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("interlock.cli.look.log_trouble._LOOK_SECONDS", 0.0)
     monkeypatch.setattr(ServerApi, "of_home", lambda _: server)
     trouble.look()
     return trouble

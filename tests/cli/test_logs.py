@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli import logs
-from interlock.cli.live_text import LiveText, Outlet
-from interlock.cli.painting import Line
-from interlock.cli.server_api import Body, Frame
-from interlock.cli.transcript_lines import message_lines
+from interlock.cli.look import logs
+from interlock.cli.look.live_text import LiveText, TextOutlet
+from interlock.cli.look.transcript_lines import message_lines
+from interlock.cli.server.api import Body, SocketFrame
+from interlock.cli.tables import Line
 from interlock.vocabulary.ending_words import BROKE_OFF, STILL_WRITTEN
 from interlock.vocabulary.errors import Unreachable
 from tests.cli.serving import Served, serving
@@ -24,7 +24,7 @@ class Paper:
     def __init__(self, *, with_turns: bool = False) -> None:
         self.text = ""
         self.notes: list[str] = []
-        self.live = LiveText(Outlet(self._lines, self._piece, self.notes.append), with_turns=with_turns)
+        self.live = LiveText(TextOutlet(self._lines, self._piece, self.notes.append), with_turns=with_turns)
 
     def _lines(self, lines: list[Line]) -> None:
         assert not self.text or self.text.endswith("\n"), f"a heading in the middle of a line: {self.text!r}"
@@ -254,7 +254,7 @@ def test_a_session_that_is_put_away_is_over(
     json: bool,
 ) -> None:
     more = ("chat:receipt", {"note": "too late"})
-    told = [Frame("1", event, data) for event, data in (*frames, more)]
+    told = [SocketFrame("1", event, data) for event, data in (*frames, more)]
     monkeypatch.setattr(logs, "frames", lambda *_, **__: iter(told))
     assert logs._follow(Path("home"), "ses_1", None, 1.0, with_turns=False, json=json) == 0
     out, err = capsys.readouterr()
@@ -284,10 +284,10 @@ def test_who_comes_back_asks_for_what_came_after(monkeypatch: pytest.MonkeyPatch
         def of_home(cls, _: Path) -> Away:
             return cls()
 
-        def events(self, _: str, *, after: str) -> Iterator[Frame]:
+        def events(self, _: str, *, after: str) -> Iterator[SocketFrame]:
             asked.append(after)
-            yield Frame("5:str_1:3", "chat:chunk", {})
-            yield Frame("", "server:closing", {})
+            yield SocketFrame("5:str_1:3", "chat:chunk", {})
+            yield SocketFrame("", "server:closing", {})
             if len(asked) == 1:
                 raise Unreachable("gone")
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli import looks, output
+from interlock.cli import colours as looks
+from interlock.cli import output
 from interlock.cli.top.command import _board
 from interlock.cli.top.themes import DARK, LIGHT
-from interlock.runtime.config_place import MAX_BYTES
-from interlock.runtime.config_sections import Colour, Theme
+from interlock.runtime.config.place import MAX_BYTES
+from interlock.runtime.config.sections import Colour, Theme
 from tests.cli.harness import interlock, on_a_terminal
 from tests.cli.serving import Served, serving
 from tests.cli.test_cold_start import HEAVY, modules_after

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from interlock.cli.machines import view
+from interlock.cli.setup.machines import view
 from interlock.lifecycle import render
 from interlock.machines import MACHINES
 from tests.cli.harness import interlock

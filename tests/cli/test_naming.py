@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.cli.naming import Candidate, choose
+from interlock.cli.look.naming import Candidate, choose
 from interlock.vocabulary.errors import UsageError
 from tests.cli.homes import run_many
 from tests.cli.serving import Served

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from interlock.cli.exit_codes import ExitCode
-from interlock.cli.notify import exit_code_of
-from interlock.cli.up import _setup
-from interlock.runtime.config_sections import NotifySection
-from interlock.runtime.notify_trial import Outcome, Trial, trial_notice, try_channels
+from interlock.cli.server.up import _setup
+from interlock.cli.setup.notify import exit_code_of
+from interlock.runtime.config.sections import NotifySection
+from interlock.runtime.notify.trial import Trial, TrialOutcome, trial_notice, try_channels
 from tests.cli.harness import interlock
 from tests.runtime.test_notify import hook, script
 
@@ -79,15 +79,15 @@ def test_a_mistake_of_the_configuration_is_named() -> None:
 @pytest.mark.parametrize(
     ("outcomes", "code"),
     [
-        ((Outcome.DELIVERED,), ExitCode.COMPLETED),
-        ((Outcome.DELIVERED, Outcome.NOT_TRIED), ExitCode.COMPLETED),
-        ((Outcome.DELIVERED, Outcome.FAILED), ExitCode.PARTIAL),
-        ((Outcome.FAILED,), ExitCode.FAILED),
-        ((Outcome.FAILED, Outcome.NOT_TRIED), ExitCode.FAILED),
-        ((Outcome.NOT_TRIED,), ExitCode.UNKNOWN),
+        ((TrialOutcome.DELIVERED,), ExitCode.COMPLETED),
+        ((TrialOutcome.DELIVERED, TrialOutcome.NOT_TRIED), ExitCode.COMPLETED),
+        ((TrialOutcome.DELIVERED, TrialOutcome.FAILED), ExitCode.PARTIAL),
+        ((TrialOutcome.FAILED,), ExitCode.FAILED),
+        ((TrialOutcome.FAILED, TrialOutcome.NOT_TRIED), ExitCode.FAILED),
+        ((TrialOutcome.NOT_TRIED,), ExitCode.UNKNOWN),
     ],
 )
-def test_the_exit_code_claims_no_more_than_was_delivered(outcomes: tuple[Outcome, ...], code: ExitCode) -> None:
+def test_the_exit_code_claims_no_more_than_was_delivered(outcomes: tuple[TrialOutcome, ...], code: ExitCode) -> None:
     assert exit_code_of([Trial(channel="x", outcome=one) for one in outcomes]) is code
 
 
@@ -96,8 +96,8 @@ def test_a_terminal_is_rung_and_shows(tmp_path: Path) -> None:
     settings = NotifySection(desktop=True)
     trials = asyncio.run(try_channels(settings, {"TERM": "foot", "PATH": str(tmp_path)}, terminal))
     assert [(one.channel, one.outcome, one.detail) for one in trials] == [
-        ("bell", Outcome.DELIVERED, ""),
-        ("desktop", Outcome.DELIVERED, "by terminal"),
+        ("bell", TrialOutcome.DELIVERED, ""),
+        ("desktop", TrialOutcome.DELIVERED, "by terminal"),
     ]
     assert terminal.getvalue().startswith("\a\x1b]777;notify;interlock asks a question;")
 
@@ -106,7 +106,7 @@ def test_what_takes_too_long_has_failed(tmp_path: Path) -> None:
     program = script(tmp_path / "hang", "import signal\nsignal.pause()\n")
     settings = NotifySection(bell=False, command=(program,))
     (trial,) = asyncio.run(try_channels(settings, {}, None, seconds=0.05))
-    assert (trial.outcome, trial.detail) == (Outcome.FAILED, "it took longer than 0.05 s")
+    assert (trial.outcome, trial.detail) == (TrialOutcome.FAILED, "it took longer than 0.05 s")
 
 
 def test_no_two_trials_have_the_same_key() -> None:

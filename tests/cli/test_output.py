@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from interlock.cli import output
-from interlock.cli.painting import Column, fitted, fold, text_table
+from interlock.cli.tables import Column, fitted, fold, text_table
 from tests.cli.harness import on_a_terminal, python
 
 BIDI = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from interlock.agents.processes.identity import identity_of
-from interlock.cli import down
 from interlock.cli.exit_codes import ExitCode, exit_code_for_turn
-from interlock.log.sqlite import SqliteLog
+from interlock.cli.server import down
+from interlock.log.sqlite.store import SqliteLog
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.audit import ProcessEvent, ProcessEventKind
+from interlock.vocabulary.events.audit import ProcessEvent, ProcessEventKind
 from interlock.vocabulary.states import ExitReason, TurnState
 from tests.cli.harness import COMMAND, interlock, on_a_terminal
 from tests.cli.homes import STATES, begin_turn, damage, make_home, run_many, standing, unpaired, whole_turns

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from interlock.cli.exit_codes import ExitCode
-from interlock.cli.prompt_watch import Ending, Look, Watch, places_ahead, step, turn_in
-from interlock.cli.server_api import Body
+from interlock.cli.server.api import Body
+from interlock.cli.work.prompt_watch import PromptEnding, PromptLook, Watch, places_ahead, step, turn_in
 from tests.cli.badges import with_badge
 
 WATCH = Watch(prompt_id="prm_1")
@@ -21,12 +21,12 @@ def look(
     approvals: int = 0,
     is_open: bool = True,
     **more: object,
-) -> Look:
+) -> PromptLook:
     queue: Body = {"waiting": [{"prompt_id": one, "text": "x"} for one in waiting], "is_open": is_open}
     asked = [{"approval_id": f"apr_{number}"} for number in range(approvals)]
     summary = with_badge({"task_id": "ses_1", "turn_id": newest, "task_status": status, **more})
     detail = {"summary": summary, "queue": queue, "approvals": asked}
-    return Look(detail=detail, turn=None if turn is None else {"turn_id": "trn_1", "state": turn})
+    return PromptLook(detail=detail, turn=None if turn is None else {"turn_id": "trn_1", "state": turn})
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def test_a_turn_ends_as_its_record_says(state: str, code: ExitCode) -> None:
     # Whatever the session shows meanwhile: a later turn may be open, and ask.
     _, outcome = step(WATCH, look(state, status="PENDING_CONFIRMATION", newest="trn_2", approvals=1), 0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code, outcome.state) == (Ending.ENDED, code, state)
+    assert (outcome.ending, outcome.code, outcome.state) == (PromptEnding.ENDED, code, state)
 
 
 def test_a_turn_of_which_events_are_lost_is_not_waited_for() -> None:
     _, outcome = step(WATCH, look("unknown", status=None, turn_state="unknown"), 0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code, outcome.state) == (Ending.UNKNOWN, ExitCode.UNKNOWN, "unknown")
+    assert (outcome.ending, outcome.code, outcome.state) == (PromptEnding.UNKNOWN, ExitCode.UNKNOWN, "unknown")
 
 
 @pytest.mark.parametrize("status", ["COMPLETED", "RUNNING", "CANCELLING", "FAILED"])
@@ -61,7 +61,7 @@ def test_an_open_question_blocks_unless_somebody_else_answers_it() -> None:
     asked = look("waiting", status="PENDING_CONFIRMATION", approvals=1)
     _, outcome = step(WATCH, asked, 0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code) == (Ending.BLOCKED, ExitCode.BLOCKED)
+    assert (outcome.ending, outcome.code) == (PromptEnding.BLOCKED, ExitCode.BLOCKED)
     assert step(Watch(prompt_id="prm_1", past_questions=True), asked, 0)[1] is None
 
 
@@ -73,21 +73,21 @@ def test_a_question_blocks_what_waits_behind_it() -> None:
     behind = look(status="PENDING_CONFIRMATION", waiting=("prm_0", "prm_1"), approvals=1)
     _, outcome = step(WATCH, behind, 0)
     assert outcome is not None
-    assert outcome.ending is Ending.BLOCKED
+    assert outcome.ending is PromptEnding.BLOCKED
     assert step(Watch(prompt_id="prm_1", past_questions=True), behind, 0)[1] is None
 
 
 def test_a_queue_that_is_held_is_not_waited_for() -> None:
     _, outcome = step(WATCH, look(waiting=("prm_1",), is_open=False), 0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code) == (Ending.HELD, ExitCode.BLOCKED)
+    assert (outcome.ending, outcome.code) == (PromptEnding.HELD, ExitCode.BLOCKED)
 
 
 def test_a_queue_that_is_held_by_an_error_is_a_failure() -> None:
     broken = {"activity": "gone", "attention": "error"}
     _, outcome = step(WATCH, look(waiting=("prm_1",), is_open=False, live=broken), 0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code) == (Ending.HELD, ExitCode.FAILED)
+    assert (outcome.ending, outcome.code) == (PromptEnding.HELD, ExitCode.FAILED)
 
 
 def test_a_log_that_cannot_be_written_is_waited_out() -> None:
@@ -103,7 +103,7 @@ ASKING = {"activity": "working", "attention": "question"}
 
 
 @pytest.mark.parametrize("seen", [look("running", live=BROKEN), look(waiting=("prm_1",), live=BROKEN)])
-def test_an_error_is_a_failure_after_a_while_and_not_before(seen: Look) -> None:
+def test_an_error_is_a_failure_after_a_while_and_not_before(seen: PromptLook) -> None:
     # The end of the turn that had the error may be on its way: then that is told.
     watch, outcome = step(WATCH, seen, 100.0)
     assert (outcome, watch.is_in_doubt) == (None, True)
@@ -111,16 +111,16 @@ def test_an_error_is_a_failure_after_a_while_and_not_before(seen: Look) -> None:
     assert outcome is None
     _, outcome = step(watch, seen, 105.0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code) == (Ending.BLOCKED, ExitCode.FAILED)
+    assert (outcome.ending, outcome.code) == (PromptEnding.BLOCKED, ExitCode.FAILED)
     watch, outcome = step(watch, look("running"), 105.0)
     assert (outcome, watch.is_in_doubt) == (None, False)
 
 
 @pytest.mark.parametrize("seen", [look("running", live=ASKING), look(waiting=("prm_1",), live=ASKING)])
-def test_what_the_badge_says_is_asked_blocks_without_an_approval(seen: Look) -> None:
+def test_what_the_badge_says_is_asked_blocks_without_an_approval(seen: PromptLook) -> None:
     _, outcome = step(WATCH, seen, 0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code) == (Ending.BLOCKED, ExitCode.BLOCKED)
+    assert (outcome.ending, outcome.code) == (PromptEnding.BLOCKED, ExitCode.BLOCKED)
 
 
 UNREAD = {"activity": "unknown", "evidence": [{"source": "screen", "rule": "no_profile_fits", "where": "profile x"}]}
@@ -129,7 +129,7 @@ UNREAD = {"activity": "unknown", "evidence": [{"source": "screen", "rule": "no_p
 def test_a_prompt_for_an_agent_whose_screen_no_profile_fits_is_not_waited_for() -> None:
     _, outcome = step(WATCH, look(status="PENDING", waiting=("prm_1",), live=UNREAD), 0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code) == (Ending.UNREADABLE, ExitCode.UNKNOWN)
+    assert (outcome.ending, outcome.code) == (PromptEnding.UNREADABLE, ExitCode.UNKNOWN)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_prompt_for_an_agent_whose_screen_no_profile_fits_is_not_waited_for() 
         look(status="PENDING", waiting=("prm_1",), live={**UNREAD, "activity": "starting"}),
     ],
 )
-def test_what_is_only_unknown_is_waited_for(seen: Look) -> None:
+def test_what_is_only_unknown_is_waited_for(seen: PromptLook) -> None:
     assert step(WATCH, seen, 0)[1] is None
 
 
@@ -158,26 +158,26 @@ def test_a_prompt_is_taken_back_only_where_it_was_denied_twice() -> None:
     assert outcome is None
     _, outcome = step(watch, look(), 0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code) == (Ending.TAKEN_BACK, ExitCode.INTERRUPTED)
+    assert (outcome.ending, outcome.code) == (PromptEnding.TAKEN_BACK, ExitCode.INTERRUPTED)
 
 
 def test_a_session_that_is_put_away_has_no_turn_for_it() -> None:
     _, outcome = step(WATCH, look(status="DELETE", waiting=("prm_1",)), 0)
     assert outcome is not None
-    assert outcome.ending is Ending.TAKEN_BACK
+    assert outcome.ending is PromptEnding.TAKEN_BACK
 
 
 @pytest.mark.parametrize(
     "lost", [look("abandoned", status=None), look(waiting=("prm_1",), is_supervised=False, status=None)]
 )
-def test_what_nobody_runs_is_unknown_after_a_while_and_not_before(lost: Look) -> None:
+def test_what_nobody_runs_is_unknown_after_a_while_and_not_before(lost: PromptLook) -> None:
     watch, outcome = step(WATCH, lost, 100.0)
     assert outcome is None
     watch, outcome = step(watch, lost, 104.9)
     assert outcome is None
     _, outcome = step(watch, lost, 105.0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code) == (Ending.UNKNOWN, ExitCode.UNKNOWN)
+    assert (outcome.ending, outcome.code) == (PromptEnding.UNKNOWN, ExitCode.UNKNOWN)
 
 
 def test_what_is_taken_up_again_was_never_lost() -> None:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli import board, output, painting
-from interlock.cli.server_api import Body, ServerApi
-from interlock.cli.task_lines import (
+from interlock.cli import output
+from interlock.cli import tables as painting
+from interlock.cli.look import ps_list as board
+from interlock.cli.look.session_lines import (
     by_attention,
     choose_task,
     countdown_of,
@@ -23,6 +24,7 @@ from interlock.cli.task_lines import (
     shown_of,
     why_of,
 )
+from interlock.cli.server.api import Body, ServerApi
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.states import Activity, Attention, TaskStatus
 from tests.cli.badges import with_badge
@@ -370,7 +372,7 @@ def test_a_look_that_shows_nothing_new_is_not_told_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, other = [task("ses_1")], [task("ses_1"), task("ses_2")]
-    looks = [board.Found(tasks, is_complete=True) for tasks in (one, one, other, other)]
+    looks = [board.FoundSessions(tasks, is_complete=True) for tasks in (one, one, other, other)]
     monkeypatch.setattr(board, "_looks", lambda *_: iter(looks))
     assert board.watch_sessions(Path(), every=False, json=True) == 0
     assert [len(json.loads(line)) for line in capsys.readouterr().out.splitlines()] == [1, 2]

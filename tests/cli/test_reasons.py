@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli import reasons
-from interlock.cli.reasons import words_of
+from interlock.cli.log import reasons
+from interlock.cli.log.reasons import words_of
 from interlock.runtime.session import status
 from interlock.vocabulary.evidence import EvidenceSource
 

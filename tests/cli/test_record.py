@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from interlock.agents.recording_files import open_recording
-from interlock.monitor.recording import Frame, Header
+from interlock.monitor.scoring.recording import Frame, Header
 from tests.agents.tmux.harness import Stage, shows, stage
 from tests.cli.harness import COMMAND, interlock
 from tests.contract.harness import run

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.run import run
-from interlock.cli.server_api import Body, ServerApi
-from interlock.cli.server_process import Presence, held_server, look_for_server
+from interlock.cli.server.api import Body, ServerApi
+from interlock.cli.server.process import Presence, held_server, look_for_server
+from interlock.cli.work.run import run
 from interlock.testing.scripted_agent import command, write_program
 from interlock.vocabulary.errors import Unreachable, UsageError
 from tests.cli.harness import interlock
@@ -67,8 +67,8 @@ def test_a_server_that_opens_no_session_does_not_outlast_the_timeout(
             clock[0] += seconds
             raise Unreachable("the server did not answer in time")
 
-    monkeypatch.setattr("interlock.cli.run._body", lambda *_: {})
-    monkeypatch.setattr("interlock.cli.run._server", lambda *_, **__: Stuck("http://127.0.0.1:1", ""))
+    monkeypatch.setattr("interlock.cli.work.run._body", lambda *_: {})
+    monkeypatch.setattr("interlock.cli.work.run._server", lambda *_, **__: Stuck("http://127.0.0.1:1", ""))
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     assert run("scripted", "hello", wait=True, timeout=7.0, home=Path()) == 5
     assert "it is not known whether it was done; see `interlock show ses_" in capsys.readouterr().err
@@ -82,8 +82,10 @@ def test_a_server_that_opens_no_session_does_not_outlast_the_timeout(
         clock[0] += 2.5
         return {"task_id": "ses_1", "prompt_id": "prm_1"}
 
-    monkeypatch.setattr("interlock.cli.run._open_session", opened)
-    monkeypatch.setattr("interlock.cli.run.wait_for_prompt", lambda _, limits, **__: left.append(limits.spent_seconds))
+    monkeypatch.setattr("interlock.cli.work.run._open_session", opened)
+    monkeypatch.setattr(
+        "interlock.cli.work.run.wait_for_prompt", lambda _, limits, **__: left.append(limits.spent_seconds)
+    )
     run("scripted", "hello", wait=True, timeout=7.0, home=Path())
     assert left == [2.5]
 

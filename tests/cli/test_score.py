@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from interlock.monitor.recording import Frame
+from interlock.monitor.scoring.recording import Frame
 from tests.cli.harness import interlock
 from tests.cli.recordings import a_turn, configured, write
 from tests.screen.tiny import DONE, IDLE

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli import screen as command
-from interlock.cli.painting import Line
-from interlock.cli.screen_lines import cut_line, picture_lines, said_of
-from interlock.cli.server_api import Body, ServerApi, ServerRefusal
+from interlock.cli.look import screen as command
+from interlock.cli.look.screen_lines import cut_line, picture_lines, said_of
+from interlock.cli.server.api import Body, ServerApi, ServerRefusal
+from interlock.cli.tables import Line
 from interlock.vocabulary.errors import Unreachable
 from tests.cli.serving import Served, serving, until
 

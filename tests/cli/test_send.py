@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli import prompt_wait
-from interlock.cli.changes import Changes, TimeUp
-from interlock.cli.send import send
-from interlock.cli.server_api import Body, ServerApi
+from interlock.cli.server.api import Body, ServerApi
+from interlock.cli.work import prompt_wait
+from interlock.cli.work.changes import SessionChanges, TimeUp
+from interlock.cli.work.send import send
 from interlock.testing.scripted_agent import command, write_program
 from interlock.vocabulary.errors import Unreachable
 from tests.cli.harness import COMMAND, interlock
@@ -45,18 +45,18 @@ def turn_of(served: Served, task_id: str) -> Body:
 
 
 def test_what_it_took_to_give_a_prompt_is_part_of_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = prompt_wait.Asked(home=Path(), task_id="ses_1", prompt_id="prm_1")
+    asked = prompt_wait.PromptAsked(home=Path(), task_id="ses_1", prompt_id="prm_1")
     deadlines = list[float | None]()
 
     def looks(_: object, deadline: float | None) -> list[Body]:
         deadlines.append(deadline)
         raise TimeUp
 
-    monkeypatch.setattr(Changes, "looks", looks)
+    monkeypatch.setattr(SessionChanges, "looks", looks)
     monkeypatch.setattr(time, "monotonic", lambda: 100.0)
     for spent in (4.0, 40.0):
         with pytest.raises(TimeUp):
-            prompt_wait._await(asked, prompt_wait.Patience(timeout_seconds=10.0, spent_seconds=spent))
+            prompt_wait._await(asked, prompt_wait.WaitTimeouts(timeout_seconds=10.0, spent_seconds=spent))
     assert deadlines == [106.0, 100.0]
 
 
@@ -83,8 +83,10 @@ def test_a_server_that_takes_no_prompt_does_not_outlast_the_timeout(
     assert asked == [6.0, 40.0]
     # One that takes it late leaves less to wait.
     left = list[float]()
-    monkeypatch.setattr("interlock.cli.send.wait_for_prompt", lambda _, limits, **__: left.append(limits.spent_seconds))
-    monkeypatch.setattr("interlock.cli.send.submit", lambda *_: clock.__setitem__(0, clock[0] + 2.5))
+    monkeypatch.setattr(
+        "interlock.cli.work.send.wait_for_prompt", lambda _, limits, **__: left.append(limits.spent_seconds)
+    )
+    monkeypatch.setattr("interlock.cli.work.send.submit", lambda *_: clock.__setitem__(0, clock[0] + 2.5))
     send("ses_1", "later", wait=True, timeout=6.0, home=Path())
     assert left == [2.5]
 
@@ -301,7 +303,7 @@ def test_without_a_server_nothing_is_known(tmp_path: Path) -> None:
 
 
 def test_a_look_while_the_server_is_away_finds_nothing_and_ends_nothing(tmp_path: Path) -> None:
-    assert prompt_wait._look(prompt_wait.Asked(home=tmp_path, task_id="ses_1", prompt_id="prm_1"), None) is None
+    assert prompt_wait._look(prompt_wait.PromptAsked(home=tmp_path, task_id="ses_1", prompt_id="prm_1"), None) is None
 
 
 @pytest.mark.deep

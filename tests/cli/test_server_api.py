@@ -13,8 +13,8 @@ from typing import Self, TypeAlias
 
 import pytest
 
-from interlock.cli import server_api
-from interlock.cli.server_api import ServerApi, ServerRefusal, ServerUnavailable, home_folder
+from interlock.cli.server import api as server_api
+from interlock.cli.server.api import ServerApi, ServerRefusal, ServerUnavailable, home_folder
 from interlock.log.paths import default_home
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.choices import approving, choose_option
-from interlock.cli.server_api import Body, ServerApi
-from interlock.cli.show import asked_lines, commands, last_answer
-from interlock.cli.spawns import end_of, life_of
-from interlock.cli.usage import add_up, figure, note_of, usage
+from interlock.cli.look.show import asked_lines, commands, last_answer
+from interlock.cli.look.spawns import end_of, life_of
+from interlock.cli.look.usage import add_up, figure, note_of, usage
+from interlock.cli.server.api import Body, ServerApi
+from interlock.cli.work.choices import approving, choose_option
 from interlock.vocabulary.errors import UsageError
 from tests.cli.harness import on_a_terminal
 from tests.cli.serving import Served, serving

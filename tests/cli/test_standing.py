@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from interlock.cli.server_api import Body
-from interlock.cli.task_lines import by_attention, shown_of, why_of
+from interlock.cli.look.session_lines import by_attention, shown_of, why_of
+from interlock.cli.server.api import Body
 from interlock.projections.badge import ANSWER_ON_ITS_WAY, badge_of
+from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
-from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.ids import SessionId, TurnId
-from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.states import Activity, AgentState, Attention, TaskStatus, TurnState
+from interlock.vocabulary.wire.frames import TaskSummary
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 QUIET = Status(activity=Activity.QUIET)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli import prompt_wait
 from interlock.cli.exit_codes import ExitCode
-from interlock.cli.prompt_wait import Asked
-from interlock.cli.prompt_watch import Ending, Look, Outcome
-from interlock.cli.server_api import Body
-from interlock.monitor.reply import Contract, sentinel_contract
+from interlock.cli.server.api import Body
+from interlock.cli.work import prompt_wait
+from interlock.cli.work.prompt_wait import PromptAsked
+from interlock.cli.work.prompt_watch import PromptEnding, PromptLook, PromptOutcome
+from interlock.monitor.observer.reply import Contract, sentinel_contract
 from tests.cli.homes import run_many
 from tests.cli.serving import Served
 
@@ -23,10 +23,10 @@ def tell(
 ) -> int:
     """What is told of a turn that completed and left this answer; the exit code."""
     monkeypatch.setattr(prompt_wait, "_answer", lambda _asked, _outcome: answer)
-    asked = Asked(home=Path("home"), task_id="ses_1", prompt_id="prm_1", contract=contract)
+    asked = PromptAsked(home=Path("home"), task_id="ses_1", prompt_id="prm_1", contract=contract)
     turn = {"turn_id": "trn_1", "state": "completed"}
-    look = Look(detail={"summary": {}, "queue": {}, "approvals": []}, turn=turn)
-    outcome = Outcome(ending=Ending.ENDED, code=ExitCode.COMPLETED, look=look)
+    look = PromptLook(detail={"summary": {}, "queue": {}, "approvals": []}, turn=turn)
+    outcome = PromptOutcome(ending=PromptEnding.ENDED, code=ExitCode.COMPLETED, look=look)
     return prompt_wait._tell(asked, outcome, json=json)
 
 
@@ -75,9 +75,9 @@ def test_a_reply_that_cannot_be_read_is_a_failure_and_prints_none(
 def test_a_screen_that_no_profile_fits_is_said_with_what_helps(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = Asked(home=Path("home"), task_id="ses_1", prompt_id="prm_1")
-    look = Look(detail={"summary": {}, "queue": {}, "approvals": []}, turn=None)
-    outcome = Outcome(ending=Ending.UNREADABLE, code=ExitCode.UNKNOWN, look=look)
+    asked = PromptAsked(home=Path("home"), task_id="ses_1", prompt_id="prm_1")
+    look = PromptLook(detail={"summary": {}, "queue": {}, "approvals": []}, turn=None)
+    outcome = PromptOutcome(ending=PromptEnding.UNREADABLE, code=ExitCode.UNKNOWN, look=look)
     assert prompt_wait._tell(asked, outcome, json=False) == 7
     out, err = capsys.readouterr()
     assert out == ""

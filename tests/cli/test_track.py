@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from interlock.monitor.recording import Frame, Record, Truth
+from interlock.monitor.scoring.recording import Frame, Record, Truth
 from tests.cli.harness import COMMAND, interlock
 from tests.cli.recordings import HEADER, a_turn, configured, frames, write
 from tests.screen.tiny import IDLE

@@ -19,14 +19,16 @@ from pathlib import Path
 import pytest
 
 from interlock.agents.processes.identity import identity_of, is_alive
-from interlock.cli import server_presence, server_process, status
-from interlock.cli.board import Found
-from interlock.cli.server_api import ServerApi
-from interlock.cli.server_process import Grip, Presence, Server, held_server, look_for_server, start_server
+from interlock.cli.look.ps_list import FoundSessions
+from interlock.cli.server import presence as server_presence
+from interlock.cli.server import process as server_process
+from interlock.cli.server import status
+from interlock.cli.server.api import ServerApi
+from interlock.cli.server.process import Grip, Presence, RunningServer, held_server, look_for_server, start_server
 from interlock.log.lease import Holder, this_process
 from interlock.log.paths import DATABASE_NAME
-from interlock.log.schema import CURRENT, connect
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.schema import CURRENT, connect
+from interlock.log.sqlite.store import SqliteLog
 from interlock.testing.scripted_agent import command
 from interlock.vocabulary.errors import Unreachable
 from tests.cli.harness import COMMAND, interlock, python
@@ -99,7 +101,7 @@ def test_a_server_that_was_killed_is_not_taken_for_one(home: Path) -> None:
     assert (now.returncode, look_for_server(home).presence is Presence.RUNS) == (0, False)
 
 
-def _check_that_no_other_process_gets_a_signal(home: Path, dead: Server) -> None:
+def _check_that_no_other_process_gets_a_signal(home: Path, dead: RunningServer) -> None:
     """The number of a dead server is given to somebody else."""
     with subprocess.Popen(("sleep", "60")) as innocent:
         told = json.loads((home / "server.json").read_text())
@@ -117,7 +119,7 @@ def _check_that_no_other_process_gets_a_signal(home: Path, dead: Server) -> None
         innocent.terminate()
 
 
-def replace_pid(server: Server, pid: int) -> Holder:
+def replace_pid(server: RunningServer, pid: int) -> Holder:
     assert server.holder is not None
     fields = {name: getattr(server.holder, name) for name in server.holder.__struct_fields__}
     return Holder(**{**fields, "pid": pid})
@@ -229,9 +231,9 @@ def test_in_place_until_ctrl_c(home: Path, tmp_path: Path) -> None:
 def test_a_server_that_cannot_write_its_log_is_said_to_be_so(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server = Server(presence=Presence.RUNS, url="http://127.0.0.1:1", pid=1)
+    server = RunningServer(presence=Presence.RUNS, url="http://127.0.0.1:1", pid=1)
     for problem in ("", "the disk is full"):
-        answer = server, {"ready": True, "version": "1"}, Found([], is_complete=True, log_problem=problem)
+        answer = server, {"ready": True, "version": "1"}, FoundSessions([], is_complete=True, log_problem=problem)
         monkeypatch.setattr(status, "_answering", lambda _, answer=answer: answer)
         assert status.status(home=home) == 0
         assert ("nothing is recorded: the disk is full" in capsys.readouterr().out) is bool(problem)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli import wait as wait_module
 from interlock.cli.exit_codes import ExitCode
-from interlock.cli.log_trouble import LogTrouble
-from interlock.cli.prompt_watch import Look
-from interlock.cli.server_api import ServerApi
-from interlock.cli.until import Verdict, judge, parse_until
-from interlock.projections.task_answers import ANSWER_ON_ITS_WAY
+from interlock.cli.look.log_trouble import LogTrouble
+from interlock.cli.server.api import ServerApi
+from interlock.cli.work import wait as wait_module
+from interlock.cli.work.prompt_watch import PromptLook
+from interlock.cli.work.until import WaitVerdict, judge, parse_until
+from interlock.projections.task.agent_status_fold import ANSWER_ON_ITS_WAY
 from interlock.vocabulary.errors import UsageError
 from tests.cli.badges import with_badge
 from tests.cli.homes import run_many
@@ -32,7 +32,7 @@ def look(
     waiting: int = 0,
     is_open: bool = True,
     **more: object,
-) -> Look:
+) -> PromptLook:
     live = {"activity": activity, "attention": attention}
     held = "the build is red" if waiting and not is_open else ""
     summary = with_badge(
@@ -40,14 +40,14 @@ def look(
     )
     queue = {"waiting": [{"prompt_id": f"prm_{one}"} for one in range(waiting)], "is_open": is_open}
     turn = None if state is None else {"turn_id": "trn_1", "state": state, "error_kind": "boom"}
-    return Look(detail={"summary": summary, "queue": queue, "approvals": []}, turn=turn)
+    return PromptLook(detail={"summary": summary, "queue": queue, "approvals": []}, turn=turn)
 
 
-def met(now: Look) -> set[str]:
+def met(now: PromptLook) -> set[str]:
     return {word for word in WORDS if _is_met(judge(parse_until(word), now))}
 
 
-def _is_met(verdict: Verdict | None) -> bool:
+def _is_met(verdict: WaitVerdict | None) -> bool:
     return verdict is not None and verdict.is_met
 
 
@@ -55,7 +55,7 @@ UNREAD = {"activity": "unknown", "evidence": [{"source": "screen", "rule": "no_p
 ASKING = look("waiting", status="PENDING_CONFIRMATION", activity="working", attention="approval")
 
 
-def dialog(activity: str = "working", *, answered_seconds_ago: float | None = None, **more: str | None) -> Look:
+def dialog(activity: str = "working", *, answered_seconds_ago: float | None = None, **more: str | None) -> PromptLook:
     """A dialog on a screen, answered just now, some time ago, or never."""
     given = datetime.now(UTC) - timedelta(seconds=answered_seconds_ago or 0)
     answer = {"source": "log", "rule": ANSWER_ON_ITS_WAY, "at": given.isoformat(), **more}
@@ -87,7 +87,7 @@ def dialog(activity: str = "working", *, answered_seconds_ago: float | None = No
         (look("abandoned", status=None, is_supervised=False, live=None), set()),
     ],
 )
-def test_each_condition_is_what_its_word_says(now: Look, words: set[str]) -> None:
+def test_each_condition_is_what_its_word_says(now: PromptLook, words: set[str]) -> None:
     assert met(now) == words
 
 
@@ -116,7 +116,7 @@ def test_done_is_told_by_the_record_of_the_turn(state: str, code: int) -> None:
         ("done", look("completed", status="PENDING", waiting=1, live=UNREAD), ExitCode.UNKNOWN),
     ],
 )
-def test_what_cannot_come_by_itself_is_not_waited_for(word: str, now: Look, code: ExitCode) -> None:
+def test_what_cannot_come_by_itself_is_not_waited_for(word: str, now: PromptLook, code: ExitCode) -> None:
     verdict = judge(parse_until(word), now)
     assert verdict is not None
     assert (verdict.is_met, verdict.code) == (False, code)
@@ -161,7 +161,7 @@ def test_json_at_the_end_of_the_time_carries_why_nothing_is_recorded(
 
 
 @pytest.mark.parametrize("now", [dialog(), dialog(answered_seconds_ago=60), dialog(answered_seconds_ago=0, at=None)])
-def test_what_was_not_answered_or_long_ago_blocks(now: Look) -> None:
+def test_what_was_not_answered_or_long_ago_blocks(now: PromptLook) -> None:
     assert met(now) == {"blocked"}
     verdict = judge(parse_until("done"), now)
     assert verdict is not None

@@ -95,7 +95,12 @@ def _preload_commands() -> Callable[[], object]:
     for command in COMMANDS:
         importlib.import_module(command.target.partition(":")[0])
     for name in (
-        *("asyncio.base_events", "encodings.idna", "interlock.runtime.agent_choice", "interlock.runtime.config"),
+        *(
+            "asyncio.base_events",
+            "encodings.idna",
+            "interlock.runtime.config.agent_choice",
+            "interlock.runtime.config.loading",
+        ),
         *("cyclopts.completion", "cyclopts.help", "docstring_parser"),
     ):
         importlib.import_module(name)

@@ -10,8 +10,11 @@ from msgspec import structs
 from interlock.lifecycle.turn import Basis
 from interlock.lifecycle.turns import TurnRecord
 from interlock.projections.badge import badge_of
-from interlock.vocabulary.approval import Approval, ApprovalState
-from interlock.vocabulary.frames import (
+from interlock.vocabulary.events.registry import Json
+from interlock.vocabulary.ids import PromptId, SessionId, StreamId, TurnId
+from interlock.vocabulary.states import Attention, TaskStatus, TurnState
+from interlock.vocabulary.wire.approval import Approval, ApprovalState
+from interlock.vocabulary.wire.frames import (
     ActiveStream,
     ApprovalClosed,
     ApprovalOpened,
@@ -32,9 +35,7 @@ from interlock.vocabulary.frames import (
     TaskStatusChanged,
     TaskSummary,
 )
-from interlock.vocabulary.ids import PromptId, SessionId, StreamId, TurnId
-from interlock.vocabulary.registry import Json
-from interlock.vocabulary.requests import (
+from interlock.vocabulary.wire.requests import (
     Ack,
     BoardJoin,
     BoardJoined,
@@ -49,7 +50,6 @@ from interlock.vocabulary.requests import (
     TaskLeave,
     TaskResume,
 )
-from interlock.vocabulary.states import Attention, TaskStatus, TurnState
 from tests.client.fake_server import NO_ROUTE, Answering, FakeServer, FakeSocket, HttpAnswer, HttpCall
 
 TASK: Final = SessionId("ses_1")

@@ -15,8 +15,8 @@ from typing import Final, Self
 
 import msgspec
 
-from interlock.vocabulary.registry import Json
-from interlock.vocabulary.requests import PROTOCOL, AccessRole, Ack, Hello, Ping, Request
+from interlock.vocabulary.events.registry import Json
+from interlock.vocabulary.wire.requests import PROTOCOL, AccessRole, Ack, Hello, Ping, Request
 
 TOKEN: Final = "a-token-of-thirty-two-characters"
 HELLO: Final = Hello(

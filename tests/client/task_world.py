@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from interlock.client.inputs import (
+from interlock.client.machine.inputs import (
     CancelFailed,
     CheckAnswered,
     CheckFailed,
@@ -30,11 +30,11 @@ from interlock.client.inputs import (
     TaskInput,
     TimerFired,
 )
-from interlock.client.machine import step
-from interlock.client.state import TaskState
-from interlock.testing import task_words as words
-from interlock.testing.task_vectors import TASK
-from interlock.vocabulary.frames import (
+from interlock.client.machine.state import TaskState
+from interlock.client.machine.task_machine import step
+from interlock.vocabulary.ids import StreamId, TurnId
+from interlock.vocabulary.states import TaskStatus
+from interlock.vocabulary.wire.frames import (
     ActiveStream,
     ApprovalClosed,
     ApprovalOpened,
@@ -46,8 +46,8 @@ from interlock.vocabulary.frames import (
     TaskFrame,
     TaskSnapshot,
 )
-from interlock.vocabulary.ids import StreamId, TurnId
-from interlock.vocabulary.states import TaskStatus
+from tests.task_scenarios import words
+from tests.task_scenarios.vectors import TASK
 
 OPEN = (TaskStatus.RUNNING, TaskStatus.PENDING_CONFIRMATION, TaskStatus.CANCELLING)
 

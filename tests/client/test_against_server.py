@@ -23,19 +23,22 @@ from interlock.agents.observations import (
 )
 from interlock.client.client import Client
 from interlock.client.errors import Refusal
-from interlock.client.inputs import JoinAcked, TaskInput
 from interlock.client.iterators import Frames
-from interlock.client.state import SyncState, TaskState, digest_of
+from interlock.client.machine.inputs import JoinAcked, TaskInput
+from interlock.client.machine.state import SyncState, TaskState, digest_of
 from interlock.client.task import TaskHandle
 from interlock.log.memory import MemoryLog
 from interlock.runtime.runtime import Runtime
-from interlock.server.access import Tokens
+from interlock.server.http.access import Tokens
 from interlock.server.serving import Running, bind, running
 from interlock.server.settings import ServerSettings
 from interlock.testing.puppet import EVERYTHING, Puppet, PuppetDriver
-from interlock.vocabulary.audit import ReplyContract
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.frames import (
+from interlock.vocabulary.events.audit import ReplyContract
+from interlock.vocabulary.ids import PromptId, SessionId
+from interlock.vocabulary.run import RunStatus
+from interlock.vocabulary.states import TaskStatus, TurnState
+from interlock.vocabulary.wire.frames import (
     ChatChunk,
     ChatMessage,
     Role,
@@ -44,10 +47,7 @@ from interlock.vocabulary.frames import (
     TaskSnapshot,
     TaskStatusChanged,
 )
-from interlock.vocabulary.ids import PromptId, SessionId
-from interlock.vocabulary.requests import AccessRole
-from interlock.vocabulary.run import RunStatus
-from interlock.vocabulary.states import TaskStatus, TurnState
+from interlock.vocabulary.wire.requests import AccessRole
 from tests.client.waiting import QUICK, until
 from tests.contract.harness import run
 

@@ -22,18 +22,18 @@ import pytest
 from websockets.asyncio.client import connect
 
 from interlock.client.client import Client
-from interlock.client.discovery import TOKEN_FILE
 from interlock.client.errors import Refusal
-from interlock.client.patience import Patience
-from interlock.client.state import Digest, digest_of
+from interlock.client.machine.state import Digest, digest_of
 from interlock.client.task import TaskHandle
-from interlock.testing.chaos_proxy import ChaosProxy, Fault, Way, Weather
+from interlock.client.timeouts import ClientTimeouts
+from interlock.client.transport.discovery import TOKEN_FILE
+from interlock.testing.chaos_proxy import ChaosProxy, ProxyFault, ProxyWeather, Way
 from interlock.testing.scripted_agent import command, write_program
 from interlock.vocabulary.errors import Unreachable
-from interlock.vocabulary.frames import MessageStatus, Role, TaskSnapshot
 from interlock.vocabulary.ids import PromptId, SessionId
-from interlock.vocabulary.requests import ServerFrame, TaskJoin, TaskJoined
 from interlock.vocabulary.states import TaskStatus
+from interlock.vocabulary.wire.frames import MessageStatus, Role, TaskSnapshot
+from interlock.vocabulary.wire.requests import ServerFrame, TaskJoin, TaskJoined
 from tests.client.waiting import until
 from tests.contract.harness import run
 
@@ -41,8 +41,8 @@ TASKS = tuple(SessionId(f"ses_{number}") for number in range(3))
 CLIENTS = 8
 KILLS = 4
 PROMPTS_A_CLIENT = 5
-SQUALL = Weather(delay=0.2, pause=0.02, close=0.01, reset=0.01, silence=0.005, cut=0.01, refuse=0.1)
-PATIENCE = Patience(
+SQUALL = ProxyWeather(delay=0.2, pause=0.02, close=0.01, reset=0.01, silence=0.005, cut=0.01, refuse=0.1)
+PATIENCE = ClientTimeouts(
     open_seconds=2.0, answer_seconds=2.0, command_seconds=1.0, first_delay_seconds=0.05, max_delay_seconds=0.5
 )
 
@@ -181,7 +181,7 @@ async def storm(house: House, proxy: ChaosProxy, chance: Random) -> None:
     """Kill the server while it works, and start it again, with blows to the network in between."""
     for _ in range(KILLS):
         await asyncio.sleep(0.3 + chance.random())
-        proxy.strike(chance.choice((Fault.RESET, Fault.SILENCED, Fault.CLOSED)))
+        proxy.strike(chance.choice((ProxyFault.RESET, ProxyFault.SILENCED, ProxyFault.CLOSED)))
         await asyncio.sleep(chance.random() * 0.5)
         proxy.pause(Way.TO_CLIENT)  # what is asked now is done, and the answer dies with the server
         await asyncio.sleep(0.2 + chance.random() * 0.5)
@@ -246,7 +246,9 @@ def test_eight_clients_a_bad_network_and_a_server_that_is_killed(seed: int) -> N
                 for sender in senders:
                     check_transcripts(sender, truth)
                 check_prompts(senders, truth)
-                assert proxy.counts[Fault.UNREACHABLE] + proxy.counts[Fault.RESET] > 0, "nothing went wrong at all"
+                assert proxy.counts[ProxyFault.UNREACHABLE] + proxy.counts[ProxyFault.RESET] > 0, (
+                    "nothing went wrong at all"
+                )
             finally:
                 for sender in senders:
                     await sender.client.close()

@@ -14,16 +14,19 @@ import pytest
 
 import interlock
 from interlock.client import turn_wait
-from interlock.client.api import Api
 from interlock.client.client import Client
-from interlock.client.discovery import fixed_address
 from interlock.client.errors import Refusal
-from interlock.client.http import Http
-from interlock.client.patience import Patience
-from interlock.client.state import LocalStream, SyncState, TaskState, digest_of
+from interlock.client.machine.state import LocalStream, SyncState, TaskState, digest_of
 from interlock.client.task import TaskHandle
+from interlock.client.timeouts import ClientTimeouts
+from interlock.client.transport.api import Api
+from interlock.client.transport.discovery import fixed_address
+from interlock.client.transport.http import Http
 from interlock.vocabulary.errors import Unreachable, UsageError
-from interlock.vocabulary.frames import (
+from interlock.vocabulary.events.presenter import Status
+from interlock.vocabulary.ids import PromptId, SessionId, StreamId
+from interlock.vocabulary.states import Activity, TaskStatus, TurnState
+from interlock.vocabulary.wire.frames import (
     ApprovalClosed,
     ApprovalOpened,
     ChatChunk,
@@ -37,10 +40,7 @@ from interlock.vocabulary.frames import (
     TaskStatusChanged,
     TaskSummary,
 )
-from interlock.vocabulary.ids import PromptId, SessionId, StreamId
-from interlock.vocabulary.presenter import Status
-from interlock.vocabulary.requests import Ack, BoardTask, ChatCancel, ChatSend, Problem, Refused, Request
-from interlock.vocabulary.states import Activity, TaskStatus, TurnState
+from interlock.vocabulary.wire.requests import Ack, BoardTask, ChatCancel, ChatSend, Problem, Refused, Request
 from tests.client.fake_room import AT, TASK, FakeRoom
 from tests.client.fake_server import HELLO, TOKEN, FakeServer, FakeSocket, HttpAnswer, Silence
 from tests.client.waiting import QUICK, other_tasks, until
@@ -73,7 +73,7 @@ class World:
 
 
 @asynccontextmanager
-async def world(patience: Patience = QUICK) -> AsyncIterator[World]:
+async def world(patience: ClientTimeouts = QUICK) -> AsyncIterator[World]:
     async with FakeServer() as server:
         room = FakeRoom(server)
         async with Client(server.url, token=TOKEN, patience=patience) as client:
@@ -886,7 +886,7 @@ def test_lists_and_opening() -> None:
 
 def test_a_silent_server_is_unreachable() -> None:
     async def story() -> None:
-        patience = Patience(answer_seconds=0.1, first_delay_seconds=0.01)
+        patience = ClientTimeouts(answer_seconds=0.1, first_delay_seconds=0.01)
         async with world(patience) as here:
             here.server.on_http = lambda _: Silence
             with pytest.raises(Unreachable):

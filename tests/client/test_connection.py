@@ -12,15 +12,15 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from interlock.client.connection import MAX_ASKED, Connection, Pushed
-from interlock.client.discovery import Address, FoundServer, fixed_address
 from interlock.client.errors import Refusal
-from interlock.client.patience import Patience, delay_before, told_delay
-from interlock.client.sockets import base_url, socket_url
+from interlock.client.timeouts import ClientTimeouts, delay_before, told_delay
+from interlock.client.transport.connection import MAX_ASKED, Connection, Pushed
+from interlock.client.transport.discovery import Address, FoundServer, fixed_address
+from interlock.client.transport.sockets import base_url, socket_url
 from interlock.vocabulary.errors import InterlockError, PeerFault, Unreachable, UsageError
-from interlock.vocabulary.frames import ChatChunk
 from interlock.vocabulary.ids import SessionId, StreamId
-from interlock.vocabulary.requests import (
+from interlock.vocabulary.wire.frames import ChatChunk
+from interlock.vocabulary.wire.requests import (
     Ack,
     ChatSend,
     Ping,
@@ -55,7 +55,7 @@ class Seen:
 
 @asynccontextmanager
 async def connected(
-    server: FakeServer, patience: Patience = QUICK, *, wait: bool = True
+    server: FakeServer, patience: ClientTimeouts = QUICK, *, wait: bool = True
 ) -> AsyncIterator[tuple[Connection, Seen]]:
     seen = Seen()
     connection = Connection(
@@ -85,7 +85,7 @@ def send(connection: Connection, text: str = "hello") -> ChatSend:
 
 
 def test_delays_double_up_to_a_ceiling_and_chance_decides_below_it() -> None:
-    patience = Patience()
+    patience = ClientTimeouts()
     assert [delay_before(n, lambda: 1.0, patience) for n in range(1, 8)] == [0.5, 1, 2, 4, 5, 5, 5]
     assert delay_before(10_000, lambda: 1.0, patience) == 5
     assert delay_before(3, lambda: 0.0, patience) == 0
@@ -93,7 +93,7 @@ def test_delays_double_up_to_a_ceiling_and_chance_decides_below_it() -> None:
 
 
 def test_a_told_delay_is_believed_within_reason_and_chance_added() -> None:
-    patience = Patience()
+    patience = ClientTimeouts()
     assert told_delay(3.0, lambda: 0.0, patience) == 3.0
     assert told_delay(3.0, lambda: 0.5, patience) == 4.5
     assert told_delay(0.0, lambda: 1.0, patience) == 0.5

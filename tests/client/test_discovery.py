@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.client.discovery import find_server
+from interlock.client.transport.discovery import find_server
 from interlock.vocabulary.errors import Unreachable, UsageError
-from interlock.vocabulary.requests import AccessRole
+from interlock.vocabulary.wire.requests import AccessRole
 
 URL = "http://127.0.0.1:4711"
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from interlock.client.catching_up import frames_between
-from interlock.client.frame_feed import FrameFeed, Hole
-from interlock.client.growing_text import GrowingText
-from interlock.client.inputs import (
+from interlock.client.machine.catching_up import frames_between
+from interlock.client.machine.frame_feed import FrameFeed, Hole
+from interlock.client.machine.growing_text import GrowingText
+from interlock.client.machine.inputs import (
     CheckAnswered,
     CheckReason,
     CheckRequested,
@@ -27,9 +27,11 @@ from interlock.client.inputs import (
     TaskInput,
     TimerFired,
 )
-from interlock.client.machine import TaskStateMachine
-from interlock.client.state import LocalStream, TaskState
-from interlock.vocabulary.frames import (
+from interlock.client.machine.state import LocalStream, TaskState
+from interlock.client.machine.task_machine import TaskStateMachine
+from interlock.vocabulary.ids import StreamId, TurnId
+from interlock.vocabulary.states import TaskStatus
+from interlock.vocabulary.wire.frames import (
     ApprovalClosed,
     ApprovalDecided,
     ApprovalOpened,
@@ -47,8 +49,6 @@ from interlock.vocabulary.frames import (
     TaskFrame,
     TaskStatusChanged,
 )
-from interlock.vocabulary.ids import StreamId, TurnId
-from interlock.vocabulary.states import TaskStatus
 from tests.client.fake_room import AT, TASK, FakeRoom
 from tests.client.fake_server import FakeServer
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.client.growing_text import GrowingText
+from interlock.client.machine.growing_text import GrowingText
 
 
 @pytest.mark.parametrize(

@@ -12,21 +12,21 @@ from weakref import ref
 import msgspec
 import pytest
 
-from interlock.client.connection import Connection, Pushed
-from interlock.client.discovery import Address, FoundServer, fixed_address
-from interlock.client.sockets import base_url
 from interlock.client.sync import LoopThread, SyncClient
-from interlock.testing.task_words import said
+from interlock.client.transport.connection import Connection, Pushed
+from interlock.client.transport.discovery import Address, FoundServer, fixed_address
+from interlock.client.transport.sockets import base_url
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
-from interlock.vocabulary.registry import Json
-from interlock.vocabulary.requests import ChatCancel
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.states import TaskStatus, TurnState
+from interlock.vocabulary.wire.requests import ChatCancel
 from tests.client.fake_room import FakeRoom
 from tests.client.fake_server import TOKEN, Answering, FakeServer, HttpAnswer, HttpCall
 from tests.client.test_client import PROMPT, world
 from tests.client.test_connection import chunk
 from tests.client.waiting import QUICK, until
 from tests.contract.harness import run
+from tests.task_scenarios.words import said
 
 # Callers that give up
 

@@ -11,17 +11,17 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from interlock.client.api import Api
-from interlock.client.discovery import Address, FoundServer, fixed_address
 from interlock.client.errors import Refusal, Unavailable
-from interlock.client.http import Http
-from interlock.client.patience import Patience
 from interlock.client.shapes import Page
+from interlock.client.timeouts import ClientTimeouts
+from interlock.client.transport.api import Api
+from interlock.client.transport.discovery import Address, FoundServer, fixed_address
+from interlock.client.transport.http import Http
 from interlock.vocabulary.actions import NextActionKind
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
-from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
-from interlock.vocabulary.requests import ApprovalDecide
+from interlock.vocabulary.wire.frames import TaskSummary
+from interlock.vocabulary.wire.requests import ApprovalDecide
 from tests.client.fake_server import TOKEN, Answering, Breaking, FakeServer, HttpAnswer, HttpCall, Silence
 from tests.client.waiting import QUICK, other_tasks, until
 from tests.contract.harness import run
@@ -47,7 +47,9 @@ def in_turn(*answers: Answering) -> Callable[[HttpCall], Answering]:
 
 
 @asynccontextmanager
-async def asking(server: FakeServer, patience: Patience = QUICK, token: str = TOKEN) -> AsyncIterator[tuple[Http, Api]]:
+async def asking(
+    server: FakeServer, patience: ClientTimeouts = QUICK, token: str = TOKEN
+) -> AsyncIterator[tuple[Http, Api]]:
     http = Http(fixed_address(server.url, token), patience=patience)
     try:
         yield http, Api(http)
@@ -252,7 +254,7 @@ def test_an_answer_that_cannot_be_read_is_the_servers_fault(body: bytes) -> None
 
 
 def test_too_long_an_answer_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.client.http.MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr("interlock.client.transport.http.MAX_ANSWER_BYTES", 1000)
 
     async def story() -> None:
         async with FakeServer() as server, asking(server) as (_, api):

@@ -8,8 +8,8 @@ from itertools import product
 import msgspec
 import pytest
 
-from interlock.client import inputs, reconcile
-from interlock.client.inputs import (
+from interlock.client.machine import inputs, reconcile
+from interlock.client.machine.inputs import (
     CheckAnswered,
     CheckFailed,
     CheckReason,
@@ -31,9 +31,9 @@ from interlock.client.inputs import (
     TaskInput,
     TimerFired,
 )
-from interlock.client.machine import MAX_EARLY, TaskStateMachine, step
-from interlock.client.reconcile import StatusWord, Verdict
-from interlock.client.state import SyncState, TaskState, digest_of
+from interlock.client.machine.reconcile import ReconcileVerdict, StatusWord
+from interlock.client.machine.state import SyncState, TaskState, digest_of
+from interlock.client.machine.task_machine import MAX_EARLY, TaskStateMachine, step
 from interlock.lifecycle.task_status import (
     RuntimePhase,
     StatusClass,
@@ -42,12 +42,12 @@ from interlock.lifecycle.task_status import (
     runtime_phase,
     task_flags,
 )
-from interlock.testing import task_words as words
-from interlock.testing.task_vectors import TASK
-from interlock.testing.task_words import A, B, check, chunk, piece, said, snapshot, start
-from interlock.vocabulary.frames import StreamPiece
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
 from interlock.vocabulary.states import TaskStatus
+from interlock.vocabulary.wire.frames import StreamPiece
+from tests.task_scenarios import words
+from tests.task_scenarios.vectors import TASK
+from tests.task_scenarios.words import A, B, check, chunk, piece, said, snapshot, start
 
 STATUSES: list[str | None] = [None, "foreign", *(status.value for status in TaskStatus)]
 
@@ -160,18 +160,20 @@ def test_the_digest_of_a_state_is_that_of_its_snapshot() -> None:
 # Status: every word after every word
 
 
-def expected_verdict(old: str | None, new: str | None, turn: TurnId | None, ahead: int, is_direct: bool) -> Verdict:
+def expected_verdict(
+    old: str | None, new: str | None, turn: TurnId | None, ahead: int, is_direct: bool
+) -> ReconcileVerdict:
     """The rule, said once more and in other words."""
     if ahead < 0 or (ahead == 0 and not is_direct):
-        return Verdict.OLD
+        return ReconcileVerdict.OLD
     if new == "DELETE" or (new == old and turn == A):
-        return Verdict.TAKEN
+        return ReconcileVerdict.TAKEN
     if old == "DELETE":
-        return Verdict.REFUSED
+        return ReconcileVerdict.REFUSED
     if old not in ("COMPLETED", "FAILED", "CANCELLED"):
-        return Verdict.TAKEN
+        return ReconcileVerdict.TAKEN
     is_other_turn = turn == B or (turn is None and new == "PENDING")
-    return Verdict.TAKEN if is_other_turn and ahead > 0 else Verdict.REFUSED
+    return ReconcileVerdict.TAKEN if is_other_turn and ahead > 0 else ReconcileVerdict.REFUSED
 
 
 @pytest.mark.parametrize("old", STATUSES)
@@ -183,12 +185,12 @@ def test_which_word_may_follow_which(old: str | None) -> None:
         word = StatusWord(new, 5 + ahead, turn, words.AT, is_direct)
         after, verdict = reconcile.take_status(state, word)
         assert verdict is expected_verdict(old, new, turn, ahead, is_direct), (old, word)
-        if verdict is Verdict.TAKEN:
+        if verdict is ReconcileVerdict.TAKEN:
             assert (after.status, after.turn_id, after.version) == (new, turn, 5 + ahead)
             assert after.is_verified == is_direct
         else:
             assert (after.status, after.turn_id, after.version) == (old, A, 5)
-            assert after.anomalies == (verdict is Verdict.REFUSED)
+            assert after.anomalies == (verdict is ReconcileVerdict.REFUSED)
 
 
 def test_frames_that_are_no_status_do_not_make_a_status_old() -> None:

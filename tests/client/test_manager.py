@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import msgspec
 
-from interlock.client.inputs import CheckAnswered, CheckReason, EnsureConnected, Join, JoinAcked, Leave, PullRuntime
-from interlock.client.manager import Outputs, TaskStateManager
-from interlock.client.state import SyncState, TaskState
-from interlock.testing import task_words as words
-from interlock.testing.task_words import A, check, chunk, snapshot
-from interlock.vocabulary.frames import RuntimeCheck, TaskFrame, TaskSnapshot
+from interlock.client.machine.inputs import (
+    CheckAnswered,
+    CheckReason,
+    EnsureConnected,
+    Join,
+    JoinAcked,
+    Leave,
+    PullRuntime,
+)
+from interlock.client.machine.manager import Outputs, TaskStateManager
+from interlock.client.machine.state import SyncState, TaskState
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.requests import TaskBehind
+from interlock.vocabulary.wire.frames import RuntimeCheck, TaskFrame, TaskSnapshot
+from interlock.vocabulary.wire.requests import TaskBehind
+from tests.task_scenarios import words
+from tests.task_scenarios.words import A, check, chunk, snapshot
 
 ONE, TWO = SessionId("one"), SessionId("two")
 

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from interlock.client.probe import PROBE, Probe, RuntimeStabilityProbe
+from interlock.client.machine.probe import PROBE, Probe, RuntimeStabilityProbe
 from interlock.vocabulary.errors import ContractError
 
 

@@ -9,16 +9,17 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from interlock.client.discovery import fixed_address
-from interlock.client.inputs import CheckReason, CheckRequested, JoinAcked, TaskInput
-from interlock.client.patience import Patience
-from interlock.client.probe import RuntimeStabilityProbe
-from interlock.client.shell import Shell
-from interlock.client.state import SyncState, TaskState, digest_of
+from interlock.client.machine.inputs import CheckReason, CheckRequested, JoinAcked, TaskInput
+from interlock.client.machine.probe import RuntimeStabilityProbe
+from interlock.client.machine.state import SyncState, TaskState, digest_of
+from interlock.client.shell import ClientShell
+from interlock.client.timeouts import ClientTimeouts
+from interlock.client.transport.discovery import fixed_address
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.frames import ChatChunk, TaskSummary
 from interlock.vocabulary.ids import SessionId, StreamId
-from interlock.vocabulary.requests import (
+from interlock.vocabulary.states import TaskStatus
+from interlock.vocabulary.wire.frames import ChatChunk, TaskSummary
+from interlock.vocabulary.wire.requests import (
     BoardBehind,
     BoardJoin,
     BoardTask,
@@ -30,7 +31,6 @@ from interlock.vocabulary.requests import (
     TaskLeave,
     TaskResume,
 )
-from interlock.vocabulary.states import TaskStatus
 from tests.client.fake_room import AT, TASK, FakeRoom
 from tests.client.fake_server import TOKEN, Breaking, FakeServer, FakeSocket, HttpAnswer, Silence
 from tests.client.waiting import QUICK, other_tasks, until
@@ -50,7 +50,7 @@ class Watch:
 class World:
     server: FakeServer
     room: FakeRoom
-    shell: Shell
+    shell: ClientShell
     watch: Watch
 
     @property
@@ -68,10 +68,10 @@ class World:
 
 
 @asynccontextmanager
-async def world(patience: Patience = QUICK, *, is_open: bool = True) -> AsyncIterator[World]:
+async def world(patience: ClientTimeouts = QUICK, *, is_open: bool = True) -> AsyncIterator[World]:
     async with FakeServer() as server:
         room, watch = FakeRoom(server), Watch()
-        shell = Shell(fixed_address(server.url, TOKEN), patience=patience, on_lines=watch.lines.extend)
+        shell = ClientShell(fixed_address(server.url, TOKEN), patience=patience, on_lines=watch.lines.extend)
         try:
             if is_open:
                 shell.open(TASK, watch)
@@ -215,8 +215,10 @@ def test_after_a_restart_only_what_is_missing_is_sent() -> None:
 def test_a_check_that_fails_is_told_and_made_again_by_the_timer(
     fault: type[Breaking | Silence], seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.client.machine.CHECK_SECONDS", seconds)
-    monkeypatch.setattr("interlock.client.machine.PROBE", RuntimeStabilityProbe(grace_seconds=0.01, cap_seconds=0.05))
+    monkeypatch.setattr("interlock.client.machine.task_machine.CHECK_SECONDS", seconds)
+    monkeypatch.setattr(
+        "interlock.client.machine.task_machine.PROBE", RuntimeStabilityProbe(grace_seconds=0.01, cap_seconds=0.05)
+    )
 
     async def story() -> None:
         async with world(is_open=False) as here:
@@ -390,7 +392,7 @@ def test_closing_leaves_nothing_behind() -> None:
     async def story() -> None:
         async with FakeServer() as server:
             room = FakeRoom(server)
-            shell = Shell(fixed_address(server.url, TOKEN), patience=QUICK)
+            shell = ClientShell(fixed_address(server.url, TOKEN), patience=QUICK)
             shell.open(TASK, Watch())
             await until(lambda: room.members)
             server.on_http = lambda _: Silence

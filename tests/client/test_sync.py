@@ -15,14 +15,14 @@ from inspect import Parameter, signature
 import pytest
 
 from interlock.client.client import Client
-from interlock.client.state import SyncState, TaskState
+from interlock.client.machine.state import SyncState, TaskState
 from interlock.client.sync import LoopThread, SyncClient, SyncTask, _Errand
 from interlock.client.task import TaskHandle
-from interlock.vocabulary.audit import ReplyContract
 from interlock.vocabulary.errors import Unreachable, UsageError
-from interlock.vocabulary.frames import ChatMessage, TaskStatusChanged
-from interlock.vocabulary.requests import ChatSend
+from interlock.vocabulary.events.audit import ReplyContract
 from interlock.vocabulary.states import TaskStatus, TurnState
+from interlock.vocabulary.wire.frames import ChatMessage, TaskStatusChanged
+from interlock.vocabulary.wire.requests import ChatSend
 from tests.client.fake_room import TASK, FakeRoom
 from tests.client.fake_server import TOKEN, FakeServer
 from tests.client.waiting import QUICK

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from interlock.client import transcript
-from interlock.client.state import TaskState
-from interlock.client.transcript import merge_messages
-from interlock.testing import task_words as words
-from interlock.testing.task_vectors import TASK
-from interlock.testing.task_words import A, B, chunk, piece, said, start
-from interlock.vocabulary.frames import MessageStatus, Role
+from interlock.client.machine import transcript
+from interlock.client.machine.state import TaskState
+from interlock.client.machine.transcript import merge_messages
 from interlock.vocabulary.ids import StreamId, TurnId
+from interlock.vocabulary.wire.frames import MessageStatus, Role
+from tests.task_scenarios import words
+from tests.task_scenarios.vectors import TASK
+from tests.task_scenarios.words import A, B, chunk, piece, said, start
 
 RUNNING = TaskState(task_id=TASK, status="RUNNING", turn_id=A)
 

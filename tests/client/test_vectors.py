@@ -8,10 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from interlock.client.inputs import Opened, StopPressed
-from interlock.client.machine import TaskStateMachine
-from interlock.testing.task_scenarios import PAGE
-from interlock.testing.task_vectors import (
+from interlock.client.machine.inputs import Opened, StopPressed
+from interlock.client.machine.task_machine import TaskStateMachine
+from interlock.vocabulary.errors import ContractError, PeerFault
+from tests.task_scenarios.expected import PAGE
+from tests.task_scenarios.vectors import (
     INPUTS,
     TASK,
     Book,
@@ -22,7 +23,6 @@ from interlock.testing.task_vectors import (
     run_vector,
     view,
 )
-from interlock.vocabulary.errors import ContractError, PeerFault
 from tools import vectors
 
 FILES = sorted(vectors.VECTORS.glob("*.json"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.client.inputs import (
+from interlock.client.machine.inputs import (
     CheckAnswered,
     CheckReason,
     CheckRequested,
@@ -20,12 +20,12 @@ from interlock.client.inputs import (
     SendAccepted,
     TimerFired,
 )
-from interlock.client.machine import TaskStateMachine
-from interlock.testing import task_words as words
-from interlock.testing.task_vectors import TASK
-from interlock.testing.task_words import A, B, check, chunk, done, piece, snapshot, start
-from interlock.vocabulary.frames import StreamPiece, TaskFrame
+from interlock.client.machine.task_machine import TaskStateMachine
 from interlock.vocabulary.ids import PromptId
+from interlock.vocabulary.wire.frames import StreamPiece, TaskFrame
+from tests.task_scenarios import words
+from tests.task_scenarios.vectors import TASK
+from tests.task_scenarios.words import A, B, check, chunk, done, piece, snapshot, start
 
 
 class Client:

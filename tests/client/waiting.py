@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from interlock.client.patience import Patience
+from interlock.client.timeouts import ClientTimeouts
 
 T = TypeVar("T")
 
-QUICK: Final = Patience(
+QUICK: Final = ClientTimeouts(
     open_seconds=60.0, answer_seconds=60.0, command_seconds=60.0, first_delay_seconds=0.01, max_delay_seconds=0.05
 )
 """Patient enough for a slow machine, and quick to try again."""

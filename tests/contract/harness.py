@@ -11,11 +11,11 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from interlock.log.memory import MemoryLog
 from interlock.log.port import Committed, Log, LogDamage
-from interlock.log.sqlite import SqliteLog
-from interlock.vocabulary.conversation import UserMessage
-from interlock.vocabulary.events import Event, new_event
+from interlock.log.sqlite.store import SqliteLog
+from interlock.vocabulary.events.conversation import UserMessage
+from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import EventId, SessionId
-from interlock.vocabulary.registry import Payload
 
 T = TypeVar("T")
 Opener: TypeAlias = Callable[[Path], Awaitable[Log]]

@@ -17,15 +17,15 @@ from msgspec import structs
 from interlock.lifecycle.turns import turn_states
 from interlock.log.chain import link, start
 from interlock.log.port import Committed, Log, LogUnavailable, VersionConflict
-from interlock.projections.dossier import dossiers_in
+from interlock.projections.turn_evidence import dossiers_in
 from interlock.testing.strategies import events as any_events
-from interlock.vocabulary.audit import ProcessEvent, ProcessEventKind
-from interlock.vocabulary.codec import encode_event
 from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.events import Event, audience
+from interlock.vocabulary.events.audit import ProcessEvent, ProcessEventKind
+from interlock.vocabulary.events.codec import encode_event
+from interlock.vocabulary.events.envelope import Event, audience
+from interlock.vocabulary.events.presenter import TextDelta
+from interlock.vocabulary.events.registry import Audience
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.presenter import TextDelta
-from interlock.vocabulary.registry import Audience
 from tests.contract.harness import AT, STORES, A, B, batch, event, ids, run, take, take_all
 from tests.log.turn_logs import random_session
 

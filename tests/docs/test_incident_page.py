@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.audit import StreamCheckpoint
+from interlock.vocabulary.events.audit import StreamCheckpoint
 from interlock.vocabulary.ids import StreamId
 from tests.cli.homes import begin_turn, end_turn, make_home, standing, tool_round
 from tests.docs.running import blocks

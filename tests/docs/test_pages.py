@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.demo_log import STORIES, Story, play
+from interlock.cli.demo.log import STORIES, Story, play
 from interlock.log.memory import MemoryLog
 from interlock.machines import MACHINES
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.codec import encode_event
-from interlock.vocabulary.conversation import AssistantMessage, UserMessage
-from interlock.vocabulary.registry import DECLARATIONS
+from interlock.vocabulary.events.codec import encode_event
+from interlock.vocabulary.events.conversation import AssistantMessage, UserMessage
+from interlock.vocabulary.events.registry import DECLARATIONS
 from tests.docs.running import blocks
 
 ROOT = Path(__file__).parents[2]

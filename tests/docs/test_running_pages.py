@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from interlock.agents.drivers import DRIVERS
-from interlock.agents.model.builtin import DEFAULT_RULES
-from interlock.agents.model.options import ModelOptions
-from interlock.agents.model.tools import DEFAULT_TIMEOUT_SECONDS, MAX_OUTPUT_CHARACTERS
+from interlock.agents.model.driver import ModelOptions
+from interlock.agents.model.tools.builtin import DEFAULT_RULES
+from interlock.agents.model.tools.tool import DEFAULT_TIMEOUT_SECONDS, MAX_OUTPUT_CHARACTERS
 from interlock.agents.port import Capabilities
 from interlock.lifecycle.restarts import RestartPolicy, Restarts
 from interlock.monitor.policy import MonitorPolicy
-from interlock.runtime.config_sections import SurfaceSection
+from interlock.runtime.config.sections import SurfaceSection
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.runtime import MAX_UNREAD, Runtime
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.events.audit import DeliveryStage
 from interlock.vocabulary.states import TURN_TERMINAL, DriverKind, ExitReason
 from tests.docs.running import run, samples, write_programs
 from tools import docs

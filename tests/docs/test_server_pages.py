@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from interlock.server import __main__ as program
-from interlock.server.access import OPEN_PATHS
+from interlock.server.http.access import OPEN_PATHS
 from interlock.server.serving import SERVER_FILE
 from interlock.server.settings import ServerSettings
 from interlock.server.token_file import TOKEN_FILE

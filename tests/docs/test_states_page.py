@@ -10,7 +10,7 @@ import pytest
 
 from interlock.cli.exit_codes import exit_code_for_turn
 from interlock.lifecycle.task_status import STATUS_OF_TURN
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.events.audit import DeliveryStage
 from interlock.vocabulary.states import Activity, Attention, ExitReason, TaskStatus, TurnState
 from tests.docs.test_running_pages import EXPLAINED
 from tools import states_page

@@ -15,16 +15,16 @@ import msgspec
 import pytest
 
 from interlock.agents.observations import ApprovalAsked, TextArrived, ToolCalled
-from interlock.client.machine import CHECK_SECONDS, JOIN_SECONDS
-from interlock.client.probe import PROBE
-from interlock.client.state import SYNC_MOVES, SyncState
-from interlock.server.app import create_routes
-from interlock.server.openapi import openapi_document, operations
-from interlock.server.problems import statuses
+from interlock.client.machine.probe import PROBE
+from interlock.client.machine.state import SYNC_MOVES, SyncState
+from interlock.client.machine.task_machine import CHECK_SECONDS, JOIN_SECONDS
+from interlock.server.http.app import create_routes
+from interlock.server.http.openapi import openapi_document, operations
+from interlock.server.http.problems import statuses
 from interlock.server.settings import ServerSettings
-from interlock.vocabulary.frames import ApprovalOpened
 from interlock.vocabulary.ids import CallId
-from interlock.vocabulary.requests import AccessRole, Ack, Refused, Request, ServerFrame
+from interlock.vocabulary.wire.frames import ApprovalOpened
+from interlock.vocabulary.wire.requests import AccessRole, Ack, Refused, Request, ServerFrame
 from tests.contract.harness import run
 from tests.docs import curl
 from tests.server import test_auth_matrix as matrix

@@ -6,9 +6,9 @@ import pytest
 
 from interlock.projections.attention import MAX_QUESTION
 from interlock.projections.attention_ledger import NoticeKind
-from interlock.runtime.config import parse
-from interlock.runtime.config_sections import NotifySection
-from interlock.runtime.notify import BELL_LEDGER_NAME, DELIVERY_SECONDS, LEDGER_NAME
+from interlock.runtime.config.loading import parse
+from interlock.runtime.config.sections import NotifySection
+from interlock.runtime.notify.notifier import BELL_LEDGER_NAME, DELIVERY_SECONDS, LEDGER_NAME
 from tests.docs.running import blocks
 from tests.e2e.shell import ROOT, empty_home, processes_of
 from tests.e2e.test_walkthrough import walk

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from interlock.cli.server_api import Body
+from interlock.cli.server.api import Body
 from tests.cli.serving import Served, serving, until
 from tests.runtime.session.ledger_ways import FAKES
 

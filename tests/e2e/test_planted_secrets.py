@@ -14,17 +14,17 @@ import pytest
 
 from interlock.agents import observations as seen
 from interlock.agents.port import AgentSpec
-from interlock.log.sqlite import SqliteLog
-from interlock.monitor.standing import Standing
+from interlock.log.sqlite.store import SqliteLog
+from interlock.monitor.arbitration.agent_status import Standing
 from interlock.runtime.redaction.redactor import Redactor
 from interlock.runtime.runtime import Runtime
-from interlock.server.access import Tokens
+from interlock.server.http.access import Tokens
 from interlock.server.redacted_logging import log_without_secrets
 from interlock.server.serving import bind, running
 from interlock.server.settings import ServerSettings
 from interlock.testing.puppet import PuppetDriver
-from interlock.vocabulary.codec import encode_event
-from interlock.vocabulary.conversation import ToolError
+from interlock.vocabulary.events.codec import encode_event
+from interlock.vocabulary.events.conversation import ToolError
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.states import Activity, Attention
 

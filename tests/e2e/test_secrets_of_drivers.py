@@ -14,9 +14,9 @@ from typing import Any, Final
 import pytest
 
 from interlock.agents.drivers import DRIVERS
-from interlock.cli.server_api import Body
+from interlock.cli.server.api import Body
 from interlock.testing.scripted_agent import command, read_ledger, write_program
-from interlock.testing.scripted_model import Error, ScriptedModel, Text, Think, ToolCall
+from interlock.testing.scripted_model import Error, ScriptedCall, ScriptedModel, Text, Think
 from tests.cli.serving import Served, serving, until
 from tests.e2e.secret_doors import ALL, BY_VALUE, ENVIRONMENT, found_in, watching
 from tests.runtime.session.ledger_ways import FAKES
@@ -129,8 +129,8 @@ def test_no_secret_is_found_at_any_door(driver: str, served: Served) -> None:
 _IMPORT_SECONDS: Final = 180.0  # a server imports the model library with its first model
 _PIECES: Final = tuple(ALL[at : at + 5] for at in range(0, len(ALL), 5))
 _MODEL_TURN: Final = (
-    *(Think(ALL), Text(*_PIECES), ToolCall("shell", {"command": f"echo '{ALL}'; env; echo '{ALL}' >&2; exit 3"})),
-    *(Error(529, ALL, times=1), Text(*_PIECES), ToolCall("read", {"path": ALL}), ToolCall(ALL, {ALL: [ALL]})),
+    *(Think(ALL), Text(*_PIECES), ScriptedCall("shell", {"command": f"echo '{ALL}'; env; echo '{ALL}' >&2; exit 3"})),
+    *(Error(529, ALL, times=1), Text(*_PIECES), ScriptedCall("read", {"path": ALL}), ScriptedCall(ALL, {ALL: [ALL]})),
     *(Text(*_PIECES), Error(400, ALL)),
 )
 

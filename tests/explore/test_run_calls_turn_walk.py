@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from interlock.lifecycle import approvals, run
-from interlock.lifecycle.approvals import (
+from interlock.lifecycle import run
+from interlock.lifecycle.closing import Ending, closing_batch
+from interlock.lifecycle.decisions import approvals
+from interlock.lifecycle.decisions.approvals import (
     CallDecided,
     CallFinished,
     CallRequested,
@@ -17,18 +19,16 @@ from interlock.lifecycle.approvals import (
     StartCall,
     open_suspended,
 )
-from interlock.lifecycle.closing import Ending, closing_batch
-from interlock.lifecycle.decisions import ToolCalls
-from interlock.lifecycle.joins import run_input
-from interlock.lifecycle.run import Ended, RunLifecycleState
-from interlock.lifecycle.toolcall import CallKey, EndKind
+from interlock.lifecycle.decisions.decisions import ToolCalls
+from interlock.lifecycle.decisions.toolcall import CallKey, EndKind
+from interlock.lifecycle.run import Ended, RunLifecycleState, run_input
 from interlock.lifecycle.turn import TurnFacts, step
 from interlock.testing.explore import explore
 from interlock.testing.scribe import EPOCH, Scribe
-from interlock.vocabulary.audit import DecisionAction, RunState, ToolCallDecided, TurnStarted
-from interlock.vocabulary.conversation import ToolResult
+from interlock.vocabulary.events.audit import DecisionAction, RunState, ToolCallDecided, TurnStarted
+from interlock.vocabulary.events.conversation import ToolResult
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import CallId, RunId, SessionId, TurnId
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, RunStatus, TerminationReason
 from interlock.vocabulary.states import DriverKind, TurnState
 

@@ -20,7 +20,7 @@ from interlock.agents import observations as seen
 from interlock.agents.observations import TurnEnding
 from interlock.agents.port import Capabilities
 from interlock.runtime.policy import RunPolicy
-from interlock.runtime.session.agent_life import AgentLife
+from interlock.runtime.session.agent.life import AgentLife
 from interlock.runtime.session.effects import (
     Append,
     DecideForAgent,
@@ -32,23 +32,23 @@ from interlock.runtime.session.effects import (
 from interlock.runtime.session.inputs import (
     AgentNotStarted,
     AgentStarted,
-    Answer,
-    Cancel,
+    AnswerQuestion,
+    CancelTurnInput,
     Command,
     Decided,
-    Interrupted,
+    InterruptOutcome,
     News,
     Send,
+    SessionTimerFired,
     SetGate,
-    Stop,
+    StopAgentInput,
     Submitted,
-    TimerFired,
 )
 from interlock.runtime.session.router import SessionMachine
 from interlock.runtime.session.turn_way import TurnWay
 from interlock.testing.explore import Exploration, explore
-from interlock.vocabulary.audit import DeliveryStage, ProcessEvent, ToolCallDecided
-from interlock.vocabulary.conversation import ToolResult, UserMessage
+from interlock.vocabulary.events.audit import DeliveryStage, ProcessEvent, ToolCallDecided
+from interlock.vocabulary.events.conversation import ToolResult, UserMessage
 from interlock.vocabulary.ids import PromptId
 from interlock.vocabulary.states import DriverKind, TurnState
 from tests.runtime.conducting import Stage
@@ -70,8 +70,8 @@ SAID: Final[dict[str, seen.Observation]] = {
     "crashes": seen.Exited(signal=9),
 }
 ORDERS: Final[dict[str, Command]] = {
-    "cancel": Cancel(),
-    "stop": Stop(),
+    "cancel": CancelTurnInput(),
+    "stop": StopAgentInput(),
     "hold": SetGate(is_open=False),
     "go": SetGate(is_open=True),
 }
@@ -140,10 +140,10 @@ class World:
         if move == "time":
             due = stage.conductor.deadline
             stage.seconds = max(stage.seconds, stage.seconds if due is None else due)
-            return stage.hear(TimerFired())
+            return stage.hear(SessionTimerFired())
         if move in ("allow", "deny"):
             approval_id = next(iter(stage.conductor.questions.questions))
-            return stage.order(Answer(approval_id=approval_id, is_allowed=move == "allow"))
+            return stage.order(AnswerQuestion(approval_id=approval_id, is_allowed=move == "allow"))
         return stage.order(ORDERS[move])
 
     def _answer(self, move: str) -> News:
@@ -157,8 +157,8 @@ class World:
             "typed": Submitted(prompt_id=prompt_id, stage=DeliveryStage.TYPED),
             "unsure": Submitted(prompt_id=prompt_id, stage=DeliveryStage.UNKNOWN),
             "not_delivered": Submitted(prompt_id=prompt_id, stage=DeliveryStage.NOT_DELIVERED, message="busy"),
-            "told": Interrupted(),
-            "not_told": Interrupted(problem="lost"),
+            "told": InterruptOutcome(),
+            "not_told": InterruptOutcome(problem="lost"),
             "decided": Decided(request_id="r1"),
             "not_decided": Decided(request_id="r1", problem="broken pipe"),
         }

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias, TypeVar
 
 import pytest
 
-from interlock.client.inputs import (
+from interlock.client.machine.inputs import (
     CheckAnswered,
     CheckReason,
     CheckRequested,
@@ -30,21 +30,21 @@ from interlock.client.inputs import (
     TaskInput,
     TimerFired,
 )
-from interlock.client.machine import step
-from interlock.client.probe import Probe
-from interlock.client.state import SyncState, TaskState, digest_of
+from interlock.client.machine.probe import Probe
+from interlock.client.machine.state import SyncState, TaskState, digest_of
+from interlock.client.machine.task_machine import step
 from interlock.lifecycle.task_status import StatusClass, classify
-from interlock.projections.task_view import TaskView
+from interlock.projections.task.view import TaskView
 from interlock.testing.explore import Exploration, explore
 from interlock.testing.scribe import EPOCH
-from interlock.vocabulary.audit import TurnFailed
-from interlock.vocabulary.conversation import AssistantMessage, UserMessage
-from interlock.vocabulary.events import Event, new_event
-from interlock.vocabulary.frames import RuntimeCheck, TaskFrame, TaskSnapshot
+from interlock.vocabulary.events.audit import TurnFailed
+from interlock.vocabulary.events.conversation import AssistantMessage, UserMessage
+from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.presenter import TextDelta
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import EventId, SessionId, StreamId, TurnId
-from interlock.vocabulary.presenter import TextDelta
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.states import TurnState
+from interlock.vocabulary.wire.frames import RuntimeCheck, TaskFrame, TaskSnapshot
 
 TASK: Final = SessionId("ses_walk")
 DEPTH: Final = 2

@@ -27,17 +27,17 @@ from interlock.lifecycle.turn import (
 )
 from interlock.testing.explore import Exploration, LawBroken, check_table, explore, labelled_by
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.audit import RunState, StreamCheckpoint, TurnFailed, TurnStarted
-from interlock.vocabulary.conversation import (
+from interlock.vocabulary.events.audit import RunState, StreamCheckpoint, TurnFailed, TurnStarted
+from interlock.vocabulary.events.conversation import (
     AssistantMessage,
     MessageMetadata,
     MessageSource,
     ToolCall,
     ToolResult,
 )
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import CallId, RunId, SessionId, StreamId, TurnId
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, SUSPENDED, RunStatus, TerminationReason
 from interlock.vocabulary.states import DriverKind, TurnState
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.lifecycle.subagent_evidence import missing_evidence
-from interlock.lifecycle.subagents import WaitStatus
+from interlock.lifecycle.children.subagent_evidence import missing_evidence
+from interlock.lifecycle.children.subagents import WaitStatus
+from interlock.lifecycle.children.workflow_plan import StepSpec, WorkflowSpec
 from interlock.lifecycle.turns import turn_states
-from interlock.lifecycle.workflow_plan import StepSpec, WorkflowSpec
-from interlock.projections.diagnose import ReportStatus, diagnose
-from interlock.projections.display import ShowTool, ToolKind, ToolStatus
-from interlock.projections.presenter import present
-from interlock.vocabulary.audit import WorkflowEvent, WorkflowEventKind
-from interlock.vocabulary.conversation import SubagentEvent
+from interlock.projections.checks.diagnose import ReportStatus, diagnose
+from interlock.projections.present.display import ShowTool, ToolKind, ToolStatus
+from interlock.projections.present.presenter import present
+from interlock.vocabulary.events.audit import WorkflowEvent, WorkflowEventKind
+from interlock.vocabulary.events.conversation import SubagentEvent
 from interlock.vocabulary.ids import SessionId, StepId, WorkflowId
 from interlock.vocabulary.states import SubagentState, TurnState, WorkflowState
 from tests.gauntlet.ways import ANSWER, WAYS, Way, through

@@ -12,7 +12,7 @@ import pytest
 from interlock.lifecycle.turns import TURN_PAYLOADS
 from interlock.runtime.policy import RunPolicy
 from interlock.testing.scripted_model import ScriptedModel
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.events.audit import (
     Anomaly,
     ProviderUsage,
     StreamCheckpoint,
@@ -20,10 +20,10 @@ from interlock.vocabulary.audit import (
     WorkflowEvent,
     WorkflowEventKind,
 )
-from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata, SubagentEvent
-from interlock.vocabulary.events import Event, audience
+from interlock.vocabulary.events.conversation import AssistantMessage, MessageMetadata, SubagentEvent
+from interlock.vocabulary.events.envelope import Event, audience
+from interlock.vocabulary.events.registry import Audience, Json, Payload
 from interlock.vocabulary.ids import SessionId, StreamId, SubagentId, WorkflowId
-from interlock.vocabulary.registry import Audience, Json, Payload
 from interlock.vocabulary.states import SubagentState, TurnState, WorkflowState
 from tests.gauntlet.ways import ANSWER, ERROR, HALF, LATER, PARTIAL, Way, through
 from tests.projections.whole_logs import provider_input

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from interlock.agents.model import ModelDriver
-from interlock.lifecycle.workflow_plan import StepSpec, WorkflowSpec
-from interlock.projections.diagnose import diagnose
-from interlock.projections.display import Channel, Show, ShowTool, ToolKind, ToolStatus
-from interlock.projections.presenter import present
-from interlock.testing.scripted_model import ScriptedModel, Text, ToolCall
-from interlock.vocabulary.audit import WorkflowEvent
-from interlock.vocabulary.conversation import SubagentEvent
+from interlock.lifecycle.children.workflow_plan import StepSpec, WorkflowSpec
+from interlock.projections.checks.diagnose import diagnose
+from interlock.projections.present.display import DisplayChannel, Show, ShowTool, ToolKind, ToolStatus
+from interlock.projections.present.presenter import present
+from interlock.testing.scripted_model import ScriptedCall, ScriptedModel, Text
+from interlock.vocabulary.events.audit import WorkflowEvent
+from interlock.vocabulary.events.conversation import SubagentEvent
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SessionId, StepId, WorkflowId
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import TurnState
 from tests.gauntlet.ways import ANSWER, DEEDS, Way, model_way, run_bounded, steps_of_deed
 
@@ -23,9 +23,9 @@ from tests.gauntlet.ways import ANSWER, DEEDS, Way, model_way, run_bounded, step
 @pytest.fixture
 def model() -> Iterator[ScriptedModel]:
     scripts = {name: steps_of_deed(deed) for name, deed in DEEDS.items()}
-    scripts["delegate"] = (ToolCall("wait_agent", {"deeds": ["ready", "break"]}), Text(ANSWER))
-    scripts["whole"] = (ToolCall("run_workflow", {"deeds": ["ready", "ready"]}), Text(ANSWER))
-    scripts["part"] = (ToolCall("run_workflow", {"deeds": ["ready", "half"]}), Text(ANSWER))
+    scripts["delegate"] = (ScriptedCall("wait_agent", {"deeds": ["ready", "break"]}), Text(ANSWER))
+    scripts["whole"] = (ScriptedCall("run_workflow", {"deeds": ["ready", "ready"]}), Text(ANSWER))
+    scripts["part"] = (ScriptedCall("run_workflow", {"deeds": ["ready", "half"]}), Text(ANSWER))
     with ScriptedModel(scripts) as served:
         yield served
         assert served.faults == ()
@@ -40,7 +40,9 @@ async def lived(way: Way, deed: str) -> SessionId:
     assert told
     assert {event.turn_id for event in told} == {turn}
     assert diagnose(events, owner_alive=True, live_children=way.subagents.live).ok
-    answers = [item.text for item in present(events) if isinstance(item, Show) and item.channel is Channel.ANSWER]
+    answers = [
+        item.text for item in present(events) if isinstance(item, Show) and item.channel is DisplayChannel.ANSWER
+    ]
     assert answers == [ANSWER]
     return session
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import pytest
 
 from interlock.lifecycle.turns import TurnRecord, turn_states
-from interlock.projections.diagnose import ReportStatus, diagnose
-from interlock.projections.display import Channel, Item, Show
-from interlock.projections.presenter import Presenter, present
+from interlock.projections.checks.diagnose import ReportStatus, diagnose
+from interlock.projections.present.display import DisplayChannel, Item, Show
+from interlock.projections.present.presenter import Presenter, present
 from interlock.projections.why import why
 from interlock.runtime.policy import RunPolicy
-from interlock.vocabulary.audit import TurnFailed
-from interlock.vocabulary.conversation import AssistantMessage
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import TurnFailed
+from interlock.vocabulary.events.conversation import AssistantMessage
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.states import TurnState
 from tests.gauntlet.ways import ANSWER, ERROR, LATER, PARTIAL, WAYS, Way, through
@@ -42,10 +42,10 @@ async def judged(way: Way, session: SessionId, states: Sequence[TurnState], answ
 
 def assert_drawn(items: Sequence[Item], records: Sequence[TurnRecord], answers: Sequence[str]) -> None:
     shown = [item for item in items if isinstance(item, Show)]
-    assert [item.text for item in shown if item.channel is Channel.ANSWER] == list(answers)
-    assert all(item.label for item in shown if item.channel is Channel.PARTIAL)
+    assert [item.text for item in shown if item.channel is DisplayChannel.ANSWER] == list(answers)
+    assert all(item.label for item in shown if item.channel is DisplayChannel.PARTIAL)
     for record in records:
-        ends = [item for item in shown if item.turn_id == record.turn_id and item.channel is Channel.ERROR]
+        ends = [item for item in shown if item.turn_id == record.turn_id and item.channel is DisplayChannel.ERROR]
         assert [item.state for item in ends] == [record.state] * (record.state is not TurnState.COMPLETED)
         assert all(item.next_actions == record.next_actions for item in ends)
 
@@ -57,7 +57,7 @@ def assert_nothing_is_drawn_as_an_answer_before_its_turn_is_closed(live: Sequenc
         items = presenter.add(event)
         if event.type == "run_state" and getattr(event.data, "reason", None) is not None:
             closed.add(event.turn_id)
-        drawn = [item for item in items if item.channel is Channel.ANSWER]
+        drawn = [item for item in items if item.channel is DisplayChannel.ANSWER]
         assert all(item.turn_id in closed for item in drawn)
 
 

@@ -22,23 +22,23 @@ from interlock.agents.model import ModelDriver
 from interlock.agents.port import AgentSpec, Driver
 from interlock.agents.processes.stopping import StopPolicy
 from interlock.agents.profiles import builtin_profiles
-from interlock.agents.streams.claude import ClaudeStreamDriver
+from interlock.agents.streams.claude.driver import ClaudeStreamDriver
 from interlock.agents.terminal.driver import TerminalDriver
 from interlock.agents.terminal.handle import TerminalPolicy
 from interlock.agents.tmux.server import TmuxServer
 from interlock.log.memory import MemoryLog
 from interlock.monitor.policy import MonitorPolicies, MonitorPolicy
+from interlock.runtime.children.subagents import Subagents
+from interlock.runtime.children.workflows import Workflows
 from interlock.runtime.policy import Instant, RunPolicy
 from interlock.runtime.runtime import Runtime, wall_clock
 from interlock.runtime.session.router import SessionMachine
-from interlock.runtime.subagents import Subagents
-from interlock.runtime.workflows import Workflows
 from interlock.testing.scripted_agent import command, write_program
 from interlock.testing.scripted_model import Error, Hang, ScriptedModel, Step, Text
-from interlock.vocabulary.audit import DeliveryStage
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import DeliveryStage
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import PromptId, SessionId
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import TurnState
 
 T = TypeVar("T")

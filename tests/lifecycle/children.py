@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from interlock.lifecycle.subagent import Start, SubagentInput, SubagentRecord, queue_child, step
+from interlock.lifecycle.children.subagent import StartChild, SubagentInput, SubagentRecord, queue_child, step
 from interlock.vocabulary.ids import SessionId, SubagentId
 
 EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -27,7 +27,7 @@ def session(attempt: int) -> SessionId:
 
 
 def running(started_at: float = 0) -> SubagentRecord:
-    return after(queued(), Start(session(1)), started_at)
+    return after(queued(), StartChild(session(1)), started_at)
 
 
 def after(child: SubagentRecord, input: SubagentInput, seconds: float) -> SubagentRecord:

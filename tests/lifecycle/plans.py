@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Final
 
-from interlock.lifecycle.workflow_plan import InvalidWorkflow, StepSpec, WorkflowSpec
+from interlock.lifecycle.children.workflow_plan import InvalidWorkflow, StepSpec, WorkflowSpec
 from interlock.vocabulary.ids import StepId, WorkflowId
 
 A, B, C = (StepId(name) for name in "abc")

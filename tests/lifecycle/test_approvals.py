@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.lifecycle import approvals
-from interlock.lifecycle.approvals import (
+from interlock.lifecycle.decisions import approvals
+from interlock.lifecycle.decisions.approvals import (
+    ApprovalTimerFired,
     CallDecided,
     CallFinished,
     CallRequested,
@@ -24,12 +25,12 @@ from interlock.lifecycle.approvals import (
     Output,
     Persist,
     StartCall,
-    TimerFired,
 )
-from interlock.lifecycle.decisions import MAX_EARLY_DECISIONS, RejectReason, ToolCalls, evolve
-from interlock.lifecycle.toolcall import CallKey, EndKind, Execute, ToolCallState
+from interlock.lifecycle.decisions.decisions import MAX_EARLY_DECISIONS, RejectReason, ToolCalls, evolve
+from interlock.lifecycle.decisions.toolcall import CallKey, EndKind, Execute, ToolCallState
 from interlock.testing.explore import Exploration, explore
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.events.audit import (
     Anomaly,
     DecisionAction,
     PendingCall,
@@ -39,10 +40,9 @@ from interlock.vocabulary.audit import (
     ToolCallDecided,
     ToolCallSuspended,
 )
-from interlock.vocabulary.conversation import ToolCall, ToolError, ToolResult, UserMessage
-from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.events.conversation import ToolCall, ToolError, ToolResult, UserMessage
+from interlock.vocabulary.events.registry import Json, Payload
 from interlock.vocabulary.ids import CallId, TurnId
-from interlock.vocabulary.registry import Json, Payload
 from interlock.vocabulary.states import ToolCallStatus as Status
 
 TURN: Final = TurnId("trn_1")
@@ -355,8 +355,8 @@ def test_one_decision_id_may_answer_several_calls() -> None:
 
 def test_past_the_deadline_the_answer_is_no() -> None:
     state, _ = run(asks(), CallSuspended(key(), deadline_at=LATER))
-    assert run(TimerFired(), state=state, now=LATER - timedelta(microseconds=1)) == (state, [])
-    expired, outputs = run(TimerFired(), state=state, now=LATER)
+    assert run(ApprovalTimerFired(), state=state, now=LATER - timedelta(microseconds=1)) == (state, [])
+    expired, outputs = run(ApprovalTimerFired(), state=state, now=LATER)
     (written,) = records(outputs)
     assert isinstance(written, ToolResult)
     assert (written.synthetic, written.error and written.error.kind) == (True, "approval_expired")
@@ -524,7 +524,7 @@ def take(state: ToolCalls, given_input: Happening) -> tuple[ToolCalls, tuple[Out
         case WallClock():
             return time_is_up(state)
         case _:
-            return approvals.step(state, given_input, LATER if isinstance(given_input, TimerFired) else NOW)
+            return approvals.step(state, given_input, LATER if isinstance(given_input, ApprovalTimerFired) else NOW)
 
 
 def happen(walk: Walk, given_input: Happening) -> Walk:
@@ -578,7 +578,7 @@ def every_decision(targets: str, ids: str) -> list[CallsInput]:
 
 def two_calls(walk: Walk, decisions: Sequence[CallsInput]) -> Iterator[Happening]:
     """Two calls, and decisions about each at any time."""
-    yield from (TimerFired(), Crash(), WallClock())
+    yield from (ApprovalTimerFired(), Crash(), WallClock())
     yield from (asks(call_id) for call_id in ("c1", "c2") if walk.state.latest(CallId(call_id)) is None)
     yield from decisions
     for call in walk.state.calls:
@@ -684,7 +684,7 @@ INPUTS: Final[st.SearchStrategy[Happening]] = st.one_of(
     st.builds(CallSuspended, KEYS, TICKETS, st.sampled_from([None, LATER])),
     DECISIONS,
     st.builds(CallFinished, KEYS, error=st.sampled_from([None, BROKEN])),
-    st.sampled_from([TimerFired(), Crash(), WallClock()]),
+    st.sampled_from([ApprovalTimerFired(), Crash(), WallClock()]),
 )
 
 

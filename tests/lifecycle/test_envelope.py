@@ -23,9 +23,9 @@ from interlock.lifecycle.patch import apply_patch
 from interlock.lifecycle.run import RunLifecycleState
 from interlock.testing.explore import explore
 from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.patch import DeleteOp, Patch, TrackedPatch
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.run import RunStatus
+from interlock.vocabulary.wire.patch import DeleteOp, Patch, TrackedPatch
 
 Set = RunLifecycleAction.Set
 RUNNING, WAITING, DONE = RunStatus

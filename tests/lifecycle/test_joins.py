@@ -10,9 +10,8 @@ from typing import TypeAlias
 import pytest
 
 from interlock.lifecycle import process, run
-from interlock.lifecycle.joins import exit_to_reason, run_input
 from interlock.lifecycle.process import AgentEvent, AgentEventType, Mark, ProcessState
-from interlock.lifecycle.run import Ended, Resumed, RunLifecycleState, Suspended
+from interlock.lifecycle.run import Ended, Resumed, RunLifecycleState, Suspended, exit_to_reason, run_input
 from interlock.testing.explore import explore
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.run import (

@@ -14,11 +14,17 @@ from interlock.lifecycle.turn import MAX_LOSSES, FindingKind, LostEvents
 from interlock.lifecycle.turns import LOG_DAMAGED, TurnFold, TurnRecord, fold_turns, turn_states
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.actions import NextActionKind
-from interlock.vocabulary.audit import ProviderUsage, RunState, TurnStarted
-from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata, ToolCall, ToolResult, UserMessage
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import ProviderUsage, RunState, TurnStarted
+from interlock.vocabulary.events.conversation import (
+    AssistantMessage,
+    MessageMetadata,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import CallId, RunId, SessionId
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, RunStatus, TerminationReason
 from interlock.vocabulary.states import DriverKind, TurnState
 

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from interlock.lifecycle.patch import PatchError, apply_patch
 from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.patch import (
+from interlock.vocabulary.events.registry import Json
+from interlock.vocabulary.wire.patch import (
     AppendOp,
     DeleteOp,
     IncrementOp,
@@ -27,7 +28,6 @@ from interlock.vocabulary.patch import (
     SetOp,
     TrackedPatch,
 )
-from interlock.vocabulary.registry import Json
 
 INT_MAX = 2**63 - 1
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from interlock.lifecycle import permissions
-from interlock.lifecycle.permissions import (
+from interlock.lifecycle.decisions import permissions
+from interlock.lifecycle.decisions.permissions import (
     MAX_RULE_LENGTH,
     Ground,
     Pattern,
@@ -20,9 +20,9 @@ from interlock.lifecycle.permissions import (
     is_a_no,
     parse_rule,
 )
-from interlock.vocabulary.audit import PermissionBehavior as Behavior
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.audit import PermissionBehavior as Behavior
+from interlock.vocabulary.events.registry import Json
 
 
 def rules(*texts: str) -> list[Rule]:

@@ -23,8 +23,8 @@ from interlock.lifecycle.run import (
     step,
 )
 from interlock.testing.explore import check_table, explore, labelled_by
-from interlock.vocabulary.audit import RunState
 from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.events.audit import RunState
 from interlock.vocabulary.ids import RunId
 from interlock.vocabulary.run import (
     BEHAVIOR_REQUESTED,

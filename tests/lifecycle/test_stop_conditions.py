@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from interlock.agents.model.options import read_options
+from interlock.agents.model.driver import read_options
 from interlock.lifecycle.stop_conditions import (
     CallMade,
     ConsecutiveErrors,
     ContentMatch,
     LoopDetection,
+    LoopProgress,
     MaxRounds,
-    Progress,
     Stop,
     StopCondition,
     StopOnTool,
@@ -38,8 +38,8 @@ ALL: tuple[StopCondition, ...] = (
 )
 
 
-def played(rounds: Sequence[Sequence[CallMade]], *, text: str = "", tokens: int = 10) -> Progress:
-    progress = Progress()
+def played(rounds: Sequence[Sequence[CallMade]], *, text: str = "", tokens: int = 10) -> LoopProgress:
+    progress = LoopProgress()
     for calls in rounds:
         progress = after_round(progress, calls=calls, text=text, tokens=tokens)
     return progress
@@ -53,7 +53,7 @@ def distinct(count: int, *, is_failed: bool = False) -> list[list[CallMade]]:
     return [[call(args={"n": number}, is_failed=is_failed)] for number in range(count)]
 
 
-def code(condition: StopCondition, progress: Progress, elapsed_seconds: float = 0.0) -> StopCode | None:
+def code(condition: StopCondition, progress: LoopProgress, elapsed_seconds: float = 0.0) -> StopCode | None:
     stop = judge((condition,), progress, elapsed_seconds)
     return None if stop is None else stop.code
 
@@ -139,7 +139,7 @@ def test_no_limit_overrides_a_natural_end() -> None:
 
 
 def test_words_are_told_also_at_a_natural_end() -> None:
-    natural = after_round(Progress(), calls=[], text="... FIN", tokens=1)
+    natural = after_round(LoopProgress(), calls=[], text="... FIN", tokens=1)
     assert judge(ALL, natural, 0.0) == Stop(StopCode.CONTENT_MATCHED, "FIN")
 
 

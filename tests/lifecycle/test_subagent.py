@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from interlock.lifecycle.subagent import (
+from interlock.lifecycle.children.subagent import (
     MACHINE,
     MAX_TIMEOUT_MS,
     ChildFailed,
@@ -23,20 +23,20 @@ from interlock.lifecycle.subagent import (
     Retry,
     SendInput,
     SetupFailed,
-    Start,
+    StartChild,
     SubagentInput,
     SubagentRecord,
-    TimerFired,
+    SubagentTimerFired,
     queue_child,
     step,
 )
-from interlock.lifecycle.subagent_evidence import missing_evidence
-from interlock.lifecycle.subagents import subagents_from
+from interlock.lifecycle.children.subagent_evidence import missing_evidence
+from interlock.lifecycle.children.subagents import subagents_from
 from interlock.testing.explore import check_table, explore, labelled_by
 from interlock.vocabulary.actions import NextActionKind
-from interlock.vocabulary.audit import Anomaly
-from interlock.vocabulary.conversation import SubagentEvent
 from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.events.audit import Anomaly
+from interlock.vocabulary.events.conversation import SubagentEvent
 from interlock.vocabulary.ids import SessionId, SubagentId
 from interlock.vocabulary.states import SubagentState
 from tests.lifecycle.children import TIMEOUT_MS, after, at, queued, running, session
@@ -65,7 +65,12 @@ Move = tuple[SubagentInput, int]
 def every_input(walked: Walked) -> Iterator[Move]:
     """Every input, now and a second later, with reports of this attempt, the one before and the one after."""
     attempt = walked.child.attempt
-    given: list[SubagentInput] = [Start(session(attempt)), Interrupt("stop"), Detach("restart"), TimerFired()]
+    given: list[SubagentInput] = [
+        StartChild(session(attempt)),
+        Interrupt("stop"),
+        Detach("restart"),
+        SubagentTimerFired(),
+    ]
     if attempt < LAST_ATTEMPT:
         given += [Retry("websocket closed"), SendInput()]
     for number in (attempt - 1, attempt, attempt + 1):
@@ -105,7 +110,7 @@ def reads_back(before: Walked, _: Move, later: Walked) -> bool:
 
 
 def every_refusal_to_listen_is_noted(before: Walked, move: Move, later: Walked) -> bool:
-    if isinstance(move[0], TimerFired):
+    if isinstance(move[0], SubagentTimerFired):
         return later.anomalies == 0
     applied = later.child != before.child and later.status is not SubagentState.TIMED_OUT
     return later.anomalies == (0 if applied else 1)
@@ -150,18 +155,18 @@ def test_the_walk_of_every_path_keeps_the_laws_and_is_the_table(record_property:
 
 
 def test_every_running_child_can_be_left_by_the_clock_alone() -> None:
-    timed_out, outputs = step(running(), TimerFired(), at(2))
+    timed_out, outputs = step(running(), SubagentTimerFired(), at(2))
     assert timed_out.status is SubagentState.TIMED_OUT
     assert outputs == (timed_out.fact,)
     assert (timed_out.fact.timeout_ms, timed_out.fact.elapsed_ms) == (TIMEOUT_MS, 2000)
 
 
 def test_the_clock_runs_from_the_start_and_not_in_the_queue() -> None:
-    late = after(queued(), Start(session(1)), 1000)
+    late = after(queued(), StartChild(session(1)), 1000)
     assert late.deadline == at(1002)
     assert late.started_at == at(1000)
-    assert after(late, TimerFired(), 1001.999) is late
-    assert after(late, TimerFired(), 1002).status is SubagentState.TIMED_OUT
+    assert after(late, SubagentTimerFired(), 1001.999) is late
+    assert after(late, SubagentTimerFired(), 1002).status is SubagentState.TIMED_OUT
 
 
 @pytest.mark.parametrize(
@@ -213,7 +218,7 @@ def test_a_child_that_says_nothing_did_not_complete() -> None:
 def test_a_retry_is_a_new_attempt_in_a_new_session_and_the_old_one_is_not_heard() -> None:
     retried = after(running(), Retry("websocket closed"), 1)
     assert (retried.status, retried.attempt, retried.fact.child_session_id) == (SubagentState.QUEUED, 2, None)
-    second = after(retried, Start(session(2)), 10)
+    second = after(retried, StartChild(session(2)), 10)
     for late in (ChildFinished(1, "an answer"), ChildFailed(1, "crashed"), ChildInterrupted(1)):
         kept, (anomaly,) = step(second, late, at(11))
         assert kept is second
@@ -224,7 +229,7 @@ def test_a_retry_is_a_new_attempt_in_a_new_session_and_the_old_one_is_not_heard(
 
 @pytest.mark.parametrize(
     ("ends", "seconds"),
-    [(ChildFinished(1, "done"), 1), (ChildFailed(1, "crashed"), 1), (TimerFired(), 2), (Interrupt("stop"), 1)],
+    [(ChildFinished(1, "done"), 1), (ChildFailed(1, "crashed"), 1), (SubagentTimerFired(), 2), (Interrupt("stop"), 1)],
 )
 def test_new_input_reopens_an_ended_child_in_its_session_with_its_whole_time(ends: SubagentInput, seconds: int) -> None:
     ended = after(running(), ends, seconds)
@@ -236,7 +241,7 @@ def test_new_input_reopens_an_ended_child_in_its_session_with_its_whole_time(end
 def test_a_detached_child_has_no_way_back() -> None:
     detached = after(running(), Detach("the runtime restarts"), 1)
     assert detached.fact.next_actions[0].command == f"interlock turns {session(1)}"
-    commands: tuple[Command, ...] = (Start(session(1)), SendInput(), Retry("x"), Interrupt("x"), Detach("x"))
+    commands: tuple[Command, ...] = (StartChild(session(1)), SendInput(), Retry("x"), Interrupt("x"), Detach("x"))
     for command in commands:
         with pytest.raises(ContractError, match=command.on):
             step(detached, command, at(2))
@@ -252,7 +257,7 @@ def test_a_child_has_a_timeout_that_a_clock_can_hold(timeout_ms: int) -> None:
 @pytest.mark.parametrize("name", ["", "a b", "$(reboot)", "x;y", "../x"])
 def test_an_id_that_a_shell_would_read_never_gets_into_a_command(name: str) -> None:
     with pytest.raises(ContractError, match="the session"):
-        step(queued(), Start(SessionId(name)), at(0))
+        step(queued(), StartChild(SessionId(name)), at(0))
     with pytest.raises(ContractError, match="names nothing"):
         queued(name)
 
@@ -275,7 +280,7 @@ REPORTS: Final = st.one_of(
     st.builds(ChildFinished, st.integers(), st.text()),
     st.builds(ChildFailed, st.integers(), st.text(), st.text()),
     st.builds(ChildInterrupted, st.integers()),
-    st.just(TimerFired()),
+    st.just(SubagentTimerFired()),
 )
 
 

@@ -7,13 +7,13 @@ from typing import Final
 import pytest
 from msgspec import structs
 
-from interlock.lifecycle import subagent_evidence as evidence
+from interlock.lifecycle.children import subagent_evidence as evidence
 from interlock.vocabulary.actions import NextAction, NextActionKind, inspect_child
-from interlock.vocabulary.conversation import SubagentEvent
 from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.events import audience, new_event
+from interlock.vocabulary.events.conversation import SubagentEvent
+from interlock.vocabulary.events.envelope import audience, new_event
+from interlock.vocabulary.events.registry import Audience, Json
 from interlock.vocabulary.ids import EventId, SessionId, SubagentId
-from interlock.vocabulary.registry import Audience, Json
 from interlock.vocabulary.states import SubagentState
 from tests.lifecycle.children import EPOCH
 

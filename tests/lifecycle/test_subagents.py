@@ -10,11 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from interlock.lifecycle.subagent import ChildFailed, ChildFinished, Detach, Interrupt, SendInput, TimerFired
-from interlock.lifecycle.subagent_evidence import TERMINAL
-from interlock.lifecycle.subagents import WaitOutcome, WaitStatus, subagents_from, wait_outcome
+from interlock.lifecycle.children.subagent import (
+    ChildFailed,
+    ChildFinished,
+    Detach,
+    Interrupt,
+    SendInput,
+    SubagentTimerFired,
+)
+from interlock.lifecycle.children.subagent_evidence import TERMINAL
+from interlock.lifecycle.children.subagents import WaitOutcome, WaitStatus, subagents_from, wait_outcome
 from interlock.vocabulary.actions import NextActionKind
-from interlock.vocabulary.conversation import SubagentEvent
+from interlock.vocabulary.events.conversation import SubagentEvent
 from interlock.vocabulary.ids import SubagentId
 from interlock.vocabulary.states import SubagentState
 from tests.lifecycle.children import after, queued, running
@@ -26,7 +33,7 @@ FACTS: Final = {
     S.RUNNING: running().fact,
     S.COMPLETED: COMPLETED.fact,
     S.FAILED: after(running(), ChildFailed(1, "crashed"), 1).fact,
-    S.TIMED_OUT: after(running(), TimerFired(), 2).fact,
+    S.TIMED_OUT: after(running(), SubagentTimerFired(), 2).fact,
     S.INTERRUPTED: after(running(), Interrupt("stop"), 1).fact,
     S.DETACHED: after(running(), Detach("restart"), 1).fact,
 }

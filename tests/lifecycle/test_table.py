@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import pytest
 
-from interlock.lifecycle.table import Edge, Machine, Outcome, from_each
+from interlock.lifecycle.table import Edge, Machine, StepOutcome, from_each
 from interlock.machines import MACHINES
 from interlock.vocabulary.errors import ContractError
 
@@ -86,8 +86,8 @@ def test_every_pair_of_every_machine_has_one_outcome(name: str) -> None:
     for machine in MACHINES[name]:
         outcomes = {(state, on): machine.outcome(state, on) for state in machine.states for on in machine.inputs}
         for (state, on), outcome in outcomes.items():
-            assert (outcome is Outcome.MOVES) == bool(machine.edges_for(state, on))
-            assert (outcome is Outcome.REFUSED) <= (on in machine.commands)
+            assert (outcome is StepOutcome.MOVES) == bool(machine.edges_for(state, on))
+            assert (outcome is StepOutcome.REFUSED) <= (on in machine.commands)
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -8,24 +8,25 @@ from typing import Final
 
 import pytest
 
-from interlock.lifecycle import toolcall
-from interlock.lifecycle.toolcall import (
+from interlock.lifecycle.decisions import toolcall
+from interlock.lifecycle.decisions.toolcall import (
     MACHINE,
     TERMINAL,
     CallKey,
     Cancel,
-    Decide,
+    DecideCall,
     EndKind,
     Execute,
     Fail,
-    Start,
     Succeed,
     Suspend,
     ToolCallInput,
     ToolCallState,
+    ToolStarted,
 )
 from interlock.testing.explore import check_table, explore, labelled_by
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.events.audit import (
     DecisionAction,
     PendingCall,
     ResumeMode,
@@ -33,10 +34,9 @@ from interlock.vocabulary.audit import (
     SuspensionTicket,
     ToolCallDecided,
 )
-from interlock.vocabulary.conversation import ToolError, ToolResult
-from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.events.conversation import ToolError, ToolResult
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import CallId, TurnId
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import ToolCallStatus as Status
 
 KEY: Final = CallKey(TurnId("trn_1"), CallId("c1"))
@@ -45,12 +45,12 @@ YES: Final = ToolCallDecided(target_id="c1", action=DecisionAction.RESUME, decis
 NO: Final = ToolCallDecided(target_id="c1", action=DecisionAction.CANCEL, decision_id="d1", result=False)
 SOON: Final = datetime(2026, 1, 1, tzinfo=UTC)
 EVERY: Final[tuple[ToolCallInput, ...]] = (
-    Start(),
+    ToolStarted(),
     Suspend(),
     Suspend(deadline_at=SOON),
-    Decide(YES),
-    Decide(NO),
-    Decide(),
+    DecideCall(YES),
+    DecideCall(NO),
+    DecideCall(),
     Succeed(),
     Fail(),
     Cancel(),
@@ -120,14 +120,14 @@ def test_an_ended_call_refuses_every_command(last: ToolCallInput, given: ToolCal
 
 
 def test_a_state_with_json_in_it_can_be_hashed_and_compared() -> None:
-    call = after(Suspend(ticket(ResumeMode.PASS_DECISION_TO_TOOL)), Decide(YES))
-    same = after(Suspend(ticket(ResumeMode.PASS_DECISION_TO_TOOL)), Decide(YES))
+    call = after(Suspend(ticket(ResumeMode.PASS_DECISION_TO_TOOL)), DecideCall(YES))
+    same = after(Suspend(ticket(ResumeMode.PASS_DECISION_TO_TOOL)), DecideCall(YES))
     assert len({call, same}) == 1
-    assert call != after(Suspend(ticket(ResumeMode.PASS_DECISION_TO_TOOL)), Decide(NO))
+    assert call != after(Suspend(ticket(ResumeMode.PASS_DECISION_TO_TOOL)), DecideCall(NO))
 
 
 def test_a_first_run_takes_the_arguments_and_no_mode() -> None:
-    assert toolcall.step(CALL, Start())[1] == (Execute(KEY, "Bash", {"command": "ls"}, None),)
+    assert toolcall.step(CALL, ToolStarted())[1] == (Execute(KEY, "Bash", {"command": "ls"}, None),)
 
 
 ASKED: Final[Json] = {"command": "ls"}
@@ -148,8 +148,8 @@ EDITED: Final[Json] = {"command": "ls -l"}
 )
 def test_a_resumed_run_takes_the_arguments_of_its_mode(mode: ResumeMode, answer: Json, arguments: Json) -> None:
     decision = ToolCallDecided(target_id="c1", action=DecisionAction.RESUME, result=answer)
-    resumed = after(Start(), Suspend(ticket(mode)), Decide(decision))
-    _, outputs = toolcall.step(resumed, Start())
+    resumed = after(ToolStarted(), Suspend(ticket(mode)), DecideCall(decision))
+    _, outputs = toolcall.step(resumed, ToolStarted())
     assert outputs == (Execute(KEY, "Bash", arguments, mode),)
 
 
@@ -196,14 +196,14 @@ def test_blank_parts_of_a_decision_are_filled(action: DecisionAction, result: Js
 @pytest.mark.parametrize("mode", list(ResumeMode))
 def test_a_cancel_alone_gives_the_error_result(mode: ResumeMode, reason: str, message: str) -> None:
     decision = ToolCallDecided(target_id="c1", action=DecisionAction.CANCEL, reason=reason)
-    assert toolcall.result_of_decision(after(Suspend(ticket(mode)), Decide(decision))) == ToolResult(
+    assert toolcall.result_of_decision(after(Suspend(ticket(mode)), DecideCall(decision))) == ToolResult(
         call_id=CallId("c1"), ok=False, error=ToolError(kind="approval_denied", message=message)
     )
 
 
 def test_only_one_mode_makes_the_answer_the_result() -> None:
     decision = ToolCallDecided(target_id="c1", action=DecisionAction.RESUME, result={"picked": 2})
-    results = {m: toolcall.result_of_decision(after(Suspend(ticket(m)), Decide(decision))) for m in ResumeMode}
+    results = {m: toolcall.result_of_decision(after(Suspend(ticket(m)), DecideCall(decision))) for m in ResumeMode}
     assert results == {
         ResumeMode.REPLAY_TOOL_CALL: None,
         ResumeMode.PASS_DECISION_TO_TOOL: None,
@@ -216,7 +216,7 @@ def result(kind: str = "") -> ToolResult:
     return ToolResult(call_id=CallId("c1"), ok=error is None, error=error)
 
 
-@pytest.mark.parametrize("before", [(), (Start(),), (Suspend(),), (Suspend(), Decide(YES))])
+@pytest.mark.parametrize("before", [(), (ToolStarted(),), (Suspend(),), (Suspend(), DecideCall(YES))])
 @pytest.mark.parametrize(
     ("kind", "status"),
     [

@@ -9,14 +9,15 @@ from interlock.lifecycle.turn import MAX_OPEN_CALLS, Basis, FindingKind, TurnFac
 from interlock.lifecycle.turns import TurnFold, TurnRecord, fold_turns, turn_states
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.actions import NextActionKind
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.events.audit import (
     ProviderUsage,
     RunState,
     StreamCheckpoint,
     TurnFailed,
     TurnStarted,
 )
-from interlock.vocabulary.conversation import (
+from interlock.vocabulary.events.conversation import (
     AssistantMessage,
     MessageMetadata,
     MessageSource,
@@ -25,9 +26,8 @@ from interlock.vocabulary.conversation import (
     ToolResult,
     UserMessage,
 )
-from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import CallId, RunId, StreamId
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.run import (
     BEHAVIOR_REQUESTED,
     CANCELLED,

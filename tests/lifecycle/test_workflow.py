@@ -9,19 +9,19 @@ from typing import Final
 
 import pytest
 
-from interlock.lifecycle.workflow import (
+from interlock.lifecycle.children.workflow import (
     MACHINE,
     Output,
-    Stop,
-    TimerFired,
+    StopWorkflow,
     WorkflowInput,
     WorkflowRecord,
+    WorkflowTimerFired,
     begin,
     step,
     workflow_result,
 )
-from interlock.lifecycle.workflow_plan import WorkflowSpec
-from interlock.lifecycle.workflow_step import (
+from interlock.lifecycle.children.workflow_plan import WorkflowSpec
+from interlock.lifecycle.children.workflow_step import (
     OUTCOMES,
     STEP_MACHINE,
     GiveUpStep,
@@ -33,8 +33,8 @@ from interlock.lifecycle.workflow_step import (
 )
 from interlock.testing.explore import Exploration, check_table, explore, labelled_by
 from interlock.vocabulary.actions import NextActionKind, inspect_child
-from interlock.vocabulary.audit import Anomaly, WorkflowEvent, WorkflowEventKind
 from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.events.audit import Anomaly, WorkflowEvent, WorkflowEventKind
 from interlock.vocabulary.ids import SessionId, StepId, SubagentId
 from interlock.vocabulary.states import StepState, WorkflowState
 from tests.lifecycle.children import at
@@ -97,9 +97,9 @@ def every_input(before: Walked) -> Iterator[Move]:
         # Where nothing can be reported, one report that would claim most stands for all.
         for state in ENDS if known.state is S.RUNNING else (S.CHECKPOINT_READY,):
             yield StepReported(known.id, CHILD, ENDS[state]), NOW
-    yield Stop("enough"), NOW
-    yield TimerFired(), NOW
-    yield TimerFired(), DUE
+    yield StopWorkflow("enough"), NOW
+    yield WorkflowTimerFired(), NOW
+    yield WorkflowTimerFired(), DUE
     yield StepReported(A, CHILD, ENDS[S.CHECKPOINT_READY]), DUE
 
 
@@ -321,7 +321,7 @@ def test_a_held_workflow_has_no_deadline_and_goes_on_after_a_decision_with_its_w
     held = play(spec, *ran(A, S.NEEDS_ORCHESTRATOR))
     assert (held.status, held.deadline, held.states[B]) == (W.HELD, None, S.PENDING)
     assert kinds(held)[0] is NextActionKind.ASK_OPERATOR
-    assert step(held, TimerFired(), at(10**6)) == (held, ())
+    assert step(held, WorkflowTimerFired(), at(10**6)) == (held, ())
     going, (fact,) = step(held, ReleaseStep(A, "yes, drop the table"), at(50))
     assert (going.status, going.deadline) == (W.RUNNING, at(51))
     assert isinstance(fact, WorkflowEvent)
@@ -344,14 +344,14 @@ def test_a_step_that_depends_on_a_lost_one_cannot_be_released() -> None:
 
 def test_time_that_runs_out_ends_what_runs_and_holds_what_waits() -> None:
     running = play(plan(one("a"), one("b"), one("c", "b")), *ran(A, S.CHECKPOINT_READY), StartStep(B, CHILD))
-    record, outputs = step(running, TimerFired(), at(1.5))
+    record, outputs = step(running, WorkflowTimerFired(), at(1.5))
     assert (record.status, record.closed) == (W.PARTIAL, "workflow_timeout")
     assert record.states == {A: S.CHECKPOINT_READY, B: S.TIMED_OUT, C: S.HELD}
     facts = [output for output in outputs if isinstance(output, WorkflowEvent)]
     assert [fact.kind for fact in facts] == ["checkpoint_decided", "step_held", "workflow_finished"]
     assert (facts[0].timeout_ms, facts[0].elapsed_ms, facts[0].reason) == (1000, 1500, "workflow_timeout")
     assert NextActionKind.RAISE_TIMEOUT in kinds(record)
-    assert step(play(plan(one("a"))), TimerFired(), DUE)[0].status is W.TIMED_OUT
+    assert step(play(plan(one("a"))), WorkflowTimerFired(), DUE)[0].status is W.TIMED_OUT
 
 
 def test_work_that_goes_on_does_not_move_the_deadline() -> None:
@@ -370,7 +370,7 @@ def test_an_answer_after_the_deadline_is_noted_and_not_believed() -> None:
 
 def test_a_stop_ends_it_in_one_command_and_keeps_what_was_asked() -> None:
     record = play(plan(one("a"), one("b"), one("c", "b")), *ran(A, S.NEEDS_ORCHESTRATOR), StartStep(B, CHILD))
-    stopped, _ = step(record, Stop("enough"), NOW)
+    stopped, _ = step(record, StopWorkflow("enough"), NOW)
     assert stopped.states == {A: S.NEEDS_ORCHESTRATOR, B: S.FAILED, C: S.HELD}
     assert (stopped.status, stopped.closed) == (W.FAILED, "enough")
 
@@ -402,7 +402,7 @@ def test_the_old_child_of_a_released_step_is_not_heard() -> None:
         StartStep(StepId("zzz"), CHILD),
         ReleaseStep(A, "go on"),
         GiveUpStep(A, "no"),
-        Stop(" "),
+        StopWorkflow(" "),
     ],
 )
 def test_a_command_that_is_not_allowed_is_refused(command: WorkflowInput) -> None:
@@ -416,7 +416,7 @@ def test_a_decision_says_why(command: WorkflowInput) -> None:
         step(play(plan(one("a")), *ran(A, S.HELD)), command, NOW)
 
 
-@pytest.mark.parametrize("command", [StartStep(A, CHILD), ReleaseStep(A, "x"), GiveUpStep(A, "x"), Stop("x")])
+@pytest.mark.parametrize("command", [StartStep(A, CHILD), ReleaseStep(A, "x"), GiveUpStep(A, "x"), StopWorkflow("x")])
 def test_a_finished_workflow_takes_no_command(command: WorkflowInput) -> None:
     with pytest.raises(ContractError, match="too late"):
         step(play(plan(one("a")), *ran(A, S.FAILED)), command, NOW)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.lifecycle.workflow_plan import (
+from interlock.lifecycle.children.workflow_plan import (
     InvalidWorkflow,
     StepSpec,
     WorkflowSpec,

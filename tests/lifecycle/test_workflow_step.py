@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from interlock.lifecycle.subagent import ChildFailed, ChildFinished, Detach, Interrupt, TimerFired
-from interlock.lifecycle.workflow_step import StepEvidence, StepRecord, step_evidence_from_child
-from interlock.vocabulary.conversation import SubagentEvent
+from interlock.lifecycle.children.subagent import ChildFailed, ChildFinished, Detach, Interrupt, SubagentTimerFired
+from interlock.lifecycle.children.workflow_step import StepEvidence, StepRecord, step_evidence_from_child
 from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.events.conversation import SubagentEvent
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SessionId, StepId, SubagentId
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import StepState, SubagentState
 from tests.lifecycle.children import after, queued, running
 
@@ -81,7 +81,7 @@ def test_a_completed_child_is_ready_only_by_an_explicit_checkpoint_with_words(
         (after(running(), ChildFailed(1, "crashed"), 1).fact, S.FAILED, "crashed"),
         (after(running(), Interrupt("stop"), 1).fact, S.FAILED, "stop"),
         (after(queued(), Interrupt("stop"), 1).fact, S.FAILED, "closed_before_start"),
-        (after(running(), TimerFired(), 2).fact, S.TIMED_OUT, "timeout"),
+        (after(running(), SubagentTimerFired(), 2).fact, S.TIMED_OUT, "timeout"),
         (after(running(), Detach("restart"), 1).fact, S.NEEDS_ORCHESTRATOR, "child_may_still_be_running"),
         (SubagentEvent(subagent_id=SubagentId("s"), status=SubagentState.FAILED), S.FAILED, "child_failed"),
         (SubagentEvent(subagent_id=SubagentId("s"), status=SubagentState.TIMED_OUT), S.FAILED, "child_timed_out"),

@@ -15,12 +15,12 @@ from typing import Final
 from interlock.log.lease import LeaseLost
 from interlock.log.paths import DATABASE_NAME
 from interlock.log.port import LogUnavailable
-from interlock.log.sqlite import SqliteLog
-from interlock.projections.compaction import CompactionPlan, plan_compaction
-from interlock.vocabulary.conversation import AssistantMessage, UserMessage
-from interlock.vocabulary.events import Event, new_event
+from interlock.log.sqlite.store import SqliteLog
+from interlock.projections.replay.compaction import CompactionPlan, plan_compaction
+from interlock.vocabulary.events.conversation import AssistantMessage, UserMessage
+from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import EventId, SessionId
-from interlock.vocabulary.registry import Payload
 from tests.contract.harness import AT, batch
 
 SESSIONS: Final = tuple(SessionId(f"ses_{name}") for name in "abc")

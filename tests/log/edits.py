@@ -14,9 +14,9 @@ from interlock.log.chain import link, start
 from interlock.log.paths import DATABASE_NAME
 from interlock.log.port import LogDamage
 from interlock.log.repair import RepairPlan, plan_repair
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.log.verify import Anchor, VerifyReport, verify
-from interlock.vocabulary.codec import encode_event
+from interlock.vocabulary.events.codec import encode_event
 from interlock.vocabulary.ids import SessionId
 from tests.contract.harness import A, B, event, run
 

@@ -8,7 +8,7 @@ from typing import Final
 import apsw
 
 from interlock.log.paths import DATABASE_NAME
-from interlock.log.schema import APPLICATION_ID
+from interlock.log.sqlite.schema import APPLICATION_ID
 
 TABLES_ONE: Final = """
 CREATE TABLE events (

@@ -8,9 +8,9 @@ from pathlib import Path
 import apsw
 from msgspec import structs
 
-from interlock.log.appending import Append, Appender
 from interlock.log.paths import DATABASE_NAME
-from interlock.log.schema import CURRENT
+from interlock.log.sqlite.appending import Appender, PendingAppend
+from interlock.log.sqlite.schema import CURRENT
 from interlock.testing.scribe import Scribe
 from tests.contract.harness import A, B, batch
 from tests.lifecycle.test_lost_events import turn
@@ -31,9 +31,9 @@ def test_what_is_forgotten_is_not_written_with_the_next_append(tmp_path: Path) -
     appender = Appender()
     with closing(apsw.Connection(str(make_home(tmp_path / "home") / DATABASE_NAME))) as connection:
         before = rows_of_a(connection)
-        assert appender.take(connection, Append(A, events, None, CURRENT.version)) == 9 + len(events)
+        assert appender.take(connection, PendingAppend(A, events, None, CURRENT.version)) == 9 + len(events)
         appender.forget()
-        assert appender.take(connection, Append(B, tuple(batch(1, B)), None, CURRENT.version)) == 5
+        assert appender.take(connection, PendingAppend(B, tuple(batch(1, B)), None, CURRENT.version)) == 5
         appender.flush(connection)
         assert rows_of_a(connection) == before
-        assert appender.take(connection, Append(A, events, None, CURRENT.version)) == 9 + len(events)
+        assert appender.take(connection, PendingAppend(A, events, None, CURRENT.version)) == 9 + len(events)

@@ -8,27 +8,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.log.chain import Head, Inspector, Row, link, stamp, start
+from interlock.log.chain import ChainRow, Head, Inspector, link, stamp, start
 from interlock.log.port import DamageKind, LogDamage
-from interlock.log.schema import CURRENT
-from interlock.vocabulary.codec import decode_event, encode_event
-from interlock.vocabulary.events import Event
+from interlock.log.sqlite.schema import CURRENT
+from interlock.vocabulary.events.codec import decode_event, encode_event
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId
 from tests.contract.harness import A, B, batch
 
 SIZE = 6
 
 
-def rows(session_id: SessionId = A, size: int = SIZE) -> list[Row]:
+def rows(session_id: SessionId = A, size: int = SIZE) -> list[ChainRow]:
     stamped = stamp(session_id, batch(size, session_id), Head(0, start(session_id)))
-    return [Row(seq, session_id, seq, each.line, each.digest, 1) for seq, each in enumerate(stamped, 1)]
+    return [ChainRow(seq, session_id, seq, each.line, each.digest, 1) for seq, each in enumerate(stamped, 1)]
 
 
 # Made once: events are numbered as they are made, and a property that is tried again must meet the same bytes.
 ROWS = tuple(rows())
 
 
-def inspect(found: list[Row], head: Head | None = None, *, after: int = 0) -> tuple[list[int | None], list[LogDamage]]:
+def inspect(
+    found: list[ChainRow], head: Head | None = None, *, after: int = 0
+) -> tuple[list[int | None], list[LogDamage]]:
     """The sequence numbers of what is sound, and the damage."""
     inspector = Inspector(A, CURRENT.decode, after=after)
     items = [item for row in found for item in inspector.see(row)]
@@ -39,7 +41,7 @@ def inspect(found: list[Row], head: Head | None = None, *, after: int = 0) -> tu
     ]
 
 
-def head_of(found: list[Row]) -> Head:
+def head_of(found: list[ChainRow]) -> Head:
     return Head(found[-1].seq, found[-1].digest)
 
 
@@ -107,7 +109,7 @@ def test_a_lost_page_costs_only_its_rows() -> None:
 
 
 @pytest.mark.parametrize("other", [rows(B)[2], rows(A)[4]._replace(seq=3)])
-def test_a_line_in_the_wrong_place_is_not_believed(other: Row) -> None:
+def test_a_line_in_the_wrong_place_is_not_believed(other: ChainRow) -> None:
     found = rows()
     head = head_of(found)
     found[2] = other._replace(session_id=A, position=3)

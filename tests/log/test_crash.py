@@ -13,9 +13,9 @@ from typing import Final
 
 import pytest
 
-from interlock.log.sqlite import SqliteLog
-from interlock.projections.replay import provider_items
-from interlock.vocabulary.conversation import AssistantMessage, HistoryCompaction, UserMessage
+from interlock.log.sqlite.store import SqliteLog
+from interlock.projections.replay.provider_input import provider_items
+from interlock.vocabulary.events.conversation import AssistantMessage, HistoryCompaction, UserMessage
 from interlock.vocabulary.ids import SessionId
 from tests.contract.harness import run
 from tests.log.child import COMPACTED, SESSIONS

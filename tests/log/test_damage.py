@@ -20,10 +20,10 @@ import pytest
 from interlock.log.paths import DATABASE_NAME
 from interlock.log.port import LogUnavailable, Slice
 from interlock.log.repair import apply_repair, plan_repair
-from interlock.log.salvage import salvage
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.salvage import salvage
+from interlock.log.sqlite.store import SqliteLog
 from interlock.log.verify import VerifyReport, verify
-from interlock.vocabulary.codec import encode_event
+from interlock.vocabulary.events.codec import encode_event
 from interlock.vocabulary.ids import SessionId
 from tests.contract.harness import A, B, event, run
 from tests.log.edits import EVENTS, copy_home, edit, found, make_home, relink, report_of, reports, sql

@@ -16,7 +16,7 @@ import pytest
 
 from interlock.log.paths import DATABASE_NAME
 from interlock.log.port import LogUnavailable
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from tests.contract.harness import A, B, batch, ids, run, take
 from tests.log.fault_vfs import FSYNC, FULL, WRITE, FaultVfs
 

@@ -20,8 +20,8 @@ from msgspec import structs
 from interlock.log.lease import Holder, LeaseHeld, LeaseLost, Life, judge, process_start, this_process
 from interlock.log.paths import DATABASE_NAME
 from interlock.log.port import LogUnavailable
-from interlock.log.schema import CURRENT
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.schema import CURRENT
+from interlock.log.sqlite.store import SqliteLog
 from tests.contract.harness import A, batch, run
 
 ROOT: Final = Path(__file__).parents[2]

@@ -23,14 +23,14 @@ from interlock.log import ndjson
 from interlock.log.memory import MemoryLog
 from interlock.log.ndjson import Imported, ImportRefused, export, export_file, import_events, import_file
 from interlock.log.port import Log, Slice
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.testing.strategies import payloads
-from interlock.vocabulary.codec import MAX_LINE_BYTES, encode_event
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.events import TYPE_OF, Event
+from interlock.vocabulary.events.codec import MAX_LINE_BYTES, encode_event
+from interlock.vocabulary.events.envelope import TYPE_OF, Event
+from interlock.vocabulary.events.presenter import TextDelta
+from interlock.vocabulary.events.registry import DECLARATIONS, Durability
 from interlock.vocabulary.ids import SessionId, StreamId
-from interlock.vocabulary.presenter import TextDelta
-from interlock.vocabulary.registry import DECLARATIONS, Durability
 from tests.contract.harness import A, B, batch, event, run
 from tests.log.edits import copy_home, lines_of, make_home, reports, sql
 from tests.seeds import seed_of
@@ -420,7 +420,7 @@ IMPORT = """
 import asyncio, sys
 from pathlib import Path
 from interlock.log import ndjson
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 async def main():
     async with await SqliteLog.open(Path(sys.argv[1])) as log:
         await ndjson.import_file(log, Path(sys.argv[2]), on_progress=lambda done, total: print(done, flush=True))

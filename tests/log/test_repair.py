@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from interlock.log import salvage as salvage_module
 from interlock.log.lease import LeaseHeld
 from interlock.log.paths import DATABASE_NAME
 from interlock.log.port import LogUnavailable
 from interlock.log.repair import MakeSummary, MoveHead, Quarantine, RepairPlan, apply_repair, plan_repair
-from interlock.log.salvage import Salvaged, salvage
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite import salvage as salvage_module
+from interlock.log.sqlite.salvage import Salvaged, salvage
+from interlock.log.sqlite.store import SqliteLog
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import SessionId
 from tests.contract.harness import A, B, batch, run

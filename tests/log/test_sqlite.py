@@ -17,17 +17,18 @@ import apsw
 import pytest
 from msgspec import structs
 
-from interlock.log import lease, readers, turn_index
+from interlock.log import lease
 from interlock.log.lease import LeaseLost
 from interlock.log.paths import DATABASE_NAME, default_home
 from interlock.log.port import Committed, DamageKind, LogDamage, LogUnavailable, SessionSummary
-from interlock.log.schema import CURRENT, Raw, Schema, Work
-from interlock.log.sqlite import SqliteLog
-from interlock.log.turn_index import TurnRow
-from interlock.vocabulary.codec import encode_event
-from interlock.vocabulary.conversation import UserMessage
+from interlock.log.sqlite import readers, turn_index
+from interlock.log.sqlite.schema import CURRENT, Raw, Schema, Work
+from interlock.log.sqlite.store import SqliteLog
+from interlock.log.sqlite.turn_index import TurnRow
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.codec import encode_event
+from interlock.vocabulary.events.conversation import UserMessage
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId
 from tests.contract.harness import AT, A, B, batch, event, ids, run, take
 from tests.log.schema_one import make_version_one

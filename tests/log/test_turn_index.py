@@ -15,17 +15,17 @@ from msgspec import structs
 from interlock.log.chain import Head, start
 from interlock.log.port import Slice, TurnSlice
 from interlock.log.repair import RebuildIndex, apply_repair, plan_repair
-from interlock.log.salvage import salvage
-from interlock.log.schema import Schema
-from interlock.log.sqlite import SqliteLog
-from interlock.log.turn_index import TurnIndex, process_of, whole_slice
+from interlock.log.sqlite.salvage import salvage
+from interlock.log.sqlite.schema import Schema
+from interlock.log.sqlite.store import SqliteLog
+from interlock.log.sqlite.turn_index import TurnIndex, process_of, whole_slice
 from interlock.log.verify import verify
-from interlock.projections.dossier import Dossier, dossiers_in, dossiers_of
+from interlock.projections.turn_evidence import Dossier, dossiers_in, dossiers_of
 from interlock.projections.why import why, why_last
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.audit import ProviderUsage
-from interlock.vocabulary.codec import decode_event
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import ProviderUsage
+from interlock.vocabulary.events.codec import decode_event
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId
 from tests.contract.harness import A, batch, run
 from tests.lifecycle.test_lost_events import turn
@@ -306,7 +306,9 @@ def test_a_migration_that_is_cut_off_leaves_schema_one_whole(tmp_path: Path, mon
 
     run(write())
     with monkeypatch.context() as patched:
-        patched.setattr("interlock.log.turn_index.write", lambda *_: (_ for _ in ()).throw(apsw.FullError("full")))
+        patched.setattr(
+            "interlock.log.sqlite.turn_index.write", lambda *_: (_ for _ in ()).throw(apsw.FullError("full"))
+        )
         with pytest.raises(Exception, match="full"):
             run(SqliteLog.open(home))
     assert edit(home, lambda connection: connection.execute("PRAGMA user_version").fetchall()) == [(1,)]

@@ -12,7 +12,7 @@ import pytest
 from interlock.log import verify as module
 from interlock.log.chain import link, start
 from interlock.log.paths import DATABASE_NAME
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.log.verify import Anchor, VerifyReport, check_file, parse_anchor, verify
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import SessionId

@@ -6,7 +6,7 @@ import random
 from typing import Final
 
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.events.audit import (
     ProcessEvent,
     ProcessEventKind,
     RunState,
@@ -15,7 +15,7 @@ from interlock.vocabulary.audit import (
     TurnFailed,
     TurnStarted,
 )
-from interlock.vocabulary.conversation import (
+from interlock.vocabulary.events.conversation import (
     AssistantMessage,
     MessageMetadata,
     SubagentEvent,
@@ -23,9 +23,9 @@ from interlock.vocabulary.conversation import (
     ToolResult,
     UserMessage,
 )
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import CallId, RunId, SessionId, StreamId, SubagentId
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.run import ReasonType, RunStatus, TerminationReason
 from interlock.vocabulary.states import Activity, DriverKind, ExitReason, SubagentState, TurnState
 

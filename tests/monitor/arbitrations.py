@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from interlock.monitor.arbitration import step
-from interlock.monitor.arbitration_claims import Claim
-from interlock.monitor.arbitration_state import (
+from interlock.monitor.arbitration.arbiter import step
+from interlock.monitor.arbitration.claims import Claim
+from interlock.monitor.arbitration.state import (
     Arbitration,
     ArbitrationInput,
     ChannelClosed,
@@ -15,8 +15,8 @@ from interlock.monitor.arbitration_state import (
     Output,
     StandingChanged,
 )
-from interlock.monitor.observation import TimerFired
-from interlock.vocabulary.audit import Anomaly
+from interlock.monitor.observation import ObservationTimerFired
+from interlock.vocabulary.events.audit import Anomaly
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.states import Activity, Attention
 
@@ -67,9 +67,9 @@ def run(script: Script, until: float, state: Arbitration | None = None) -> tuple
     """Be the shell: give each input at its time, fire the timer at each deadline, and note what was said."""
     state = Arbitration() if state is None else state
     said: list[Output] = []
-    for at, input in [*script, (until, TimerFired())]:
+    for at, input in [*script, (until, ObservationTimerFired())]:
         while state.deadline is not None and state.deadline < at:
-            state, outputs = step(state, TimerFired(), state.deadline)
+            state, outputs = step(state, ObservationTimerFired(), state.deadline)
             said += outputs
         state, outputs = step(state, input, at)
         said += outputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol, TypeVar
 
-from interlock.monitor.observation import Arrival, ShadowObservation, SurfaceGone, TimerFired
+from interlock.monitor.observation import Arrival, ObservationTimerFired, ShadowObservation, SurfaceGone
 from interlock.monitor.results import Moved, Output
 from interlock.screen.assessment import (
     Availability,
@@ -16,7 +16,7 @@ from interlock.screen.assessment import (
     TurnEnd,
 )
 from interlock.screen.projection import DialogProjection, project_dialog
-from interlock.vocabulary.audit import Anomaly
+from interlock.vocabulary.events.audit import Anomaly
 
 FAMILY: Final = "claude_code"
 _METADATA: Final = ParserMetadata(parser_family=FAMILY)
@@ -87,7 +87,7 @@ DISCONNECTED: Final = seen(availability="disconnected")
 
 
 def play(
-    step: Callable[[StateT, InputT | TimerFired, float], tuple[StateT, tuple[Output, ...]]],
+    step: Callable[[StateT, InputT | ObservationTimerFired, float], tuple[StateT, tuple[Output, ...]]],
     state: StateT,
     script: Iterable[tuple[float, InputT]],
     until: float,
@@ -95,14 +95,14 @@ def play(
     """Be the shell: give each input at its time, fire the timer at each deadline, and note when what was said."""
     said: list[tuple[float, Output]] = []
 
-    def give(input: InputT | TimerFired, now: float) -> None:
+    def give(input: InputT | ObservationTimerFired, now: float) -> None:
         nonlocal state
         state, outputs = step(state, input, now)
         said.extend((now, output) for output in outputs)
 
     def fire_until(now: float) -> None:
         while (due := state.deadline) is not None and due <= now:
-            give(TimerFired(), due)
+            give(ObservationTimerFired(), due)
 
     for at, input in script:
         fire_until(at)

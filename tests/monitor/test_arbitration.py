@@ -6,11 +6,11 @@ from itertools import combinations
 
 import pytest
 
-from interlock.monitor.arbitration import step
-from interlock.monitor.arbitration_claims import ChildNews, Claim
-from interlock.monitor.arbitration_state import Arbitration, ProcessExited, ProcessSpawned, TurnSubmitted
-from interlock.monitor.observation import TimerFired
-from interlock.monitor.standing import Confidence
+from interlock.monitor.arbitration.agent_status import Confidence
+from interlock.monitor.arbitration.arbiter import step
+from interlock.monitor.arbitration.claims import ChildNews, Claim
+from interlock.monitor.arbitration.state import Arbitration, ProcessExited, ProcessSpawned, TurnSubmitted
+from interlock.monitor.observation import ObservationTimerFired
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import SpawnId
@@ -328,13 +328,13 @@ def test_the_timer_gives_what_a_late_input_would() -> None:
     script: Script = [says(HOOK, 1, W), says(SCREEN, 1.5, Q, APPROVAL)]
     state, _ = run(script, 1.5)
     by_timer, _ = run([], 50, state)
-    at_once, _ = step(state, TimerFired(), 50)
+    at_once, _ = step(state, ObservationTimerFired(), 50)
     assert by_timer == at_once
 
 
 def test_a_timer_that_is_not_due_changes_nothing() -> None:
     state, _ = run([says(SCREEN, 1, W)], 1)
-    assert step(state, TimerFired(), 2) == (state, ())
+    assert step(state, ObservationTimerFired(), 2) == (state, ())
 
 
 def test_a_clock_that_goes_back_stands_still() -> None:
@@ -345,7 +345,7 @@ def test_a_clock_that_goes_back_stands_still() -> None:
 
 def test_a_time_that_is_not_finite_is_refused() -> None:
     with pytest.raises(ContractError, match="finite"):
-        step(Arbitration(), TimerFired(), float("nan"))
+        step(Arbitration(), ObservationTimerFired(), float("nan"))
 
 
 @pytest.mark.parametrize(

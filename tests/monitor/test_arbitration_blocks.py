@@ -6,8 +6,8 @@ from itertools import permutations
 
 import pytest
 
-from interlock.monitor.arbitration_state import ProcessExited
-from interlock.monitor.standing import Confidence
+from interlock.monitor.arbitration.agent_status import Confidence
+from interlock.monitor.arbitration.state import ProcessExited
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.states import Activity
 from tests.monitor.arbitrations import (

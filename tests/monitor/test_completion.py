@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.monitor.completion import CompletionInput, CompletionState, ObserverReported, step
-from interlock.monitor.evidence import PostSubmitEvidence, Submit
-from interlock.monitor.observation import Arrival, ShadowObservation, SurfaceGone, TimerFired
+from interlock.monitor.observation import Arrival, ObservationTimerFired, ShadowObservation, SurfaceGone
 from interlock.monitor.policy import MonitorPolicy
+from interlock.monitor.post_submit_evidence import PostSubmitEvidence, Submit
 from interlock.monitor.results import (
     BlockedResult,
     CompletedResult,
@@ -269,11 +269,11 @@ def test_a_surface_that_comes_back_is_judged_again() -> None:
 def test_a_timer_that_fires_early_or_twice_changes_nothing() -> None:
     script: list[tuple[float, CompletionInput]] = [(0, SUBMIT), (0, WORKING), (1, READY)]
     state, _ = play(step, CompletionState(policy()), script, until=1)
-    assert step(state, TimerFired(), 1.999) == (state, ())
-    completed, outputs = step(state, TimerFired(), 2.5)
+    assert step(state, ObservationTimerFired(), 1.999) == (state, ())
+    completed, outputs = step(state, ObservationTimerFired(), 2.5)
     assert completed.at_seconds == 2
     assert [output.at_seconds for output in outputs if isinstance(output, CompletedResult)] == [2]
-    assert step(completed, TimerFired(), 3) == (completed, ())
+    assert step(completed, ObservationTimerFired(), 3) == (completed, ())
 
 
 # Ends beyond the page.

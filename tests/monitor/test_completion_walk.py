@@ -18,13 +18,13 @@ from interlock.monitor.completion import (
     ObserverReported,
     step,
 )
-from interlock.monitor.evidence import Submit
-from interlock.monitor.observation import Arrival, ShadowObservation, TimerFired
+from interlock.monitor.observation import Arrival, ObservationTimerFired, ShadowObservation
 from interlock.monitor.policy import MonitorPolicy
+from interlock.monitor.post_submit_evidence import Submit
 from interlock.monitor.results import CompletedResult, Moved, ObserverPayload, Output
 from interlock.screen.assessment import TurnEnd
 from interlock.testing.explore import check_table, explore, labelled_by
-from interlock.vocabulary.audit import Anomaly
+from interlock.vocabulary.events.audit import Anomaly
 from interlock.vocabulary.ids import TurnId
 from tests.monitor.surfaces import (
     ASKED_AGAIN,
@@ -85,11 +85,11 @@ def is_due(walked: Walked) -> bool:
 
 
 def every_input(walked: Walked, last_second: int) -> Iterator[Move]:
-    yield TimerFired(), 0
+    yield ObservationTimerFired(), 0
     if not is_due(walked):
         yield from ((input, 0) for input in (SUBMIT, HOOK, STRAY_HOOK, GONE, *OBSERVATIONS))
         if walked.seconds < last_second:
-            yield TimerFired(), 1
+            yield ObservationTimerFired(), 1
 
 
 def walk_step(walked: Walked, move: Move) -> Walked:
@@ -183,7 +183,7 @@ def test_the_walk_of_every_longer_path_is_the_table(record_property: Callable[[s
 
 TIMES: Final = st.one_of(st.integers(-3, 40), st.floats(allow_nan=False, allow_infinity=False))
 PUSHED: Final = tuple(seen("unknown", "unknown", arrival=arrival) for arrival in Arrival)
-INPUTS: Final = st.sampled_from([*OBSERVATIONS, *PUSHED, SUBMIT, HOOK, STRAY_HOOK, GONE, TimerFired()])
+INPUTS: Final = st.sampled_from([*OBSERVATIONS, *PUSHED, SUBMIT, HOOK, STRAY_HOOK, GONE, ObservationTimerFired()])
 POLICIES: Final = st.sampled_from([MonitorPolicy(5, 1), MonitorPolicy(5, 3, stalled_is_terminal=True)])
 
 
@@ -217,7 +217,9 @@ def test_any_inputs_at_any_times_are_taken_and_completion_is_always_proven(
 def test_a_late_look_gives_what_the_timer_would_have_given(
     script: list[tuple[float, CompletionInput]], policy: MonitorPolicy
 ) -> None:
-    ordered = sorted((given for given in script if not isinstance(given[1], TimerFired)), key=lambda given: given[0])
+    ordered = sorted(
+        (given for given in script if not isinstance(given[1], ObservationTimerFired)), key=lambda given: given[0]
+    )
     state, late = CompletionState(policy), list[Output]()
     for now, input in ordered:
         state, outputs = step(state, input, now)

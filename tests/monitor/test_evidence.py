@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from interlock.monitor.evidence import MARKS, PostSubmitEvidence, Submit, accumulate, shows_change
 from interlock.monitor.observation import ShadowObservation
+from interlock.monitor.post_submit_evidence import MARKS, PostSubmitEvidence, Submit, accumulate, shows_change
 from interlock.screen.projection import DialogProjection, project_dialog
 from interlock.vocabulary.ids import TurnId
 from tests.monitor.surfaces import READY, WORKING, screen, seen

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from interlock.monitor.json_shape import compile_schema
+from interlock.monitor.observer.json_shape import compile_schema
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.registry import Json
 
 SCALARS: Final = st.one_of(
     st.none(), st.booleans(), st.integers(-2, 2), st.sampled_from([0.0, 1.0, 1.5]), st.sampled_from(["", "a", "1"])

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import pytest
 
-from interlock.monitor.arbitration_claims import Claim
+from interlock.monitor.arbitration.claims import Claim
 from interlock.monitor.observation import Arrival
 from interlock.monitor.results import CompletedResult, CompletionBasis, ObserverPayload
 from interlock.monitor.tracker import TuiTrackerSession, Verdict

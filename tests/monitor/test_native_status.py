@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.monitor.arbitration_claims import ChildNews, Claim
-from interlock.monitor.arbitration_state import Arbitration, ProcessSpawned, TurnSubmitted
-from interlock.monitor.native_status import RecordOrigin, Refusal, refusal_of, trusted_status
+from interlock.monitor.arbitration.claims import ChildNews, Claim
+from interlock.monitor.arbitration.state import Arbitration, ProcessSpawned, TurnSubmitted
+from interlock.monitor.observer.native_status import RecordOrigin, StatusRefusal, refusal_of, trusted_status
 from interlock.monitor.policy import DEFAULT_POLICY
 from interlock.screen.profile import Introduction, NativeStatus
 from interlock.vocabulary.evidence import EvidenceSource
@@ -44,24 +44,24 @@ AGE, DOUBT = DEFAULT_POLICY.native_status_seconds, DEFAULT_POLICY.native_doubt_s
         ("mine", ASKED, ASKS, None),
         ("mine", ASKED, GREETS, None),
         ("mine", GREETED, GREETS, None),
-        ("mine", GREETED, ASKS, Refusal.NOT_INTRODUCED),
-        ("mine", RecordOrigin(True, False, "other"), GREETS, Refusal.NOT_INTRODUCED),
-        ("mine", RecordOrigin(False, True, "mine"), ASKS, Refusal.OTHER_PROCESS),
-        ("mine", RecordOrigin(), ASKS, Refusal.OTHER_PROCESS),
-        ("other", ASKED, ASKS, Refusal.OTHER_APP),
-        ("", ASKED, ASKS, Refusal.OTHER_APP),
-        ("mine", ASKED, None, Refusal.UNDECLARED),
+        ("mine", GREETED, ASKS, StatusRefusal.NOT_INTRODUCED),
+        ("mine", RecordOrigin(True, False, "other"), GREETS, StatusRefusal.NOT_INTRODUCED),
+        ("mine", RecordOrigin(False, True, "mine"), ASKS, StatusRefusal.OTHER_PROCESS),
+        ("mine", RecordOrigin(), ASKS, StatusRefusal.OTHER_PROCESS),
+        ("other", ASKED, ASKS, StatusRefusal.OTHER_APP),
+        ("", ASKED, ASKS, StatusRefusal.OTHER_APP),
+        ("mine", ASKED, None, StatusRefusal.UNDECLARED),
     ],
 )
 def test_a_record_counts_by_its_profile_its_app_its_process_and_its_introduction(
-    app: str, origin: RecordOrigin, declared: NativeStatus | None, refusal: Refusal | None
+    app: str, origin: RecordOrigin, declared: NativeStatus | None, refusal: StatusRefusal | None
 ) -> None:
     assert refusal_of(app, origin, declared, may_omit_app=False) is refusal
 
 
 def test_a_record_without_a_name_counts_only_where_it_needs_none() -> None:
     assert refusal_of("", ASKED, ASKS, may_omit_app=True) is None
-    assert refusal_of("other", ASKED, ASKS, may_omit_app=True) is Refusal.OTHER_APP
+    assert refusal_of("other", ASKED, ASKS, may_omit_app=True) is StatusRefusal.OTHER_APP
 
 
 def test_native_status_alone_is_unknown() -> None:

@@ -10,10 +10,10 @@ import pytest
 from interlock.agents.profiles import builtin_profiles
 from interlock.agents.recording_files import open_recording
 from interlock.monitor import progress
-from interlock.monitor.arbitration_claims import ChildNews, Claim
-from interlock.monitor.progress import Progress, ProgressState
-from interlock.monitor.recording import Header, Input
-from interlock.monitor.reducer import replay_timeline
+from interlock.monitor.arbitration.claims import ChildNews, Claim
+from interlock.monitor.progress import AgentProgress, ProgressState
+from interlock.monitor.scoring.recording import Header, Input
+from interlock.monitor.scoring.replay import replay_timeline
 from interlock.screen.projection import DialogProjection, project_dialog
 from interlock.screen.selection import select_reader
 from interlock.vocabulary.evidence import EvidenceSource
@@ -32,7 +32,7 @@ def screen(*rows: str, draft: str = "", footer: str = "") -> DialogProjection:
 def seen(*screens: DialogProjection) -> list[tuple[float, str]]:
     """When progress was seen after a submit at 0 into the first screen, one screen a second, and by what."""
     state = progress.begin(ProgressState(), screens[0], 0, "turn.submitted")
-    told: list[Progress] = []
+    told: list[AgentProgress] = []
     for now, shown in enumerate(screens):
         state = progress.see(state, shown, TOKENS, now)
         assert state.last is not None

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.monitor.observation import Arrival, ShadowObservation, TimerFired
+from interlock.monitor.observation import Arrival, ObservationTimerFired, ShadowObservation
 from interlock.monitor.policy import MonitorPolicy
 from interlock.monitor.readiness import MACHINE, ReadinessInput, ReadinessState, ReadinessStatus, step
 from interlock.monitor.results import FailedResult, GoneResult, Moved, Output, Phase, StalledResult
 from interlock.screen.assessment import Availability, BusinessState, InputMode
 from interlock.testing.explore import check_table, explore, labelled_by
-from interlock.vocabulary.audit import Anomaly
 from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.events.audit import Anomaly
 from tests.monitor.surfaces import (
     ASKED_AGAIN,
     BLOCKED,
@@ -198,12 +198,12 @@ def test_an_exit_ends_a_stall_and_a_stall_that_was_terminal_stays_as_it_ended() 
 
 def test_a_timer_that_fires_early_or_twice_changes_nothing() -> None:
     waiting = step(ReadinessState(STALL_5), UNKNOWN, 0)[0]
-    assert step(waiting, TimerFired(), 4.999) == (waiting, ())
-    stalled, outputs = step(waiting, TimerFired(), 5.5)
+    assert step(waiting, ObservationTimerFired(), 4.999) == (waiting, ())
+    stalled, outputs = step(waiting, ObservationTimerFired(), 5.5)
     assert stalled.at_seconds == 5
     assert [output.at_seconds for output in outputs if isinstance(output, StalledResult)] == [5]
-    assert step(stalled, TimerFired(), 6) == (stalled, ())
-    assert step(ReadinessState(), TimerFired(), 6) == (ReadinessState(), ())
+    assert step(stalled, ObservationTimerFired(), 6) == (stalled, ())
+    assert step(ReadinessState(), ObservationTimerFired(), 6) == (ReadinessState(), ())
 
 
 @pytest.mark.parametrize("now", [float("nan"), float("inf")])
@@ -233,11 +233,11 @@ def is_due(walked: Walked) -> bool:
 
 
 def every_input(walked: Walked) -> Iterator[Move]:
-    yield TimerFired(), 0
+    yield ObservationTimerFired(), 0
     if not is_due(walked):
         yield from ((input, 0) for input in (GONE, *EVERY))
         if walked.seconds < LAST_SECOND:
-            yield TimerFired(), 1
+            yield ObservationTimerFired(), 1
 
 
 def walk_step(walked: Walked, move: Move) -> Walked:
@@ -259,10 +259,10 @@ STATE_LAWS: Final = {
 }
 STEP_LAWS: Final = {
     "a timer never makes ready, blocked or waiting": lambda before, move, after: (
-        not isinstance(move[0], TimerFired) or after.status in {before.status, "stalled", "failed"}
+        not isinstance(move[0], ObservationTimerFired) or after.status in {before.status, "stalled", "failed"}
     ),
     "an observation never stalls": lambda before, move, after: (
-        isinstance(move[0], TimerFired) or after.status != "stalled" or before.status == "stalled"
+        isinstance(move[0], ObservationTimerFired) or after.status != "stalled" or before.status == "stalled"
     ),
     "a failure by stall is final": lambda before, _, after: (
         before.state.failure != "stalled" or after.state.failure == "stalled"

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.monitor.recording import (
+from interlock.monitor.scoring.recording import (
     MAX_LINE,
     Frame,
     Header,
     Input,
     Record,
-    Status,
+    RecordedStatus,
     Truth,
     read_records,
     snapshot_of,
@@ -41,7 +41,7 @@ def test_every_kind_of_line_is_read() -> None:
         b'{"kind":"truth","t":1,"state":"working","detail":"submitted"}',
         b'{"kind":"status","t":2,"source":"hook","data":{"a":1}}',
     )
-    assert [type(record) for record in found] == [Header, Frame, Input, Truth, Status]
+    assert [type(record) for record in found] == [Header, Frame, Input, Truth, RecordedStatus]
     assert found[1] == Frame(0.5, "x", "node", False, True, (1, 2), None, "a")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from interlock.monitor.recording import Frame, Header, Input, Record, Truth
-from interlock.monitor.reducer import StreamStateReducer, replay_timeline
+from interlock.monitor.scoring.recording import Frame, Header, Input, Record, Truth
+from interlock.monitor.scoring.replay import StreamStateReducer, replay_timeline
 from interlock.monitor.tracker import Verdict
 from interlock.screen.snapshot import Snapshot
 from tests.screen.tiny import DONE, IDLE, SILENT, WORKING, reader

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.monitor.completion import CompletionState, step
-from interlock.monitor.evidence import Observer, Submit
 from interlock.monitor.observation import ShadowObservation
-from interlock.monitor.reply import MAX_REPLY_CHARACTERS, MAX_ROWS, Accepts, json_reply, sentinel_reply
+from interlock.monitor.observer.reply import MAX_REPLY_CHARACTERS, MAX_ROWS, Accepts, json_reply, sentinel_reply
+from interlock.monitor.post_submit_evidence import Observer, Submit
 from interlock.monitor.results import CompletedResult, ObserverPayload
 from interlock.screen.projection import DialogProjection
 from interlock.vocabulary.errors import UsageError

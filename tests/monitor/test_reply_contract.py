@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.monitor.observation import Arrival
-from interlock.monitor.reply import NoReply, asked_text, contract_of, json_contract, sentinel_contract
+from interlock.monitor.observer.reply import NoReply, asked_text, contract_of, json_contract, sentinel_contract
 from interlock.monitor.results import CompletedResult
 from interlock.monitor.tracker import TuiTrackerSession
 from interlock.screen.snapshot import Snapshot
-from interlock.vocabulary.audit import ReplyContract
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events.audit import ReplyContract
 from tests.screen.tiny import IDLE, composer, reader
 
 SHAPE = json.dumps(

@@ -23,16 +23,16 @@ from interlock.monitor import completion as completion_kernel
 from interlock.monitor import readiness as readiness_kernel
 from interlock.monitor import tracker
 from interlock.monitor.completion import CompletionState, ObserverReported
-from interlock.monitor.evidence import Submit
 from interlock.monitor.observation import Arrival, ShadowObservation, SurfaceGone
 from interlock.monitor.policy import MonitorPolicy
+from interlock.monitor.post_submit_evidence import Submit
 from interlock.monitor.readiness import ReadinessState
 from interlock.monitor.results import BlockedResult, Moved, ObserverPayload, Output, Phase, StalledResult
 from interlock.monitor.rx import PromptSubmitted, Verdict, completion, readiness, track
 from interlock.monitor.tracker import TuiTrackerSession
 from interlock.screen.selection import select_reader
 from interlock.screen.snapshot import Snapshot, read_snapshot
-from interlock.vocabulary.audit import Anomaly
+from interlock.vocabulary.events.audit import Anomaly
 from interlock.vocabulary.ids import TurnId
 from tests.monitor.surfaces import (
     ASKED_AGAIN,

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from interlock.monitor.recording import Frame, Truth
-from interlock.monitor.scoring import MIN_FRAMES, Score, episodes_of, score_recording
-from interlock.monitor.standing import Standing
-from interlock.monitor.steady import OpenTurn, TurnSource
+from interlock.monitor.arbitration.agent_status import Standing
+from interlock.monitor.debounce import BelievedTurn, TurnSource
+from interlock.monitor.scoring.readings import MIN_FRAMES, Score, episodes_of, score_recording
+from interlock.monitor.scoring.recording import Frame, Truth
 from interlock.monitor.tracker import TrackerEvent, Verdict
 from interlock.screen.assessment import BusinessState, InputMode, SurfaceAssessment, SurfaceEvidence
 
@@ -29,7 +29,7 @@ def said(
     turn: TurnSource | None = None,
 ) -> tuple[Frame, Verdict]:
     surface = SurfaceAssessment(input_mode=mode, evidence=(SurfaceEvidence("a.rule"),))
-    open_turn = None if turn is None else OpenTurn(turn, 0.0)
+    open_turn = None if turn is None else BelievedTurn(turn, 0.0)
     return Frame(t), Verdict(t, STATES[state], surface, Standing(), None, open_turn, None, events)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.monitor.recording import Frame, Truth
-from interlock.monitor.scoring_ends import score_ends
-from interlock.monitor.standing import Standing
+from interlock.monitor.arbitration.agent_status import Standing
+from interlock.monitor.scoring.ends import score_ends
+from interlock.monitor.scoring.recording import Frame, Truth
 from interlock.monitor.tracker import TrackerEvent, Verdict
 from interlock.screen.assessment import BusinessState, SurfaceAssessment
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from interlock.monitor.steady import OpenTurn, Steady, TurnSource, close_turn, see, submit
+from interlock.monitor.debounce import BelievedTurn, Steady, TurnSource, close_turn, see, submit
 from interlock.screen.assessment import BlockKind, BusinessState, OperatorBlock, SurfaceAssessment, TurnEnd
 from interlock.screen.profile import Pace
 from tests.monitor.surfaces import surface
@@ -141,7 +141,7 @@ def test_silence_is_counted_from_the_first_frame_of_it() -> None:
 
 
 def test_a_submit_opens_a_turn_and_a_picker_that_answers_it_opened_none() -> None:
-    assert SUBMITTED.turn == OpenTurn(TurnSource.SUBMITTED, 0.0)
+    assert SUBMITTED.turn == BelievedTurn(TurnSource.SUBMITTED, 0.0)
     assert watch(SUBMITTED, [(0.3, PICKER)]).turn is None
     assert watch(SUBMITTED, [(0.3, WORKING), (0.6, PICKER)]).turn is not None
     assert watch(SUBMITTED, [(0.3, APPROVAL), (0.6, PICKER)]).turn is not None
@@ -149,7 +149,7 @@ def test_a_submit_opens_a_turn_and_a_picker_that_answers_it_opened_none() -> Non
 
 def test_work_and_the_dialogs_of_work_open_a_turn_by_themselves() -> None:
     opened = watch(Steady(), [(1.0, WORKING)]).turn
-    assert opened == OpenTurn(TurnSource.INFERRED, 1.0, shows_work=True)
+    assert opened == BelievedTurn(TurnSource.INFERRED, 1.0, shows_work=True)
     for kind in BlockKind:
         turn = watch(Steady(), [(1.0, dialog(kind))]).turn
         assert (turn is not None) is (kind in (BlockKind.APPROVAL, BlockKind.QUESTION, BlockKind.PLAN))
@@ -158,7 +158,7 @@ def test_work_and_the_dialogs_of_work_open_a_turn_by_themselves() -> None:
 def test_weak_work_is_due_and_not_shown() -> None:
     queued = watch(Steady(), [(1.0, WEAK_WORK)])
     assert queued.believed is BusinessState.WORKING
-    assert queued.turn == OpenTurn(TurnSource.INFERRED, 1.0)
+    assert queued.turn == BelievedTurn(TurnSource.INFERRED, 1.0)
     assert believed(queued, (1.2, IDLE), (8.9, IDLE)) == "working"
     assert believed(queued, (1.2, IDLE), (9.0, IDLE)) == "idle"
 

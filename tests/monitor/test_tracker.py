@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from interlock.monitor.debounce import TurnSource
 from interlock.monitor.observation import Arrival
 from interlock.monitor.policy import MonitorPolicy
 from interlock.monitor.results import CompletedResult, GoneResult, StalledResult
-from interlock.monitor.steady import TurnSource
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
 from interlock.screen.snapshot import Snapshot
-from interlock.vocabulary.audit import Anomaly
+from interlock.vocabulary.events.audit import Anomaly
 from tests.screen.tiny import (
     APPROVAL,
     BLANK,

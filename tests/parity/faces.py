@@ -9,11 +9,20 @@ from typing import Final
 
 import msgspec
 
-from interlock.cli.painting import Line, Tone
-from interlock.cli.server_api import Body
-from interlock.client.state import TaskState
-from interlock.projections.display import BeginStream, Channel, EndStream, Item, Receipt, Retract, Show, ShowTool
-from interlock.vocabulary.frames import Message, TaskSnapshot
+from interlock.cli.server.api import Body
+from interlock.cli.tables import Line, Tone
+from interlock.client.machine.state import TaskState
+from interlock.projections.present.display import (
+    BeginStream,
+    DisplayChannel,
+    EndStream,
+    Item,
+    ReceiptItem,
+    Retract,
+    Show,
+    ShowTool,
+)
+from interlock.vocabulary.wire.frames import Message, TaskSnapshot
 
 _AS_MESSAGE: Final = {"succeeded": "completed"}
 _NAMES: Final = {"user": "you", "answer": "agent", "commentary": "agent, at work", "end": "end of the turn"}
@@ -117,7 +126,7 @@ def of_items(items: Iterable[Item]) -> list[Said]:
                     error_kind=item.error_kind,
                     actions=tuple(one.kind.value for one in item.next_actions),
                 )
-            case Receipt(seq=int() as seq):
+            case ReceiptItem(seq=int() as seq):
                 drawn[seq] = replace(drawn[seq], status=item.status.value, label=item.label)
             case _:
                 pass
@@ -151,9 +160,9 @@ def live_of(items: Iterable[Item]) -> LiveFace:
             case BeginStream(stream_id=stream_id):
                 shown = LiveSaid(stream_id, item.turn_id, "", item.label)
                 broken.pop(stream_id, None)
-            case Retract(channel=Channel.PARTIAL) if shown is not None and shown.stream_id == item.stream_id:
+            case Retract(channel=DisplayChannel.PARTIAL) if shown is not None and shown.stream_id == item.stream_id:
                 shown = replace(shown, text=shown.text[: item.offset])
-            case Show(channel=Channel.PARTIAL, offset=int() as offset):
+            case Show(channel=DisplayChannel.PARTIAL, offset=int() as offset):
                 assert shown is not None, "what is drawn was begun"
                 assert (shown.stream_id, len(shown.text)) == (item.stream_id, offset), "the text has no hole"
                 shown = replace(shown, text=shown.text + item.text, label=item.label)

@@ -8,19 +8,19 @@ from typing import Final
 
 import msgspec
 
-from interlock.cli.live_text import LiveText, Outlet
-from interlock.cli.painting import Line
-from interlock.cli.show import active_stream_lines
-from interlock.cli.top.reading import Reader
-from interlock.client.frames import take_frame
-from interlock.client.state import TaskState
-from interlock.client.transcript import take_messages, take_piece
-from interlock.projections.display import Item
-from interlock.projections.presenter import Presenter
-from interlock.projections.task_view import TaskView
-from interlock.vocabulary.events import Event
-from interlock.vocabulary.frames import TaskSnapshot
+from interlock.cli.look.live_text import LiveText, TextOutlet
+from interlock.cli.look.show import active_stream_lines
+from interlock.cli.tables import Line
+from interlock.cli.top.layout.transcript import Reader
+from interlock.client.machine.frames import take_frame
+from interlock.client.machine.state import TaskState
+from interlock.client.machine.transcript import take_messages, take_piece
+from interlock.projections.present.display import Item
+from interlock.projections.present.presenter import Presenter
+from interlock.projections.task.view import TaskView
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId
+from interlock.vocabulary.wire.frames import TaskSnapshot
 from tests.parity.faces import LiveFace, LiveSaid, headings, live_of, live_of_client
 
 EVERYTHING: Final = 10**9
@@ -78,7 +78,7 @@ class Lived:
         self.state = TaskState(task_id=session, tick=0)
         self.away = self.state
         self.paper = Paper()
-        self.printer = LiveText(Outlet(self.paper.lines, self.paper.piece, lambda _: None))
+        self.printer = LiveText(TextOutlet(self.paper.lines, self.paper.piece, lambda _: None))
 
     def take(self, step: Step) -> None:
         if isinstance(step, bool):

@@ -12,20 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from interlock.cli.live_text import LiveText, Outlet
-from interlock.cli.painting import Line
-from interlock.cli.show import last_answer
-from interlock.cli.top.reading import Reader
-from interlock.client.frames import take_frame
-from interlock.client.state import TaskState
-from interlock.client.transcript import merge_messages, take_messages
+from interlock.cli.look.live_text import LiveText, TextOutlet
+from interlock.cli.look.show import last_answer
+from interlock.cli.tables import Line
+from interlock.cli.top.layout.transcript import Reader
+from interlock.client.machine.frames import take_frame
+from interlock.client.machine.state import TaskState
+from interlock.client.machine.transcript import merge_messages, take_messages
 from interlock.lifecycle.turns import turn_states
-from interlock.projections.presenter import Presenter
-from interlock.projections.task_view import TaskView
+from interlock.projections.present.presenter import Presenter
+from interlock.projections.task.view import TaskView
 from interlock.testing.strategies import structs_of
-from interlock.vocabulary.audit import WorkflowEvent, WorkflowEventKind
-from interlock.vocabulary.conversation import AssistantMessage, SubagentEvent
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import WorkflowEvent, WorkflowEventKind
+from interlock.vocabulary.events.conversation import AssistantMessage, SubagentEvent
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import StepId, SubagentId, WorkflowId
 from interlock.vocabulary.states import Outcome, TurnState
 from tests.parity.faces import Said, as_heading, headings, of_body, of_items, of_messages
@@ -119,7 +119,7 @@ class Played:
         """Each face for people."""
         messages = self.view.snapshot(limit=EVERYTHING).messages
         lines: list[Line] = []
-        printer = LiveText(Outlet(lines.extend, lambda _: None, lambda _: None))
+        printer = LiveText(TextOutlet(lines.extend, lambda _: None, lambda _: None))
         for message in messages:
             printer.message(msgspec.to_builtins(message))
         yield "logs", lines

@@ -14,12 +14,12 @@ from typing import Final
 import apsw
 import pytest
 
-from interlock.cli.server_api import Body, read_private
-from interlock.cli.task_lines import task_path
-from interlock.client.sockets import open_socket
+from interlock.cli.look.session_lines import task_path
+from interlock.cli.server.api import Body, read_private
+from interlock.client.transport.sockets import open_socket
 from interlock.log.paths import DATABASE_NAME
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.audit import ProviderUsage
+from interlock.vocabulary.events.audit import ProviderUsage
 from tests.cli.homes import Done, make_home, run_many, whole_turns
 from tests.cli.serving import Served, serving
 

@@ -15,23 +15,23 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from interlock.cli.server_api import read_private
-from interlock.cli.task_lines import task_path
-from interlock.cli.top.reading import Reader
-from interlock.client.frames import take_frame
-from interlock.client.sockets import open_socket
-from interlock.client.state import TaskState
-from interlock.client.transcript import take_messages, take_piece
-from interlock.projections.presenter import Presenter
+from interlock.cli.look.session_lines import task_path
+from interlock.cli.server.api import read_private
+from interlock.cli.top.layout.transcript import Reader
+from interlock.client.machine.frames import take_frame
+from interlock.client.machine.state import TaskState
+from interlock.client.machine.transcript import take_messages, take_piece
+from interlock.client.transport.sockets import open_socket
+from interlock.projections.present.presenter import Presenter
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage, RunState, TurnFailed
-from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata, ToolResult, UserMessage
-from interlock.vocabulary.events import Event
-from interlock.vocabulary.frames import Message, TaskFrame, TaskSnapshot
+from interlock.vocabulary.events.audit import DeliveryReceipt, DeliveryStage, RunState, TurnFailed
+from interlock.vocabulary.events.conversation import AssistantMessage, MessageMetadata, ToolResult, UserMessage
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import PromptId, RunId, SessionId
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.run import CANCELLED, RunStatus
 from interlock.vocabulary.states import TurnState
+from interlock.vocabulary.wire.frames import Message, TaskFrame, TaskSnapshot
 from tests.cli.homes import make_home, run_many
 from tests.cli.serving import Served, serving, until
 from tests.cli.test_ending_words import REPEATED

@@ -12,12 +12,12 @@ from hypothesis import given
 from msgspec import structs
 
 from interlock.testing.scribe import EPOCH
-from interlock.vocabulary.audit import RunState, SessionDeleted, StreamCheckpoint, TurnStarted
-from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata, ToolResult
-from interlock.vocabulary.events import Event, new_event
+from interlock.vocabulary.events.audit import RunState, SessionDeleted, StreamCheckpoint, TurnStarted
+from interlock.vocabulary.events.conversation import AssistantMessage, MessageMetadata, ToolResult
+from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.presenter import TextDelta
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import EventId, RunId, SpawnId, StreamId, TurnId
-from interlock.vocabulary.presenter import TextDelta
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, RunStatus
 from interlock.vocabulary.states import DriverKind
 from tests.parity.live_faces import Lived, blocks_of, check_laws, check_moment

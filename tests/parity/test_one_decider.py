@@ -13,20 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import interlock
-from interlock.cli.prompt_watch import Look
-from interlock.cli.top.facts import turn_of
-from interlock.cli.until import is_idle
-from interlock.client.catching_up import frames_between
-from interlock.client.state import LocalStream, TaskState
+from interlock.cli.top.layout.facts import turn_of
+from interlock.cli.work.prompt_watch import PromptLook
+from interlock.cli.work.until import is_idle
+from interlock.client.machine.catching_up import frames_between
+from interlock.client.machine.state import LocalStream, TaskState
 from interlock.lifecycle.task_status import STATUS_OF_TURN, has_open_turn, is_under_way
-from interlock.projections.display import END_STATUS
-from interlock.vocabulary.frames import ChatCancelled, ChatDone, ChatError, Message, MessageStatus, Role
+from interlock.projections.present.display import END_STATUS
 from interlock.vocabulary.ids import SessionId, StreamId, TurnId
 from interlock.vocabulary.states import TaskStatus, TurnState
+from interlock.vocabulary.wire.frames import ChatCancelled, ChatDone, ChatError, Message, MessageStatus, Role
 
 SOURCE = Path(interlock.__file__).parent
 DECIDES_STATUS = "lifecycle/task_status.py"
-DECIDES_ENDS = "projections/live_frames.py"
+DECIDES_ENDS = "projections/task/live_frames.py"
 UNDER_WAY = {"PENDING", "RUNNING", "CANCELLING", "PENDING_CONFIRMATION"}
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -93,7 +93,7 @@ def test_an_open_turn_has_a_status_that_says_so_and_a_closed_one_has_not(state: 
 @pytest.mark.parametrize("status", [None, "FOREIGN", *TaskStatus])
 def test_the_command_line_and_the_board_say_what_the_status_says(status: str | None) -> None:
     over = {"turn_id": "trn_1", "state": "completed"}
-    look = Look(detail={"summary": {"task_status": status}, "queue": {}, "approvals": []}, turn=over)
+    look = PromptLook(detail={"summary": {"task_status": status}, "queue": {}, "approvals": []}, turn=over)
     assert is_idle(look) is not is_under_way(status)
     if status is not None:
         assert (turn_of(status, "done") in ("turn open", "turn being cancelled")) is has_open_turn(status)

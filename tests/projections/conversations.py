@@ -9,8 +9,8 @@ from msgspec import structs
 
 from interlock.lifecycle.closing import Ending, closing_batch
 from interlock.lifecycle.turns import fold_turns
-from interlock.projections.compaction import CompactionPlan, plan_compaction
-from interlock.projections.replay_items import (
+from interlock.projections.replay.compaction import CompactionPlan, plan_compaction
+from interlock.projections.replay.items import (
     AssistantText,
     CallItem,
     CompactionMemory,
@@ -20,8 +20,8 @@ from interlock.projections.replay_items import (
 )
 from interlock.testing.scribe import Scribe
 from interlock.testing.strategies import TEXT, events, structs_of
-from interlock.vocabulary.audit import Anomaly, ProviderUsage, StreamCheckpoint, TurnFailed, TurnStarted
-from interlock.vocabulary.conversation import (
+from interlock.vocabulary.events.audit import Anomaly, ProviderUsage, StreamCheckpoint, TurnFailed, TurnStarted
+from interlock.vocabulary.events.conversation import (
     AssistantMessage,
     HistoryCompaction,
     MessageMetadata,
@@ -34,9 +34,9 @@ from interlock.vocabulary.conversation import (
     ToolResult,
     UserMessage,
 )
-from interlock.vocabulary.events import Event, UnknownEvent, audience
+from interlock.vocabulary.events.envelope import Event, UnknownEvent, audience
+from interlock.vocabulary.events.registry import Audience, Json, Payload
 from interlock.vocabulary.ids import CallId, RunId, SessionId, StreamId, SubagentId, TurnId
-from interlock.vocabulary.registry import Audience, Json, Payload
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, StopCode, TerminationReason
 from interlock.vocabulary.states import DriverKind, SubagentState, TurnState
 

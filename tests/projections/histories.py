@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from interlock.lifecycle import subagent, workflow
+from interlock.lifecycle.children import subagent, workflow
+from interlock.lifecycle.children.subagent import ChildFinished, SubagentRecord, queue_child
+from interlock.lifecycle.children.workflow_plan import StepSpec, WorkflowSpec
+from interlock.lifecycle.children.workflow_step import StartStep, StepReported, step_evidence_from_child
 from interlock.lifecycle.closing import Ending, abandoned_ending, closing_batch
-from interlock.lifecycle.subagent import ChildFinished, SubagentRecord, queue_child
 from interlock.lifecycle.turn import TurnFacts
 from interlock.lifecycle.turns import fold_turns
-from interlock.lifecycle.workflow_plan import StepSpec, WorkflowSpec
-from interlock.lifecycle.workflow_step import StartStep, StepReported, step_evidence_from_child
 from interlock.testing.scribe import EPOCH, Scribe
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.events.audit import (
     PendingCall,
     ProcessEvent,
     ProcessEventKind,
@@ -27,7 +27,7 @@ from interlock.vocabulary.audit import (
     ToolCallSuspended,
     TurnStarted,
 )
-from interlock.vocabulary.conversation import (
+from interlock.vocabulary.events.conversation import (
     AssistantMessage,
     MessageMetadata,
     MessageSource,
@@ -35,9 +35,9 @@ from interlock.vocabulary.conversation import (
     ToolResult,
     UserMessage,
 )
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Json, Payload
 from interlock.vocabulary.ids import CallId, RunId, SessionId, StepId, StreamId, SubagentId, TurnId, WorkflowId
-from interlock.vocabulary.registry import Json, Payload
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, SUSPENDED, RunStatus, TerminationReason
 from interlock.vocabulary.states import DriverKind, ExitReason, TurnState
 
@@ -189,14 +189,14 @@ def _child(story: Story, name: str, *inputs: subagent.SubagentInput, checkpoint:
     child = queue_child(SubagentId(name), agent="reviewer", task="review", timeout_ms=60_000, model_visible=True)
     story.tell(child.fact)
     finished = ChildFinished(1, "looks good", checkpoint)
-    for given in inputs or (subagent.Start(SessionId(f"ses_{name}")), finished):
+    for given in inputs or (subagent.StartChild(SessionId(f"ses_{name}")), finished):
         child, outputs = subagent.step(child, given, _at(story, given))
         story.tell(*outputs)
     return child
 
 
 def _at(story: Story, given: subagent.SubagentInput) -> datetime:
-    return story.clock() + timedelta(seconds=90 if isinstance(given, subagent.TimerFired) else 0)
+    return story.clock() + timedelta(seconds=90 if isinstance(given, subagent.SubagentTimerFired) else 0)
 
 
 def _wait(story: Story, status: str, tell: Callable[[], object]) -> None:
@@ -217,7 +217,7 @@ def child_completed() -> Story:
 def child_timed_out() -> Story:
     story = Story()
     story.begin()
-    inputs = (subagent.Start(SessionId("ses_sub_1")), subagent.TimerFired())
+    inputs = (subagent.StartChild(SessionId("ses_sub_1")), subagent.SubagentTimerFired())
     _wait(story, "partial", lambda: _child(story, "sub_1", *inputs))
     story.end(NATURAL_END, text=ANSWER)
     return story

@@ -7,9 +7,9 @@ from msgspec import structs
 
 from interlock.lifecycle.turns import TURN_PAYLOADS
 from interlock.testing.strategies import events, payloads, structs_of
-from interlock.vocabulary.audit import RunState
+from interlock.vocabulary.events.audit import RunState
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import RunId, SessionId
-from interlock.vocabulary.registry import Payload
 
 TURNS = st.sampled_from([None, "t1", "t2"])
 SPAWNS = st.sampled_from([None, None, None, "s1", "s2"])

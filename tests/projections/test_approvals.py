@@ -12,9 +12,9 @@ from interlock.agents.observations import (
     TurnEnded,
     TurnEnding,
 )
-from interlock.runtime.session.inputs import Answer, Decided
-from interlock.vocabulary.approval import Approval, ApprovalState
+from interlock.runtime.session.inputs import AnswerQuestion, Decided
 from interlock.vocabulary.states import Attention, DriverKind
+from interlock.vocabulary.wire.approval import Approval, ApprovalState
 from tests.projections.whole_logs import approvals
 from tests.runtime.conducting import Stage
 
@@ -60,7 +60,7 @@ def test_a_question_about_a_call_and_one_on_a_terminal_have_one_shape() -> None:
 
 def test_a_question_is_decided_and_then_closed_by_evidence() -> None:
     stage = about_a_call()
-    stage.order(Answer(approval_id=asked(stage).approval_id, is_allowed=True, decided_by="ann"))
+    stage.order(AnswerQuestion(approval_id=asked(stage).approval_id, is_allowed=True, decided_by="ann"))
     assert (asked(stage).state, asked(stage).outcome, asked(stage).decided_by) == (
         ApprovalState.DECIDED, "allowed", "ann",
     )  # fmt: skip
@@ -71,7 +71,7 @@ def test_a_question_is_decided_and_then_closed_by_evidence() -> None:
 
 def test_a_dialog_is_decided_and_then_closed_by_evidence() -> None:
     stage = on_a_terminal()
-    stage.order(Answer(approval_id=asked(stage).approval_id, option="No", is_allowed=False))
+    stage.order(AnswerQuestion(approval_id=asked(stage).approval_id, option="No", is_allowed=False))
     assert (asked(stage).state, asked(stage).outcome) == (ApprovalState.DECIDED, "No")
     stage.hear(Decided(request_id="d1"))
     stage.see(ApprovalGone(request_id="d1"))

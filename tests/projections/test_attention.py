@@ -18,26 +18,26 @@ from interlock.projections.attention import (
     MAX_TEXT,
     AttentionPolicy,
     AttentionState,
+    AttentionTimerFired,
     Lost,
     Sighted,
-    TimerFired,
     scrub,
     step,
 )
 from interlock.projections.attention_ledger import (
     DEFAULT_KINDS,
     REASONS,
-    Ledger,
     Notice,
     NoticeKind,
+    NoticeLedger,
     is_told,
     merge,
     note,
 )
-from interlock.vocabulary.frames import TaskSummary
+from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.ids import SessionId, TurnId
-from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.states import Activity, Attention, TaskStatus
+from interlock.vocabulary.wire.frames import TaskSummary
 
 BEGAN = datetime(2026, 1, 31, 12, tzinfo=UTC)
 ALL = AttentionPolicy(kinds=frozenset(NoticeKind))
@@ -83,7 +83,7 @@ def asking(version: int = 1, question: str = "Run pytest?", **more: object) -> T
 class Watch:
     """A watcher whose time is set by hand."""
 
-    state: AttentionState = field(default_factory=lambda: AttentionState(ledger=Ledger(horizon=BEGAN)))
+    state: AttentionState = field(default_factory=lambda: AttentionState(ledger=NoticeLedger(horizon=BEGAN)))
     now: float = 0.0
     told: list[Notice] = field(default_factory=list)
 
@@ -94,18 +94,18 @@ class Watch:
 
     def wait(self, seconds: float) -> Watch:
         self.now += seconds
-        return self._step(TimerFired())
+        return self._step(AttentionTimerFired())
 
     def lose(self) -> Watch:
         return self._step(Lost())
 
     def restart(self) -> Watch:
         """All that is left is the ledger, as it is written down."""
-        stored = msgspec.json.decode(msgspec.json.encode(self.state.ledger), type=Ledger)
+        stored = msgspec.json.decode(msgspec.json.encode(self.state.ledger), type=NoticeLedger)
         self.state = AttentionState(ledger=stored, policy=self.state.policy)
         return self
 
-    def _step(self, given: Sighted | TimerFired | Lost) -> Watch:
+    def _step(self, given: Sighted | AttentionTimerFired | Lost) -> Watch:
         self.state, told = step(self.state, given, at(self.now))
         self.told += told
         return self
@@ -116,7 +116,9 @@ class Watch:
 
 
 def watch(quiet_seconds: float) -> Watch:
-    return Watch(AttentionState(ledger=Ledger(horizon=BEGAN), policy=AttentionPolicy(quiet_seconds=quiet_seconds)))
+    return Watch(
+        AttentionState(ledger=NoticeLedger(horizon=BEGAN), policy=AttentionPolicy(quiet_seconds=quiet_seconds))
+    )
 
 
 def deadline(seen: Watch) -> datetime | None:
@@ -277,7 +279,7 @@ def test_who_needs_nobody_is_not_told_of(found: TaskSummary) -> None:
     ],
 )
 def test_an_end_is_told_at_once_and_once(status: TaskStatus, kind: NoticeKind) -> None:
-    seen = Watch(AttentionState(ledger=Ledger(horizon=BEGAN), policy=ALL)).see(line(3, status=status))
+    seen = Watch(AttentionState(ledger=NoticeLedger(horizon=BEGAN), policy=ALL)).see(line(3, status=status))
     assert seen.kinds == [kind]
     assert seen.told[0].at == at(1)
     assert seen.see(line(4, status=TaskStatus.PENDING, turn=None), line(5, status=status)).kinds == [kind]
@@ -378,8 +380,8 @@ def notice(
     )
 
 
-def noted(*notices: Notice, ledger: Ledger | None = None) -> Ledger:
-    found = ledger or Ledger(horizon=BEGAN)
+def noted(*notices: Notice, ledger: NoticeLedger | None = None) -> NoticeLedger:
+    found = ledger or NoticeLedger(horizon=BEGAN)
     for one in notices:
         found = note(found, one)
     return found
@@ -419,7 +421,7 @@ def test_merged_ledgers_know_what_both_knew() -> None:
     newer = noted(notice(key="z", turn="t2", version=5))
     assert merge(newer, one).tasks[SessionId("ses_1")] == newer.tasks[SessionId("ses_1")]
     assert merge(one, newer).tasks[SessionId("ses_1")] == newer.tasks[SessionId("ses_1")]
-    assert merge(Ledger(horizon=at(9)), one).horizon == merge(one, Ledger(horizon=at(9))).horizon == at(9)
+    assert merge(NoticeLedger(horizon=at(9)), one).horizon == merge(one, NoticeLedger(horizon=at(9))).horizon == at(9)
 
 
 LINES = st.builds(
@@ -437,7 +439,7 @@ STEPS = st.lists(st.one_of(LINES, st.sampled_from(["wait", "restart", "lose", "a
 @given(STEPS, st.sampled_from([0.0, 2.0]))
 def test_no_edge_is_ever_told_twice_and_what_stands_is_told(steps: list[TaskSummary | str], quiet: float) -> None:
     seen = Watch(
-        AttentionState(ledger=Ledger(horizon=BEGAN), policy=AttentionPolicy(kinds=ALL.kinds, quiet_seconds=quiet))
+        AttentionState(ledger=NoticeLedger(horizon=BEGAN), policy=AttentionPolicy(kinds=ALL.kinds, quiet_seconds=quiet))
     )
     last: dict[str, TaskSummary] = {}
     turns = {"ses_1": "trn_1", "ses_2": "trn_1"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from interlock.lifecycle.turns import TURN_PAYLOADS
-from interlock.projections.compaction import (
+from interlock.projections.replay.compaction import (
     DROPPED,
     LIMITATIONS,
     STRATEGY,
@@ -18,13 +18,13 @@ from interlock.projections.compaction import (
     plan_compaction,
     summarise,
 )
-from interlock.projections.replay import provider_items
-from interlock.projections.replay_items import CompactionMemory, encode_items
+from interlock.projections.replay.items import CompactionMemory, encode_items
+from interlock.projections.replay.provider_input import provider_items
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.audit import TurnStarted
-from interlock.vocabulary.conversation import CompactionTrigger, Resource, SeqRange, UserMessage
 from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import TurnStarted
+from interlock.vocabulary.events.conversation import CompactionTrigger, Resource, SeqRange, UserMessage
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SubagentId
 from interlock.vocabulary.run import TerminationReason
 from interlock.vocabulary.states import DriverKind

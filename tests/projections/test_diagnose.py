@@ -13,10 +13,10 @@ from interlock.lifecycle.turn import FindingKind
 from interlock.lifecycle.turns import fold_turns, turn_states
 from interlock.log.port import DamageKind, LogDamage
 from interlock.projections.checks.case import Check, CheckId, CheckStatus
-from interlock.projections.diagnose import CHECKS, Report, ReportStatus, diagnose
+from interlock.projections.checks.diagnose import CHECKS, DiagnosisReport, ReportStatus, diagnose
 from interlock.testing.strategies import structs_of
 from interlock.vocabulary.actions import NextActionKind
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.events.audit import (
     Anomaly,
     ProcessEvent,
     ProcessEventKind,
@@ -29,7 +29,7 @@ from interlock.vocabulary.audit import (
     WorkflowEvent,
     WorkflowEventKind,
 )
-from interlock.vocabulary.conversation import (
+from interlock.vocabulary.events.conversation import (
     AssistantMessage,
     BranchSummary,
     MessageMetadata,
@@ -41,10 +41,10 @@ from interlock.vocabulary.conversation import (
     Truncation,
     UserMessage,
 )
-from interlock.vocabulary.events import Event, UnknownEvent
+from interlock.vocabulary.events.envelope import Event, UnknownEvent
+from interlock.vocabulary.events.presenter import TextDelta
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import CallId, SessionId, StepId, StreamId, SubagentId, WorkflowId
-from interlock.vocabulary.presenter import TextDelta
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.run import NATURAL_END
 from interlock.vocabulary.states import DriverKind, ExitReason, StepState, SubagentState, TurnState, WorkflowState
 from tests.projections.histories import (
@@ -67,11 +67,11 @@ from tests.projections.logs import WILD_LOGS
 SESSION = SessionId("ses_scribe")
 
 
-def check(report: Report, id: CheckId) -> Check:
+def check(report: DiagnosisReport, id: CheckId) -> Check:
     return next(one for one in report.checks if one.id is id)
 
 
-def kinds(report: Report, id: CheckId | None = None) -> list[str]:
+def kinds(report: DiagnosisReport, id: CheckId | None = None) -> list[str]:
     return [issue.kind for one in report.checks if id in (None, one.id) for issue in one.issues]
 
 
@@ -97,7 +97,7 @@ def test_it_is_total(log: list[Event], broken: list[LogDamage], owner_alive: boo
         now=LATER if is_late else None,
         live_children=frozenset() if is_late else None,
     )
-    assert json.decode(json.encode(report), type=Report) == report
+    assert json.decode(json.encode(report), type=DiagnosisReport) == report
     assert [one.id for one in report.checks] == list(dict.fromkeys(one.id for one in report.checks))
     assert report.turns == tuple(turn_states(log, owner_alive=owner_alive))
     assert report.ok == all(one.status is not CheckStatus.FAILED for one in report.checks)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 
-from interlock.projections.diagnose import diagnose
-from interlock.vocabulary.audit import (
+from interlock.projections.checks.diagnose import diagnose
+from interlock.vocabulary.events.audit import (
     PendingCall,
     ProcessEvent,
     ProcessEventKind,
@@ -20,8 +20,8 @@ from interlock.vocabulary.audit import (
     WorkflowEvent,
     WorkflowEventKind,
 )
-from interlock.vocabulary.conversation import SubagentEvent, ToolCall, ToolResult
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.conversation import SubagentEvent, ToolCall, ToolResult
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import CallId, StepId, SubagentId, WorkflowId
 from interlock.vocabulary.states import ExitReason, StepState, SubagentState
 from tests.projections.histories import Story

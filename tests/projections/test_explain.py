@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.projections.explain import MOVED, REASONS, Rule, explain
+from interlock.projections.replay.explain import MOVED, REASONS, ReplayRule, explain
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.conversation import (
+from interlock.vocabulary.events.conversation import (
     AssistantMessage,
     BranchSummary,
     SeqRange,
 )
-from interlock.vocabulary.events import UnknownEvent
+from interlock.vocabulary.events.envelope import UnknownEvent
+from interlock.vocabulary.events.presenter import TextDelta
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import SessionId, StreamId
-from interlock.vocabulary.presenter import TextDelta
-from interlock.vocabulary.registry import Payload
 from tests.projections.conversations import (
     FAILURE,
     HIDDEN_FACT,
@@ -32,33 +32,33 @@ from tests.projections.conversations import (
 BRANCH = BranchSummary(parent_session_id=SessionId("p"), range=SeqRange(from_seq=1, to_seq=2), summary="tried")
 DELTA = TextDelta(stream_id=StreamId("st"), offset=0, text="x")
 
-CASES: list[tuple[Rule, bool, tuple[Payload, ...], int]] = [
-    (Rule.USER_MESSAGE, True, (user(),), 0),
-    (Rule.ASSISTANT_MESSAGE, True, (said(),), 0),
-    (Rule.REASONING, True, (thought("m"),), 0),
-    (Rule.TOOL_CALL, True, (call(), result()), 0),
-    (Rule.TOOL_RESULT, True, (call(), result()), 1),
-    (Rule.SYNTHETIC_RESULT, True, (call(), user()), 1),
-    (Rule.HISTORY_COMPACTION, True, (user(), compaction(1)), 1),
-    (Rule.BRANCH_SUMMARY, True, (BRANCH,), 0),
-    (Rule.SUBAGENT_EVENT, True, (fact(),), 0),
-    (Rule.PARTIAL_MESSAGE, False, (PARTIAL,), 0),
-    (Rule.UNVERIFIED_MESSAGE, False, (UNVERIFIED,), 0),
-    (Rule.BLANK_MESSAGE, False, (AssistantMessage(text=""),), 0),
-    (Rule.OTHER_MODEL, False, (thought("n"),), 0),
-    (Rule.REPEATED_CALL, False, (call(), call(), result()), 1),
-    (Rule.RESULT_WITHOUT_CALL, False, (result(),), 0),
-    (Rule.COMPACTED, False, (user(), compaction(1)), 0),
-    (Rule.SUPERSEDED_COMPACTION, False, (compaction(1), compaction(1)), 0),
-    (Rule.SUBAGENT_NOT_FOR_MODEL, False, (HIDDEN_FACT,), 0),
-    (Rule.AUDIT_ONLY, False, (FAILURE,), 0),
-    (Rule.PRESENTER_ONLY, False, (DELTA,), 0),
-    (Rule.UNKNOWN_TYPE, False, (UnknownEvent(type="new", body=None),), 0),
+CASES: list[tuple[ReplayRule, bool, tuple[Payload, ...], int]] = [
+    (ReplayRule.USER_MESSAGE, True, (user(),), 0),
+    (ReplayRule.ASSISTANT_MESSAGE, True, (said(),), 0),
+    (ReplayRule.REASONING, True, (thought("m"),), 0),
+    (ReplayRule.TOOL_CALL, True, (call(), result()), 0),
+    (ReplayRule.TOOL_RESULT, True, (call(), result()), 1),
+    (ReplayRule.SYNTHETIC_RESULT, True, (call(), user()), 1),
+    (ReplayRule.HISTORY_COMPACTION, True, (user(), compaction(1)), 1),
+    (ReplayRule.BRANCH_SUMMARY, True, (BRANCH,), 0),
+    (ReplayRule.SUBAGENT_EVENT, True, (fact(),), 0),
+    (ReplayRule.PARTIAL_MESSAGE, False, (PARTIAL,), 0),
+    (ReplayRule.UNVERIFIED_MESSAGE, False, (UNVERIFIED,), 0),
+    (ReplayRule.BLANK_MESSAGE, False, (AssistantMessage(text=""),), 0),
+    (ReplayRule.OTHER_MODEL, False, (thought("n"),), 0),
+    (ReplayRule.REPEATED_CALL, False, (call(), call(), result()), 1),
+    (ReplayRule.RESULT_WITHOUT_CALL, False, (result(),), 0),
+    (ReplayRule.COMPACTED, False, (user(), compaction(1)), 0),
+    (ReplayRule.SUPERSEDED_COMPACTION, False, (compaction(1), compaction(1)), 0),
+    (ReplayRule.SUBAGENT_NOT_FOR_MODEL, False, (HIDDEN_FACT,), 0),
+    (ReplayRule.AUDIT_ONLY, False, (FAILURE,), 0),
+    (ReplayRule.PRESENTER_ONLY, False, (DELTA,), 0),
+    (ReplayRule.UNKNOWN_TYPE, False, (UnknownEvent(type="new", body=None),), 0),
 ]
 
 
 @pytest.mark.parametrize(("rule", "included", "payloads", "at"), CASES, ids=[case[0].value for case in CASES])
-def test_each_rule(rule: Rule, included: bool, payloads: tuple[Payload, ...], at: int) -> None:
+def test_each_rule(rule: ReplayRule, included: bool, payloads: tuple[Payload, ...], at: int) -> None:
     told = explain(Scribe().write(*payloads, turn="t1"), model="m")[at]
     assert (told.rule, told.included) == (rule, included)
     assert told.reason.startswith(REASONS[rule])
@@ -70,14 +70,19 @@ def test_a_late_result_is_told_apart_from_one_without_a_call() -> None:
     scribe.write(user(), turn="t2")
     scribe.write(result("a"), turn="t1")
     told = explain(scribe.events)
-    assert [one.rule for one in told] == [Rule.TOOL_CALL, Rule.SYNTHETIC_RESULT, Rule.USER_MESSAGE, Rule.LATE_RESULT]
+    assert [one.rule for one in told] == [
+        ReplayRule.TOOL_CALL,
+        ReplayRule.SYNTHETIC_RESULT,
+        ReplayRule.USER_MESSAGE,
+        ReplayRule.LATE_RESULT,
+    ]
     assert [one.item for one in told] == [0, 1, 2, None]
     assert [one.seq for one in told] == [1, 1, 2, 3]
 
 
 def test_every_rule_is_told_of_something() -> None:
-    elsewhere = {Rule.LATE_RESULT, Rule.LATE_EVENT, Rule.STALE_SPAWN}
-    assert {case[0] for case in CASES} | elsewhere == set(Rule) == set(REASONS)
+    elsewhere = {ReplayRule.LATE_RESULT, ReplayRule.LATE_EVENT, ReplayRule.STALE_SPAWN}
+    assert {case[0] for case in CASES} | elsewhere == set(ReplayRule) == set(REASONS)
 
 
 def test_what_had_to_wait_says_so() -> None:

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from interlock.lifecycle.turns import turn_states
-from interlock.projections.fork import FIRST_SEQ, LIMITATIONS, ForkPlan, NotABoundary, fork_points, plan_fork
-from interlock.projections.replay import PrefixRule, prefix_changes, provider_items
-from interlock.projections.replay_items import BranchMemory
+from interlock.projections.replay.fork import FIRST_SEQ, LIMITATIONS, ForkPlan, NotABoundary, fork_points, plan_fork
+from interlock.projections.replay.items import BranchMemory
+from interlock.projections.replay.provider_input import PrefixRule, prefix_changes, provider_items
 from interlock.testing.scribe import EPOCH, Scribe
-from interlock.vocabulary.audit import RunState, SessionFork, TurnFailed, TurnStarted
-from interlock.vocabulary.codec import encode_event
-from interlock.vocabulary.conversation import AssistantMessage, BranchSummary, HistoryCompaction, SeqRange
 from interlock.vocabulary.errors import ContractError, UsageError
-from interlock.vocabulary.events import Event, audience
+from interlock.vocabulary.events.audit import RunState, SessionFork, TurnFailed, TurnStarted
+from interlock.vocabulary.events.codec import encode_event
+from interlock.vocabulary.events.conversation import AssistantMessage, BranchSummary, HistoryCompaction, SeqRange
+from interlock.vocabulary.events.envelope import Event, audience
+from interlock.vocabulary.events.registry import Audience
 from interlock.vocabulary.ids import EventId, SessionId
-from interlock.vocabulary.registry import Audience
 from interlock.vocabulary.run import TerminationReason
 from interlock.vocabulary.states import DriverKind, TurnState
 from tests.projections.conversations import (

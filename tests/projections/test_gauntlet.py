@@ -16,12 +16,12 @@ import pytest
 from msgspec import structs
 
 from interlock.projections.checks.case import CheckId
-from interlock.projections.diagnose import Report, diagnose
-from interlock.projections.display import Channel, Show, ShowTool, ToolStatus
-from interlock.projections.presenter import present
+from interlock.projections.checks.diagnose import DiagnosisReport, diagnose
+from interlock.projections.present.display import DisplayChannel, Show, ShowTool, ToolStatus
+from interlock.projections.present.presenter import present
 from interlock.projections.why import why
-from interlock.vocabulary.audit import RunState, StreamCheckpoint, TurnFailed, TurnStarted, WorkflowEvent
-from interlock.vocabulary.conversation import (
+from interlock.vocabulary.events.audit import RunState, StreamCheckpoint, TurnFailed, TurnStarted, WorkflowEvent
+from interlock.vocabulary.events.conversation import (
     AssistantMessage,
     MessageMetadata,
     MessageSource,
@@ -30,9 +30,9 @@ from interlock.vocabulary.conversation import (
     ToolResult,
     UserMessage,
 )
-from interlock.vocabulary.events import Event, audience, new_event
+from interlock.vocabulary.events.envelope import Event, audience, new_event
+from interlock.vocabulary.events.registry import Audience, Payload
 from interlock.vocabulary.ids import CallId, EventId, RunId, SpawnId, TurnId
-from interlock.vocabulary.registry import Audience, Payload
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, RunStatus, TerminationReason
 from interlock.vocabulary.states import TURN_TERMINAL, DriverKind, StepState, SubagentState, TurnState, WorkflowState
 from tests.projections.histories import ANSWER, CASES, ERROR, LATER, PARTIAL, Expected
@@ -42,7 +42,7 @@ NAMES: Final = list(CASES)
 Log = list[Event]
 
 
-def read(case: Expected, events: Log) -> Report:
+def read(case: Expected, events: Log) -> DiagnosisReport:
     return diagnose(events, owner_alive=case.owner_alive, now=LATER)
 
 
@@ -65,10 +65,10 @@ def test_what_is_not_an_answer_is_never_drawn_as_one(name: str) -> None:
     case = CASES[name]
     items = present(case.events, owner_alive=case.owner_alive)
     shown = [item for item in items if isinstance(item, Show)]
-    assert tuple(item.text for item in shown if item.channel is Channel.ANSWER) == case.answers
-    assert all(item.label for item in shown if item.channel is Channel.PARTIAL)
+    assert tuple(item.text for item in shown if item.channel is DisplayChannel.ANSWER) == case.answers
+    assert all(item.label for item in shown if item.channel is DisplayChannel.PARTIAL)
     for record in read(case, case.events).turns:
-        ends = [item for item in shown if item.turn_id == record.turn_id and item.channel is Channel.ERROR]
+        ends = [item for item in shown if item.turn_id == record.turn_id and item.channel is DisplayChannel.ERROR]
         is_bad = record.state not in (TurnState.COMPLETED, TurnState.WAITING, TurnState.RUNNING)
         assert [item.state for item in ends] == [record.state] * is_bad
         assert all(item.next_actions == record.next_actions for item in ends)
@@ -190,11 +190,11 @@ def is_noticed(case: Expected, mutated: Log) -> bool:
     return _states(before) != _states(after) or bool(_issues(after) - _issues(before))
 
 
-def _states(report: Report) -> list[tuple[TurnId, TurnState, TurnState | None]]:
+def _states(report: DiagnosisReport) -> list[tuple[TurnId, TurnState, TurnState | None]]:
     return [(turn.turn_id, turn.state, turn.settles_as) for turn in report.turns]
 
 
-def _issues(report: Report) -> Counter[tuple[CheckId, str]]:
+def _issues(report: DiagnosisReport) -> Counter[tuple[CheckId, str]]:
     return Counter((check.id, issue.kind) for check in report.checks for issue in check.issues)
 
 

@@ -12,12 +12,12 @@ from msgspec import structs
 
 from interlock.lifecycle.turns import LOG_DAMAGED
 from interlock.log.port import DamageKind, LogDamage
-from interlock.projections.boundaries import find_cuts
-from interlock.projections.task_view import TaskView
+from interlock.projections.replay.boundaries import find_cuts
+from interlock.projections.task.view import TaskView
 from interlock.projections.why import why
 from interlock.projections.why_lines import render_lines
 from interlock.testing.scribe import EPOCH, Scribe
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.events.audit import (
     Anomaly,
     PendingCall,
     ProviderUsage,
@@ -27,12 +27,12 @@ from interlock.vocabulary.audit import (
     ToolCallSuspended,
     TurnStarted,
 )
-from interlock.vocabulary.badge import Badge
-from interlock.vocabulary.conversation import AssistantMessage, ToolCall, UserMessage
-from interlock.vocabulary.events import Event
-from interlock.vocabulary.frames import ChatMessage, MessageStatus, Role, TaskFrame, TaskStatusChanged
+from interlock.vocabulary.events.conversation import AssistantMessage, ToolCall, UserMessage
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import CallId
 from interlock.vocabulary.states import Activity, Attention, DriverKind, Outcome, TaskStatus, TurnState
+from interlock.vocabulary.wire.badge import Badge
+from interlock.vocabulary.wire.frames import ChatMessage, MessageStatus, Role, TaskFrame, TaskStatusChanged
 from tests.lifecycle.test_lost_events import turn, two_turns, without
 
 USAGE: Final = ProviderUsage(model="m")

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from msgspec import json, structs
 
 from interlock.lifecycle.turns import turn_states
-from interlock.projections.display import (
+from interlock.projections.present.display import (
     BeginStream,
-    Channel,
+    DisplayChannel,
     EndStream,
     Item,
     Retract,
@@ -20,11 +20,12 @@ from interlock.projections.display import (
     ToolKind,
     ToolStatus,
 )
-from interlock.projections.notices import SILENT
-from interlock.projections.presenter import CUT_SHORT, UNCONFIRMED, UNVERIFIED, Presenter, present
+from interlock.projections.present.notice_items import SILENT
+from interlock.projections.present.presenter import CUT_SHORT, UNCONFIRMED, UNVERIFIED, Presenter, present
 from interlock.testing.strategies import structs_of
 from interlock.vocabulary.actions import NextActionKind
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.ending_words import BROKE_OFF, STILL_WRITTEN
+from interlock.vocabulary.events.audit import (
     Anomaly,
     ProcessEvent,
     ProcessEventKind,
@@ -34,7 +35,7 @@ from interlock.vocabulary.audit import (
     ToolCallSuspended,
     TurnFailed,
 )
-from interlock.vocabulary.conversation import (
+from interlock.vocabulary.events.conversation import (
     AssistantMessage,
     MessageMetadata,
     MessageSource,
@@ -45,14 +46,13 @@ from interlock.vocabulary.conversation import (
     Truncation,
     UserMessage,
 )
-from interlock.vocabulary.ending_words import BROKE_OFF, STILL_WRITTEN
-from interlock.vocabulary.events import Event, UnknownEvent, new_event
-from interlock.vocabulary.frames import Role
+from interlock.vocabulary.events.envelope import Event, UnknownEvent, new_event
+from interlock.vocabulary.events.presenter import ReasoningDelta, TextDelta
+from interlock.vocabulary.events.registry import DECLARATIONS
 from interlock.vocabulary.ids import CallId, EventId, RunId, SessionId, StreamId, SubagentId
-from interlock.vocabulary.presenter import ReasoningDelta, TextDelta
-from interlock.vocabulary.registry import DECLARATIONS
 from interlock.vocabulary.run import NATURAL_END, ReasonType, RunStatus, TerminationReason
 from interlock.vocabulary.states import DriverKind, ExitReason, SubagentState, TurnState
+from interlock.vocabulary.wire.frames import Role
 from tests.parity.faces import live_of
 from tests.projections.histories import (
     ANSWER,
@@ -69,7 +69,7 @@ from tests.projections.histories import (
 from tests.projections.logs import LOGS, WILD_LOGS
 
 
-def on(items: list[Item], channel: Channel) -> list[str]:
+def on(items: list[Item], channel: DisplayChannel) -> list[str]:
     return [item.text for item in items if isinstance(item, Show) and item.channel is channel]
 
 
@@ -134,13 +134,13 @@ def test_no_answer_is_partial_an_error_or_of_a_turn_that_did_not_complete(log: l
     log = [marked(event, index) for index, event in enumerate(log)]
     items = present(log)
     completed = sum(record.state is TurnState.COMPLETED for record in turn_states(log))
-    answers = on(items, Channel.ANSWER)
+    answers = on(items, DisplayChannel.ANSWER)
     assert len(answers) <= completed
     assert all(text.startswith("C") for text in answers)
-    assert all(item.label for item in items if isinstance(item, Show) and item.channel is Channel.PARTIAL)
+    assert all(item.label for item in items if isinstance(item, Show) and item.channel is DisplayChannel.PARTIAL)
     kept = {f"P{index}." for index in range(len(log))}
-    assert all(item.channel is Channel.PARTIAL for item in items if isinstance(item, Show) and item.text in kept)
-    assert not on(present(log, with_partials=False), Channel.PARTIAL)
+    assert all(item.channel is DisplayChannel.PARTIAL for item in items if isinstance(item, Show) and item.text in kept)
+    assert not on(present(log, with_partials=False), DisplayChannel.PARTIAL)
 
 
 @given(WILD_LOGS)
@@ -152,7 +152,7 @@ def test_it_is_total_and_every_item_is_json(log: list[Event]) -> None:
 @given(LOGS)
 def test_a_turn_that_failed_is_drawn_once_with_its_own_words_and_advice(log: list[Event]) -> None:
     log = [marked(event, index) for index, event in enumerate(log)]
-    ends = [item for item in present(log) if isinstance(item, Show) and item.channel is Channel.ERROR]
+    ends = [item for item in present(log) if isinstance(item, Show) and item.channel is DisplayChannel.ERROR]
     for record in turn_states(log):
         if record.state.is_terminal and record.state is not TurnState.COMPLETED:
             (end,) = (item for item in ends if item.turn_id == record.turn_id)
@@ -164,7 +164,7 @@ def test_a_failure_shows_the_advice_of_its_own_turn_only() -> None:
     story = error_after_text()
     story.begin("t2")
     story.end(NETWORK, turn="t2", error_kind="network", error_message="again")
-    ends = [item for item in present(story.events) if isinstance(item, Show) and item.channel is Channel.ERROR]
+    ends = [item for item in present(story.events) if isinstance(item, Show) and item.channel is DisplayChannel.ERROR]
     assert [(item.turn_id, item.text) for item in ends] == [("t1", ERROR), ("t2", "again")]
     assert "t1" not in str(ends[1].next_actions)
 
@@ -172,22 +172,22 @@ def test_a_failure_shows_the_advice_of_its_own_turn_only() -> None:
 def test_a_transcript_leaves_partial_text_out_or_labels_it() -> None:
     events = failed_then_clean().events
     said = [item for item in present(events) if isinstance(item, Show) and item.role is Role.ANSWER]
-    (partial,) = (item for item in said if item.channel is Channel.PARTIAL)
+    (partial,) = (item for item in said if item.channel is DisplayChannel.PARTIAL)
     assert (partial.text, partial.label) == (PARTIAL, CUT_SHORT)
     transcript = present(events, with_partials=False)
-    assert PARTIAL not in on(transcript, Channel.PARTIAL)
-    assert on(transcript, Channel.ANSWER) == [ANSWER]
-    assert on(transcript, Channel.ERROR) == [ERROR]
+    assert PARTIAL not in on(transcript, DisplayChannel.PARTIAL)
+    assert on(transcript, DisplayChannel.ANSWER) == [ANSWER]
+    assert on(transcript, DisplayChannel.ERROR) == [ERROR]
 
 
 def test_live_text_is_partial_until_its_answer_takes_its_place() -> None:
     story, presenter, items = live(delta("The answer ", 0), delta("is 42.", 11))
-    labels = [item.label for item in items if isinstance(item, Show) and item.channel is Channel.PARTIAL]
+    labels = [item.label for item in items if isinstance(item, Show) and item.channel is DisplayChannel.PARTIAL]
     assert labels == [STILL_WRITTEN, STILL_WRITTEN]
-    assert not on(items, Channel.ANSWER)
+    assert not on(items, DisplayChannel.ANSWER)
     story.end(NATURAL_END, text=ANSWER)
     items += [item for event in story.events[-2:] for item in presenter.add(event)]
-    assert on(items, Channel.ANSWER) == [ANSWER]
+    assert on(items, DisplayChannel.ANSWER) == [ANSWER]
     assert screen(items) == {"st1": ANSWER}
     assert not [item for item in items if isinstance(item, Retract)]
 
@@ -213,7 +213,7 @@ def test_a_stream_whose_message_came_is_not_taken_back_by_the_next_one() -> None
     looks = AssistantMessage(text="Let me look.", metadata=MessageMetadata(intermediate=True))
     _, _, items = live(delta("Let me look.", 0), looks, delta("alive", 0, "st2"))
     assert screen(items) == {"st1": "Let me look.", "st2": "alive"}
-    assert on(items, Channel.COMMENTARY) == ["Let me look."]
+    assert on(items, DisplayChannel.COMMENTARY) == ["Let me look."]
 
 
 def test_live_text_of_which_a_turn_kept_nothing_is_said_to_have_broken_off() -> None:
@@ -223,7 +223,7 @@ def test_live_text_of_which_a_turn_kept_nothing_is_said_to_have_broken_off() -> 
     (end,) = ends(items)
     assert (end.ending, end.message_seq, end.label) == (StreamEnding.BROKEN_OFF, None, BROKE_OFF)
     assert (end.error_kind, end.error_message) == ("network", ERROR)
-    assert on(items, Channel.ERROR) == [ERROR]
+    assert on(items, DisplayChannel.ERROR) == [ERROR]
 
 
 def test_kept_partial_text_takes_the_place_of_the_live_text() -> None:
@@ -241,7 +241,7 @@ def test_live_text_that_a_message_without_words_ends_is_never_called_whole(is_an
     items += [item for event in story.events[5:] for item in presenter.add(event)]
     (end,) = ends(items)
     assert (end.message_seq, end.label) == (None, BROKE_OFF)
-    assert not on(items, Channel.ANSWER)
+    assert not on(items, DisplayChannel.ANSWER)
 
 
 def test_a_message_of_another_stream_leaves_live_text_as_partial_as_it_was() -> None:
@@ -253,14 +253,14 @@ def test_a_message_of_another_stream_leaves_live_text_as_partial_as_it_was() -> 
     items += [item for event in story.events[5:] for item in presenter.add(event)]
     (end,) = ends(items)
     assert (end.stream_id, end.message_seq, end.label) == ("st1", None, BROKE_OFF)
-    assert on(items, Channel.ANSWER) == [ANSWER]
+    assert on(items, DisplayChannel.ANSWER) == [ANSWER]
 
 
 def test_what_comes_after_the_message_of_a_stream_is_dropped() -> None:
     """Also while the message is held back: the text is then all there."""
     _, presenter, items = live(delta("whole", 0), AssistantMessage(text="whole"), delta(" and more", 5))
-    assert on(items, Channel.PARTIAL) == ["whole"]
-    assert on(items, Channel.DIAGNOSTIC) == ["live text was dropped: this stream is over"]
+    assert on(items, DisplayChannel.PARTIAL) == ["whole"]
+    assert on(items, DisplayChannel.DIAGNOSTIC) == ["live text was dropped: this stream is over"]
     stream = presenter.live(Story().session)
     assert stream is not None
     assert stream.text == "whole"
@@ -269,7 +269,7 @@ def test_what_comes_after_the_message_of_a_stream_is_dropped() -> None:
 def test_a_checkpoint_gives_the_text_of_which_the_beginning_was_missed() -> None:
     kept = StreamCheckpoint(stream_id=StreamId("st1"), offset=11, text="The answer ")
     _, _, items = live(delta("answer ", 4), kept, delta("is 42.", 11))
-    assert on(items, Channel.DIAGNOSTIC) == ["4 code points of live text did not arrive"]
+    assert on(items, DisplayChannel.DIAGNOSTIC) == ["4 code points of live text did not arrive"]
     assert screen(items) == {"st1": "The answer is 42."}
     (begun,) = (item for item in items if isinstance(item, BeginStream))
     assert begun.label == STILL_WRITTEN
@@ -295,12 +295,12 @@ def test_live_text_of_a_closed_turn_or_another_spawn_is_dropped_once_told(is_lat
         presenter.add(event)
     items = [item for event in late for item in presenter.add(event)]
     (told,) = items
-    assert told.channel is Channel.DIAGNOSTIC
+    assert told.channel is DisplayChannel.DIAGNOSTIC
 
 
 def test_lost_live_text_is_told() -> None:
     _, _, items = live(delta("abc", 0), delta("ghi", 6))
-    assert on(items, Channel.DIAGNOSTIC) == ["3 code points of live text did not arrive"]
+    assert on(items, DisplayChannel.DIAGNOSTIC) == ["3 code points of live text did not arrive"]
 
 
 def test_thoughts_are_thoughts_and_stay_when_the_agent_acts() -> None:
@@ -309,7 +309,7 @@ def test_thoughts_are_thoughts_and_stay_when_the_agent_acts() -> None:
 
     call = ToolCall(call_id=CallId("c1"), name="read")
     _, _, items = live(thought("dead", "r1"), thought("hm", "r1"), call, thought("so", "r2"))
-    assert on(items, Channel.THOUGHT) == ["dead", "hm", "so"]
+    assert on(items, DisplayChannel.THOUGHT) == ["dead", "hm", "so"]
     assert screen(items) == {"r1": "hm", "r2": "so"}
 
 
@@ -320,41 +320,41 @@ def test_thoughts_go_on_in_their_stream_after_a_tool() -> None:
         return ReasoningDelta(stream_id=StreamId("r1"), offset=offset, text=text)
 
     _, _, items = live(thought("hm", 0), ToolCall(call_id=CallId("c1"), name="read"), thought(", so", 2))
-    assert on(items, Channel.THOUGHT) == ["hm", ", so"]
+    assert on(items, DisplayChannel.THOUGHT) == ["hm", ", so"]
     assert screen(items) == {"r1": "hm, so"}
-    assert not on(items, Channel.DIAGNOSTIC)
+    assert not on(items, DisplayChannel.DIAGNOSTIC)
 
 
 def test_a_clean_answer_waits_for_the_end_of_its_turn() -> None:
     story, presenter, items = live(AssistantMessage(text=ANSWER))
-    assert not on(items, Channel.ANSWER)
+    assert not on(items, DisplayChannel.ANSWER)
     (pending,) = presenter.pending()
     assert isinstance(pending, Show)
-    assert (pending.channel, pending.label) == (Channel.PARTIAL, UNCONFIRMED)
+    assert (pending.channel, pending.label) == (DisplayChannel.PARTIAL, UNCONFIRMED)
     story.end(NETWORK, error_kind="network", error_message=ERROR)
     items = [item for event in story.events[4:] for item in presenter.add(event)]
-    assert not on(items, Channel.ANSWER)
-    assert on(items, Channel.PARTIAL) == [ANSWER]
+    assert not on(items, DisplayChannel.ANSWER)
+    assert on(items, DisplayChannel.PARTIAL) == [ANSWER]
     assert presenter.pending() == []
 
 
 def test_partial_text_is_labelled_at_once_and_whatever_comes_after_it() -> None:
     cut = AssistantMessage(text=PARTIAL, metadata=MessageMetadata(partial=True))
     _, _, items = live(cut, AssistantMessage(text=ANSWER), ToolCall(call_id=CallId("c1"), name="read"))
-    assert on(items, Channel.PARTIAL) == [PARTIAL]
-    assert on(items, Channel.COMMENTARY) == [ANSWER]
+    assert on(items, DisplayChannel.PARTIAL) == [PARTIAL]
+    assert on(items, DisplayChannel.COMMENTARY) == [ANSWER]
 
 
 def test_text_before_a_tool_is_commentary_and_not_the_answer() -> None:
     _, _, items = live(AssistantMessage(text="first"), ToolCall(call_id=CallId("c1"), name="read"))
-    assert on(items, Channel.COMMENTARY) == ["first"]
+    assert on(items, DisplayChannel.COMMENTARY) == ["first"]
 
 
 def test_an_unverified_answer_says_so() -> None:
     story = Story()
     story.begin(driver=DriverKind.TERMINAL)
     story.end(NATURAL_END, text=ANSWER, source=MessageSource.SURFACE)
-    (answer,) = (item for item in present(story.events) if item.channel is Channel.ANSWER)
+    (answer,) = (item for item in present(story.events) if item.channel is DisplayChannel.ANSWER)
     assert isinstance(answer, Show)
     assert answer.label == UNVERIFIED
 
@@ -369,7 +369,7 @@ def test_results_are_paired_by_call_id_and_occurrence() -> None:
     _, _, items = live(call(1), call(2), result(2), result(2), result(3), call(1))
     tools = [(item.occurrence, item.status) for item in items if isinstance(item, ShowTool)]
     assert tools == [(1, ToolStatus.RUNNING), (2, ToolStatus.RUNNING), (2, ToolStatus.SUCCEEDED)]
-    assert on(items, Channel.DIAGNOSTIC) == [
+    assert on(items, DisplayChannel.DIAGNOSTIC) == [
         "a second result for call c1, which nobody waits for",
         "a result for call c1, which nobody waits for",
         "call c1 was recorded twice",
@@ -421,13 +421,13 @@ def test_a_waiting_turn_says_what_it_asks_and_how_to_answer() -> None:
     items = present(waiting().events)
     asked = next(item for item in items if isinstance(item, ShowTool) and item.status is ToolStatus.WAITING)
     assert (asked.text, asked.next_actions[0].kind) == ("May I?", NextActionKind.DECIDE)
-    assert on(items, Channel.STATUS)[-1] == "waiting for a decision"
+    assert on(items, DisplayChannel.STATUS)[-1] == "waiting for a decision"
 
 
 def test_an_abandoned_turn_is_an_error_with_its_advice() -> None:
-    assert not on(present(abandoned().events), Channel.ERROR)
+    assert not on(present(abandoned().events), DisplayChannel.ERROR)
     items = present(abandoned().events, owner_alive=False)
-    (end,) = (item for item in items if isinstance(item, Show) and item.channel is Channel.ERROR)
+    (end,) = (item for item in items if isinstance(item, Show) and item.channel is DisplayChannel.ERROR)
     assert (end.state, end.label) == (TurnState.ABANDONED, "abandoned: it has no end, and no owner lives")
     assert end.next_actions
 
@@ -446,7 +446,7 @@ def test_an_abandoned_turn_is_an_error_with_its_advice() -> None:
 )
 def test_what_is_odd_is_a_diagnostic(payload: object, text: str) -> None:
     _, _, items = live(payload)
-    assert on(items, Channel.DIAGNOSTIC) == [text]
+    assert on(items, DisplayChannel.DIAGNOSTIC) == [text]
 
 
 HANDLED_BY_THE_FOLD = (
@@ -469,7 +469,7 @@ def test_every_declared_type_is_drawn_or_silent_on_purpose(type_name: str, draw:
     payload = draw.draw(structs_of(declared))
     event = new_event(payload, id=EventId("e"), session_id=SessionId("s"), ts=Story().clock(), seq=1)
     items = Presenter().add(event)
-    assert not any("nothing is known of how to draw" in text for text in on(items, Channel.DIAGNOSTIC))
+    assert not any("nothing is known of how to draw" in text for text in on(items, DisplayChannel.DIAGNOSTIC))
     if declared in SILENT:
         assert not items
     elif declared not in (*HANDLED_BY_THE_FOLD, ProviderUsage):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from interlock.lifecycle.toolcall import EndKind
-from interlock.projections.repairs import Repair, repairs_at_start
-from interlock.projections.replay import fold_replay
+from interlock.lifecycle.decisions.toolcall import EndKind
+from interlock.projections.replay.provider_input import fold_replay
+from interlock.projections.replay.repairs import Repair, repairs_at_start
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.events.audit import (
     PendingCall,
     RunState,
     Suspension,
@@ -17,10 +17,10 @@ from interlock.vocabulary.audit import (
     TurnFailed,
     TurnStarted,
 )
-from interlock.vocabulary.conversation import ToolCall, ToolResult
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.conversation import ToolCall, ToolResult
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import CallId, RunId
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.run import CANCELLED, RunStatus
 from interlock.vocabulary.states import DriverKind, TurnState
 from tests.projections.conversations import call, histories, result, said, user, whole_turn

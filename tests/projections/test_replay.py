@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
-from interlock.projections.replay import PrefixRule, ReplayFold, fold_replay, prefix_changes, provider_items
-from interlock.projections.replay_items import (
+from interlock.projections.replay.items import (
     AssistantText,
     BranchMemory,
     CallItem,
@@ -21,10 +20,18 @@ from interlock.projections.replay_items import (
     item_of,
     prefix_digests,
 )
+from interlock.projections.replay.provider_input import (
+    PrefixRule,
+    ReplayFold,
+    fold_replay,
+    prefix_changes,
+    provider_items,
+)
 from interlock.testing.explore import explore
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.audit import Anomaly, SessionFork
-from interlock.vocabulary.conversation import (
+from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.events.audit import Anomaly, SessionFork
+from interlock.vocabulary.events.conversation import (
     AssistantMessage,
     BranchSummary,
     MessageMetadata,
@@ -35,11 +42,10 @@ from interlock.vocabulary.conversation import (
     ToolCall,
     UserMessage,
 )
-from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.events import Event, UnknownEvent
+from interlock.vocabulary.events.envelope import Event, UnknownEvent
+from interlock.vocabulary.events.presenter import TextDelta
+from interlock.vocabulary.events.registry import Json, Payload
 from interlock.vocabulary.ids import CallId, SessionId, StreamId, SubagentId
-from interlock.vocabulary.presenter import TextDelta
-from interlock.vocabulary.registry import Json, Payload
 from interlock.vocabulary.run import CANCELLED, TerminationReason
 from interlock.vocabulary.states import SubagentState
 from tests.projections.conversations import (

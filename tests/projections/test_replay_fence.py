@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.projections.boundaries import find_cuts
-from interlock.projections.explain import Rule, explain
-from interlock.projections.replay import provider_items
-from interlock.projections.replay_items import AssistantText, CallItem, ResultItem, UserText
+from interlock.projections.replay.boundaries import find_cuts
+from interlock.projections.replay.explain import ReplayRule, explain
+from interlock.projections.replay.items import AssistantText, CallItem, ResultItem, UserText
+from interlock.projections.replay.provider_input import provider_items
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.audit import RunState, StreamCheckpoint, TurnFailed, TurnStarted
-from interlock.vocabulary.conversation import ToolError, ToolResult
+from interlock.vocabulary.events.audit import RunState, StreamCheckpoint, TurnFailed, TurnStarted
+from interlock.vocabulary.events.conversation import ToolError, ToolResult
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import CallId, RunId, StreamId
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, RunStatus
 from interlock.vocabulary.states import DriverKind, TurnState
 from tests.projections.conversations import FAILURE, call, fact, result, said, thought, user
@@ -27,7 +27,7 @@ def texts(scribe: Scribe) -> list[str]:
     return [item.text for item in provider_items(scribe.events, model="m") if isinstance(item, AssistantText)]
 
 
-def rule_of_last(scribe: Scribe) -> Rule:
+def rule_of_last(scribe: Scribe) -> ReplayRule:
     return explain(scribe.events, model="m")[-1].rule
 
 
@@ -40,7 +40,7 @@ def test_after_the_end_of_its_run_nothing_of_a_turn_is_given(closing: tuple[Payl
     scribe.write(late, turn="t1")
     assert provider_items(scribe.events, model="m") == before
     told = explain(scribe.events, model="m")[-1]
-    assert (told.rule, told.included) == (Rule.LATE_EVENT, False)
+    assert (told.rule, told.included) == (ReplayRule.LATE_EVENT, False)
 
 
 def test_the_next_turn_and_the_facts_of_children_go_on_after_an_end() -> None:
@@ -56,7 +56,7 @@ def test_what_a_replaced_spawn_says_is_not_given_and_what_it_said_before_stays()
     scribe.write(START, user("do it"), said("first try", intermediate=True), turn="t1", spawn="A")
     scribe.write(START, turn="t1", spawn="B")
     scribe.write(said("from the dead"), turn="t1", spawn="A")
-    assert rule_of_last(scribe) is Rule.STALE_SPAWN
+    assert rule_of_last(scribe) is ReplayRule.STALE_SPAWN
     scribe.write(said("answer"), turn="t1", spawn="B")
     assert texts(scribe) == ["first try", "answer"]
 
@@ -66,7 +66,7 @@ def test_without_a_start_the_first_spawn_that_speaks_owns_the_turn() -> None:
     scribe.write(user("do it"), turn="t1")
     scribe.write(said("mine", intermediate=True), turn="t1", spawn="A")
     scribe.write(said("not mine"), turn="t1", spawn="B")
-    assert (texts(scribe), rule_of_last(scribe)) == (["mine"], Rule.STALE_SPAWN)
+    assert (texts(scribe), rule_of_last(scribe)) == (["mine"], ReplayRule.STALE_SPAWN)
 
 
 def test_the_end_of_another_run_closes_nothing() -> None:

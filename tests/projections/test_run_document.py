@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from interlock.lifecycle.envelope import run_lifecycle_from_state
 from interlock.lifecycle.patch import apply_patch
 from interlock.projections.checks.case import CheckStatus
-from interlock.projections.diagnose import diagnose
-from interlock.projections.run_document import OVERTAKEN, RunDocument, fold_run_event
-from interlock.projections.task_view import TaskView
+from interlock.projections.checks.diagnose import diagnose
+from interlock.projections.task.run_document import OVERTAKEN, RunDocument, fold_run_event
+from interlock.projections.task.view import TaskView
 from interlock.testing.scribe import EPOCH, Scribe
-from interlock.vocabulary.audit import RunState, TurnStarted
-from interlock.vocabulary.frames import StatePatched
+from interlock.vocabulary.events.audit import RunState, TurnStarted
 from interlock.vocabulary.ids import RunId
-from interlock.vocabulary.patch import Patch
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, SUSPENDED, RunStatus, TerminationReason
 from interlock.vocabulary.states import DriverKind
+from interlock.vocabulary.wire.frames import StatePatched
+from interlock.vocabulary.wire.patch import Patch
 from tests.projections.histories import ANSWER, Story, clean
 
 

@@ -10,10 +10,10 @@ from hypothesis import given
 
 from interlock.projections.spawns import SpawnStanding
 from interlock.testing.scribe import EPOCH
-from interlock.vocabulary.audit import EndedProcess, ProcessEvent, ProcessEventKind, SessionOpened
-from interlock.vocabulary.events import Event, new_event
+from interlock.vocabulary.events.audit import EndedProcess, ProcessEvent, ProcessEventKind, SessionOpened
+from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import EventId, SessionId, SpawnId
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.states import DriverKind, ExitReason
 from tests.projections.logs import WILD_LOGS
 from tests.projections.whole_logs import spawn_rows

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.projections.task_answers import ANSWER_ON_ITS_WAY
-from interlock.projections.task_view import TaskView
+from interlock.projections.task.agent_status_fold import ANSWER_ON_ITS_WAY
+from interlock.projections.task.view import TaskView
 from interlock.testing.scribe import EPOCH
-from interlock.vocabulary.audit import Anomaly, DialogAnswered, DialogClosed, DialogOpened, DialogOutcome
-from interlock.vocabulary.events import Event, new_event
+from interlock.vocabulary.events.audit import Anomaly, DialogAnswered, DialogClosed, DialogOpened, DialogOutcome
+from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.presenter import Status
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
-from interlock.vocabulary.frames import AgentStatusChanged, TaskFrame
 from interlock.vocabulary.ids import EventId, SessionId, TurnId
-from interlock.vocabulary.presenter import Status
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.run import NATURAL_END
 from interlock.vocabulary.states import Activity, Attention
+from interlock.vocabulary.wire.frames import AgentStatusChanged, TaskFrame
 from tests.projections.histories import Story
 
 SEEN = Evidence(source=EvidenceSource.SCREEN, rule="claude.dialog")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.projections import message_store
-from interlock.projections.task_view import TaskView
-from interlock.projections.tool_text import LINE_MAX, one_line
+from interlock.projections.present.tool_text import LINE_MAX, one_line
+from interlock.projections.task import message_store
+from interlock.projections.task.view import TaskView
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.actions import NextActionKind
-from interlock.vocabulary.audit import DecisionAction, RunState, ToolCallDecided, TurnFailed, TurnStarted
-from interlock.vocabulary.conversation import (
+from interlock.vocabulary.events.audit import DecisionAction, RunState, ToolCallDecided, TurnFailed, TurnStarted
+from interlock.vocabulary.events.conversation import (
     AssistantMessage,
     MessageMetadata,
     MessageSource,
@@ -19,11 +19,11 @@ from interlock.vocabulary.conversation import (
     ToolResult,
     UserMessage,
 )
-from interlock.vocabulary.frames import ChatMessage, Message, MessageStatus, Role
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import CallId, PromptId, RunId, StreamId
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, RunStatus
 from interlock.vocabulary.states import DriverKind, TurnState
+from interlock.vocabulary.wire.frames import ChatMessage, Message, MessageStatus, Role
 from tests.projections.histories import (
     ANSWER,
     CALL,

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.cli.output import escape
-from interlock.projections.task_screen import harmless, sgr_of, show_screen
+from interlock.projections.task.screen import harmless, sgr_of, show_screen
 from interlock.screen.snapshot import PLAIN, Row, Snapshot, Span, Style, read_snapshot
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.task_screen import (
+from interlock.vocabulary.wire.task_screen import (
     MAX_PAINT,
     MAX_ROW_CHARACTERS,
     MAX_ROWS,

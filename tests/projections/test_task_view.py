@@ -12,10 +12,10 @@ from typing import TypeVar
 import pytest
 from msgspec import structs
 
-from interlock.projections.task_view import TaskView
+from interlock.projections.task.view import TaskView
 from interlock.testing.histories import endless_history
 from interlock.testing.scribe import EPOCH, Scribe
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.events.audit import (
     DecisionAction,
     DeliveryReceipt,
     DeliveryStage,
@@ -31,9 +31,14 @@ from interlock.vocabulary.audit import (
     SessionOpened,
     ToolCallDecided,
 )
-from interlock.vocabulary.conversation import AssistantMessage, ToolCall, UserMessage
-from interlock.vocabulary.events import Event, new_event
-from interlock.vocabulary.frames import (
+from interlock.vocabulary.events.conversation import AssistantMessage, ToolCall, UserMessage
+from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.presenter import Plan, ReasoningDelta, Status, TextDelta
+from interlock.vocabulary.events.registry import Payload
+from interlock.vocabulary.ids import EventId, PromptId, RunId, SessionId, StreamId, TurnId
+from interlock.vocabulary.run import CANCELLED, NATURAL_END, RunStatus
+from interlock.vocabulary.states import Activity, Attention, DriverKind, TaskStatus, TurnState
+from interlock.vocabulary.wire.frames import (
     AgentStatusChanged,
     ApprovalClosed,
     ApprovalDecided,
@@ -49,11 +54,6 @@ from interlock.vocabulary.frames import (
     TaskFrame,
     TaskStatusChanged,
 )
-from interlock.vocabulary.ids import EventId, PromptId, RunId, SessionId, StreamId, TurnId
-from interlock.vocabulary.presenter import Plan, ReasoningDelta, Status, TextDelta
-from interlock.vocabulary.registry import Payload
-from interlock.vocabulary.run import CANCELLED, NATURAL_END, RunStatus
-from interlock.vocabulary.states import Activity, Attention, DriverKind, TaskStatus, TurnState
 from tests.projections.histories import (
     ANSWER,
     NETWORK,

@@ -6,13 +6,18 @@ from datetime import timedelta
 
 import pytest
 
-from interlock.projections.live_text import LiveStream
-from interlock.projections.task_view import TaskView
+from interlock.projections.present.live_text import LiveStream
+from interlock.projections.task.view import TaskView
 from interlock.testing.scribe import EPOCH
-from interlock.vocabulary.audit import RunState, StreamCheckpoint, TurnStarted
-from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata
-from interlock.vocabulary.events import Event, new_event
-from interlock.vocabulary.frames import (
+from interlock.vocabulary.events.audit import RunState, StreamCheckpoint, TurnStarted
+from interlock.vocabulary.events.conversation import AssistantMessage, MessageMetadata
+from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.presenter import TextDelta
+from interlock.vocabulary.events.registry import Payload
+from interlock.vocabulary.ids import EventId, RunId, StreamId, TurnId
+from interlock.vocabulary.run import CANCELLED, NATURAL_END, RunStatus, TerminationReason
+from interlock.vocabulary.states import DriverKind
+from interlock.vocabulary.wire.frames import (
     ChatCancelled,
     ChatChunk,
     ChatDone,
@@ -25,11 +30,6 @@ from interlock.vocabulary.frames import (
     TaskFrame,
     TaskStatusChanged,
 )
-from interlock.vocabulary.ids import EventId, RunId, StreamId, TurnId
-from interlock.vocabulary.presenter import TextDelta
-from interlock.vocabulary.registry import Payload
-from interlock.vocabulary.run import CANCELLED, NATURAL_END, RunStatus, TerminationReason
-from interlock.vocabulary.states import DriverKind
 from tests.projections.histories import ANSWER, CALL, ERROR, NETWORK, PARTIAL, TIMEOUT, Story
 
 DONE = RunState(run_id=RunId("run_t1"), status=RunStatus.DONE, reason=NATURAL_END)

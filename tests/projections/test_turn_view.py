@@ -10,9 +10,9 @@ from interlock.lifecycle.turns import fold_turns, turn_states
 from interlock.log.port import DamageKind, LogDamage, Slice
 from interlock.projections.turns import TurnsView
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.conversation import UserMessage
 from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.conversation import UserMessage
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId
 from tests.projections.histories import failed_then_clean
 from tests.projections.logs import LOGS

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from interlock.projections.usage import Usage, UsageFold
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.audit import ProviderUsage, UsageScope
-from interlock.vocabulary.conversation import UserMessage
+from interlock.vocabulary.events.audit import ProviderUsage, UsageScope
+from interlock.vocabulary.events.conversation import UserMessage
 from interlock.vocabulary.ids import TurnId
 from tests.projections.whole_logs import usage
 

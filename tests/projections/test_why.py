@@ -11,15 +11,15 @@ from msgspec import json, structs
 
 from interlock.lifecycle.turns import turn_states
 from interlock.log.port import Slice
-from interlock.log.turn_index import TurnIndex, turn_slice, whole_slice
-from interlock.projections.dossier import dossiers_in, dossiers_of
+from interlock.log.sqlite.turn_index import TurnIndex, turn_slice, whole_slice
+from interlock.projections.turn_evidence import dossiers_in, dossiers_of
 from interlock.projections.why import Explanation, why, why_last
 from interlock.projections.why_lines import render_lines
 from interlock.testing.scribe import EPOCH, Scribe
-from interlock.vocabulary.audit import RunState, SurfaceEvent, SurfaceResult, TurnReply
-from interlock.vocabulary.conversation import AssistantMessage, ToolResult, UserMessage
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import RunState, SurfaceEvent, SurfaceResult, TurnReply
+from interlock.vocabulary.events.conversation import AssistantMessage, ToolResult, UserMessage
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
 from interlock.vocabulary.ids import CallId, RunId, SessionId, TurnId
 from interlock.vocabulary.run import NATURAL_END, RunStatus

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 from interlock.projections.approvals import ApprovalFold
-from interlock.projections.replay import provider_items
-from interlock.projections.replay_items import encode_items
+from interlock.projections.replay.items import encode_items
+from interlock.projections.replay.provider_input import provider_items
 from interlock.projections.spawns import SpawnLog, SpawnRow
 from interlock.projections.usage import Usage, UsageFold
-from interlock.vocabulary.approval import Approval
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SpawnId
+from interlock.vocabulary.wire.approval import Approval
 
 
 def approvals(events: Iterable[Event]) -> tuple[Approval, ...]:

@@ -17,20 +17,22 @@ from unittest.mock import patch
 
 import msgspec
 
-from interlock.cli import board, show, status
-from interlock.cli.server_api import Body, ServerApi
-from interlock.cli.server_presence import Presence, Server
-from interlock.cli.top.sessions import arrange
-from interlock.cli.until import parse_until
-from interlock.cli.wait import _Waiting
+from interlock.cli.look import ps_list as board
+from interlock.cli.look import show
+from interlock.cli.server import status
+from interlock.cli.server.api import Body, ServerApi
+from interlock.cli.server.presence import Presence, RunningServer
+from interlock.cli.top.layout.session_list import arrange
+from interlock.cli.work.until import parse_until
+from interlock.cli.work.wait import _Waiting
 from interlock.projections.attention import AttentionPolicy, AttentionState, Sighted, step
-from interlock.projections.attention_ledger import Ledger, Notice, NoticeKind
-from interlock.runtime.notify_channels import headline
+from interlock.projections.attention_ledger import Notice, NoticeKind, NoticeLedger
+from interlock.runtime.notify.channels import headline
 from interlock.server import metrics
-from interlock.server.rooms import Rooms
+from interlock.server.live.rooms import Rooms
 from interlock.server.routes import tasks as routes
-from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.ids import SessionId
+from interlock.vocabulary.wire.frames import TaskSummary
 
 HOME: Final = Path("/home/of/no/server")
 LONG_AGO: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
@@ -85,7 +87,7 @@ class Doors:
         return self._printed(lambda: show.show(self._task_id, home=HOME, json=json))
 
     def status(self, *, json: bool) -> str:
-        server = Server(presence=Presence.RUNS, url="http://127.0.0.1:1", pid=1, started_at="")
+        server = RunningServer(presence=Presence.RUNS, url="http://127.0.0.1:1", pid=1, started_at="")
         found = (server, {"ready": True}, board.ask(cast(ServerApi, self)))
         with patch.object(status, "_answering", lambda _home: found):
             return self._printed(lambda: status.status(home=HOME, json=json))
@@ -110,7 +112,7 @@ class Doors:
     def notices(self, now: datetime) -> list[tuple[Notice, str]]:
         """What a person who has been told nothing is told now, with the line that is read out."""
         policy = AttentionPolicy(kinds=frozenset(NoticeKind), quiet_seconds=0.0)
-        watch = AttentionState(ledger=Ledger(horizon=LONG_AGO), policy=policy)
+        watch = AttentionState(ledger=NoticeLedger(horizon=LONG_AGO), policy=policy)
         _, notices = step(watch, Sighted(msgspec.convert(self.http, TaskSummary)), now)
         return [(notice, headline(notice)) for notice in notices]
 

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from hypothesis import strategies as st
 
 from interlock.projections.badge import ANSWER_ON_ITS_WAY
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.events.audit import (
     DecisionAction,
     DecisionUndelivered,
     DialogAnswered,
@@ -35,12 +35,18 @@ from interlock.vocabulary.audit import (
     TurnFailed,
     TurnStarted,
 )
-from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata, ToolCall, ToolResult, UserMessage
-from interlock.vocabulary.events import Event, new_event
+from interlock.vocabulary.events.conversation import (
+    AssistantMessage,
+    MessageMetadata,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.presenter import Status
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
 from interlock.vocabulary.ids import CallId, EventId, PromptId, RunId, SessionId, TurnId
-from interlock.vocabulary.presenter import Status
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, SUSPENDED, RunStatus, TerminationReason
 from interlock.vocabulary.states import Activity, AgentState, Attention, DriverKind, ExitReason, TurnState
 

@@ -7,9 +7,10 @@ from functools import reduce
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from interlock.monitor.arbitration import step
-from interlock.monitor.arbitration_claims import RANK, ChildNews, Claim
-from interlock.monitor.arbitration_state import (
+from interlock.monitor.arbitration.agent_status import Standing
+from interlock.monitor.arbitration.arbiter import step
+from interlock.monitor.arbitration.claims import RANK, ChildNews, Claim
+from interlock.monitor.arbitration.state import (
     Arbitration,
     ArbitrationInput,
     ChannelClosed,
@@ -18,8 +19,7 @@ from interlock.monitor.arbitration_state import (
     ProcessSpawned,
     TurnSubmitted,
 )
-from interlock.monitor.observation import TimerFired
-from interlock.monitor.standing import Standing
+from interlock.monitor.observation import ObservationTimerFired
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.states import Activity, Attention
 
@@ -61,7 +61,7 @@ def dated(claim: Claim, now: float, *, at: float | None = None) -> Claim:
 def inputs(
     rungs: list[EvidenceSource] = SOURCES, attentions: st.SearchStrategy[Attention | None] = ATTENTIONS
 ) -> st.SearchStrategy[ArbitrationInput]:
-    return claims(rungs, attentions) | st.just(TimerFired())
+    return claims(rungs, attentions) | st.just(ObservationTimerFired())
 
 
 ANYTHING: st.SearchStrategy[ArbitrationInput] = st.one_of(
@@ -130,11 +130,11 @@ def test_a_native_status_changes_no_claim_but_to_unknown(history: History) -> No
     heard, unheard = (told(Arbitration(), ChannelOpened(R.NATIVE_STATUS)) for _ in range(2))
     for item in history:
         heard = follow(heard, [item])
-        unheard = follow(unheard, [(item[0], TimerFired()) if is_native(item[1]) else item])
+        unheard = follow(unheard, [(item[0], ObservationTimerFired()) if is_native(item[1]) else item])
         assert heard.standing.attention is unheard.standing.attention
         assert heard.standing.activity in (unheard.standing.activity, Activity.UNKNOWN)
         assert R.NATIVE_STATUS not in (heard.standing.activity_basis.rung, heard.standing.attention_basis.rung)
-    heard, unheard = (told(state, TimerFired(), after=300) for state in (heard, unheard))
+    heard, unheard = (told(state, ObservationTimerFired(), after=300) for state in (heard, unheard))
     assert verdict(heard.standing) == verdict(unheard.standing)
 
 
@@ -177,7 +177,7 @@ def test_after_a_proven_exit_the_agent_is_gone_until_a_new_spawn(before: History
 @given(histories())
 def test_when_everything_is_stale_the_activity_is_unknown(before: History) -> None:
     state = told(follow(Arbitration(), before), *(ChannelClosed(rung) for rung in SOURCES))
-    state, _ = step(state, TimerFired(), present(state) + 60)
+    state, _ = step(state, ObservationTimerFired(), present(state) + 60)
     assert state.standing.activity is (Activity.GONE if state.exited else Activity.UNKNOWN)
     assert not state.standing.is_ready
     assert state.deadline is None
@@ -214,7 +214,9 @@ def test_the_order_of_claims_of_different_rungs_at_one_instant_does_not_matter(
     one, other = told(state, *batch, after=gap), told(state, *shuffled, after=gap)
     assert verdict(one.standing) == verdict(other.standing)
     later = present(one) + 60
-    assert verdict(step(one, TimerFired(), later)[0].standing) == verdict(step(other, TimerFired(), later)[0].standing)
+    assert verdict(step(one, ObservationTimerFired(), later)[0].standing) == verdict(
+        step(other, ObservationTimerFired(), later)[0].standing
+    )
 
 
 @given(histories())
@@ -226,7 +228,7 @@ def test_deadlines_lie_ahead_and_firing_them_in_time_changes_nothing_but_the_tel
         now = present(late) + gap
         while timely.deadline is not None and timely.deadline < now:
             assert timely.deadline > timely.at_seconds
-            timely, outputs = step(timely, TimerFired(), timely.deadline)
+            timely, outputs = step(timely, ObservationTimerFired(), timely.deadline)
             timely_said += outputs
         given_now = dated(input, now) if isinstance(input, Claim) else input
         timely, outputs = step(timely, given_now, now)

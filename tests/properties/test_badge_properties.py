@@ -11,18 +11,18 @@ import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from interlock.cli.server_api import Body
-from interlock.cli.task_lines import Shown, by_attention, shown_of
-from interlock.cli.top.facts import told
-from interlock.client.state import TaskState
+from interlock.cli.look.session_lines import Shown, by_attention, shown_of
+from interlock.cli.server.api import Body
+from interlock.cli.top.layout.facts import told
+from interlock.client.machine.state import TaskState
 from interlock.projections.attention_ledger import NoticeKind
 from interlock.projections.badge import OUTCOMES
-from interlock.server.rooms import RoomName, Rooms
+from interlock.server.live.rooms import RoomName, Rooms
 from interlock.testing.scribe import EPOCH
-from interlock.vocabulary.badge import Badge
-from interlock.vocabulary.frames import TaskSummary
-from interlock.vocabulary.requests import BoardJoin, TaskJoin
 from interlock.vocabulary.states import Activity, Attention, Outcome, TaskStatus, TurnState
+from interlock.vocabulary.wire.badge import Badge
+from interlock.vocabulary.wire.frames import TaskSummary
+from interlock.vocabulary.wire.requests import BoardJoin, TaskJoin
 from tests.properties.badge_doors import Doors
 from tests.properties.badge_stories import STORIES, Scene, Story
 from tests.properties.test_task_view_properties import HISTORIES, SESSION, Step

@@ -20,9 +20,9 @@ from interlock.agents.observations import (
     TurnEnded,
     agent_event,
 )
-from interlock.agents.streams.claude_frames import blocks_of, label
-from interlock.agents.streams.claude_lines import ClaudeLines
-from interlock.vocabulary.registry import Json
+from interlock.agents.streams.claude.frames import blocks_of, label
+from interlock.agents.streams.claude.lines import ClaudeLines
+from interlock.vocabulary.events.registry import Json
 from tests.agents.streams.claude_recordings import NAMES, lines_of, prompt_of
 
 _MOST_LINES: Final = 60

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from interlock.agents.observations import Observation, ToolCalled, ToolReturned, TurnEnded, agent_event
 from interlock.agents.processes.lines import Line, LineSplitter, object_on
-from interlock.agents.streams.codex_lines import CodexLines
-from interlock.agents.streams.codex_rpc import CodexThread
+from interlock.agents.streams.codex.app_server_messages import CodexThread
+from interlock.agents.streams.codex.exec_lines import CodexLines
 from interlock.agents.streams.jsonrpc import Answered, Incoming, JsonRpcPeer, Unread
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.foreign_json import inner
-from interlock.vocabulary.registry import Json
 from tests.agents.streams.codex_recordings import APP_SERVER, EXEC, lines_of
 
 EXEC_LINES = [line for path in EXEC for line in lines_of(path)]

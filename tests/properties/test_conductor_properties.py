@@ -13,30 +13,30 @@ from interlock.agents import observations as seen
 from interlock.agents.observations import Observation, TurnEnding, UsageScope
 from interlock.agents.port import Capabilities
 from interlock.lifecycle.turns import TurnRecord, fold_turns, turn_states
-from interlock.monitor.standing import Standing
-from interlock.runtime.book import SessionBook
+from interlock.monitor.arbitration.agent_status import Standing
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.recovery import missing_ends
 from interlock.runtime.session.effects import Append, DecideForAgent, InterruptAgent, SpawnAgent, SubmitPrompt
 from interlock.runtime.session.inputs import (
     AgentNotStarted,
     AgentStarted,
-    Answer,
-    Cancel,
+    AnswerQuestion,
+    CancelTurnInput,
     Command,
     Decided,
-    EditPrompt,
-    Interrupted,
+    EditQueuedPrompt,
+    InterruptOutcome,
     Observed,
     RemovePrompt,
     SetGate,
-    Start,
-    Stop,
+    StartAgentInput,
+    StopAgentInput,
     Submitted,
 )
-from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage
-from interlock.vocabulary.conversation import ToolError, UserMessage
-from interlock.vocabulary.events import Event, new_event
+from interlock.runtime.session_fold import SessionFold
+from interlock.vocabulary.events.audit import DeliveryReceipt, DeliveryStage
+from interlock.vocabulary.events.conversation import ToolError, UserMessage
+from interlock.vocabulary.events.envelope import Event, new_event
 from interlock.vocabulary.evidence import NO_PROGRESS, EvidenceSource
 from interlock.vocabulary.ids import EventId, PromptId, RunId, SessionId, SpawnId, TurnId
 from interlock.vocabulary.states import Activity, Attention, DriverKind, ExitReason, TurnState
@@ -104,9 +104,9 @@ MOVES = st.one_of(
     st.sampled_from([0.5, 2.0, 6.0, 16.0, 26.0, 61.0]),
 )  # fmt: skip
 ORDERS: dict[str, Command] = {
-    "cancel": Cancel(),
-    "stop": Stop(reason=ExitReason.STOPPED),
-    "start": Start(),
+    "cancel": CancelTurnInput(),
+    "stop": StopAgentInput(reason=ExitReason.STOPPED),
+    "start": StartAgentInput(),
     "open": SetGate(is_open=True),
     "close": SetGate(is_open=False),
 }
@@ -153,14 +153,14 @@ class Play:
                 self.prompts += 1
                 stage.send(f"prompt {self.prompts}", f"p{self.prompts}")
             case "edit" if waiting:
-                stage.order(EditPrompt(prompt_id=waiting[-1], text="edited"))
+                stage.order(EditQueuedPrompt(prompt_id=waiting[-1], text="edited"))
             case "remove" if waiting:
                 stage.order(RemovePrompt(prompt_id=waiting[-1]))
             case _ if move in ORDERS:
                 stage.order(ORDERS[move])
             case "allow" | "deny":
                 for approval_id in list(stage.conductor.questions.questions)[:1]:
-                    stage.order(Answer(approval_id=approval_id, is_allowed=move == "allow"))
+                    stage.order(AnswerQuestion(approval_id=approval_id, is_allowed=move == "allow"))
             case "crash" | "adopt":
                 self._crash(is_adopted=move == "adopt" and stage.capabilities.outlives_runtime)
             case "impostor":
@@ -188,14 +188,14 @@ class Play:
                 problem = "lost" if move in ("mumble", "hesitate") else ""
                 self.stage.hear(Decided(request_id=decision.request_id, problem=problem, is_unknown=move == "hesitate"))
             case InterruptAgent():
-                self.stage.hear(Interrupted(problem="" if move != "mumble" else "lost"))
+                self.stage.hear(InterruptOutcome(problem="" if move != "mumble" else "lost"))
 
     def _crash(self, *, is_adopted: bool) -> None:
         """The runtime dies, another one starts and settles what was left; or finds the agent again, if it lives."""
         stage = self.stage
         self.log += stage.events
         session_id = SessionId("ses_stage")
-        book = SessionBook.of(session_id, self.log)
+        book = SessionFold.of(session_id, self.log)
         spawn, turn = book.spawn, book.turn
         is_adopted = is_adopted and spawn is not None
         ends = [] if is_adopted else missing_ends(book, "the runtime died", RunId("run_x"), stage.now.at)
@@ -261,7 +261,7 @@ class Play:
             assert times <= 1 + self.lost[prompt_id], "a prompt that may have arrived was given again"
 
     def _compare_books(self) -> None:
-        told, kept = SessionBook.of(SessionId("ses_stage"), self.events), self.stage.conductor.book
+        told, kept = SessionFold.of(SessionId("ses_stage"), self.events), self.stage.conductor.book
         assert (told.turn_id, told.turn, told.queue.prompts) == (kept.turn_id, kept.turn, kept.queue.prompts)
         assert (told.dialogs.open, told.native) == (kept.dialogs.open, kept.native)
         conductor = self.stage.conductor

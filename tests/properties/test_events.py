@@ -8,11 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from interlock.testing.strategies import JSON, events
-from interlock.vocabulary.codec import decode_event, encode_event
 from interlock.vocabulary.errors import MalformedEvent
-from interlock.vocabulary.events import Event, audience
+from interlock.vocabulary.events.codec import decode_event, encode_event
+from interlock.vocabulary.events.envelope import Event, audience
+from interlock.vocabulary.events.registry import DECLARATIONS, Audience, Durability, Json
 from interlock.vocabulary.foreign_json import scrub_text
-from interlock.vocabulary.registry import DECLARATIONS, Audience, Durability, Json
 
 
 def event_or_fault(line: bytes) -> Event | MalformedEvent:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.agents.model import ModelDriver, Tool, ToolFailure
-from interlock.agents.model.calls import Answer, CallFault, CallUsage, FaultKind, RequestedCall
-from interlock.agents.model.options import read_options
+from interlock.agents.model.calls import CallFault, CallUsage, FaultKind, ModelAnswer, RequestedCall
+from interlock.agents.model.driver import read_options
 from interlock.agents.observations import (
     ApprovalAsked,
     MessageEnded,
@@ -34,8 +34,8 @@ from interlock.lifecycle.stop_conditions import (
     Timeout,
     TokenBudget,
 )
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import PromptId, TurnId
-from interlock.vocabulary.registry import Json
 from tests.agents.model.harness import PlayedModel, Reader, as_json, ended, logged_items, of, spawn, spec
 
 SCALARS = st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3)
@@ -49,7 +49,7 @@ CALLS = st.builds(
 )
 TOKENS = st.none() | st.integers(0, 99)
 ANSWERS = st.builds(
-    Answer,
+    ModelAnswer,
     text=st.sampled_from(["", " ", "some words", "héllo ✓"]),
     reasoning=st.lists(st.just({"content": "hm"}), max_size=1).map(tuple),
     calls=st.lists(CALLS, max_size=3).map(tuple),
@@ -78,7 +78,9 @@ def _tools() -> list[Tool]:
     return [Tool(name=name, description="", schema={"type": "object"}, run=run) for name, run in runs.items()]
 
 
-async def _play(story: list[Answer | CallFault], interrupt_after: int | None) -> tuple[list[Observation], PlayedModel]:
+async def _play(
+    story: list[ModelAnswer | CallFault], interrupt_after: int | None
+) -> tuple[list[Observation], PlayedModel]:
     model = PlayedModel(list(story))
     permissions: Json = ["allow quick", "allow slow", "allow fails", "deny denied(a=*)", "allow denied"]
     handle = await spawn(spec(permissions=permissions), ModelDriver(caller=model, tools=_tools()))
@@ -103,7 +105,7 @@ async def _play(story: list[Answer | CallFault], interrupt_after: int | None) ->
 
 @given(story=STORIES, interrupt_after=st.none() | st.integers(0, 150))
 def test_whatever_the_model_answers_the_turn_ends_once_with_all_calls_paired(
-    story: list[Answer | CallFault], interrupt_after: int | None
+    story: list[ModelAnswer | CallFault], interrupt_after: int | None
 ) -> None:
     told, model = asyncio.run(_play(story, interrupt_after))
     end = ended(told)
@@ -115,7 +117,7 @@ def test_whatever_the_model_answers_the_turn_ends_once_with_all_calls_paired(
 
 
 @given(story=STORIES)
-def test_each_request_is_what_the_log_up_to_then_says(story: list[Answer | CallFault]) -> None:
+def test_each_request_is_what_the_log_up_to_then_says(story: list[ModelAnswer | CallFault]) -> None:
     """Rebuild the log as a runtime writes it, and ask the replay projection what the model should have been given."""
     told, model = asyncio.run(_play(story, None))
     rounds = [index for index, one in enumerate(told) if isinstance(one, ToolReturned)]
@@ -133,7 +135,7 @@ def _is_continuation(items: list[Json]) -> bool:
 
 
 @given(story=STORIES)
-def test_text_that_was_told_and_not_voided_is_the_text_of_its_message(story: list[Answer | CallFault]) -> None:
+def test_text_that_was_told_and_not_voided_is_the_text_of_its_message(story: list[ModelAnswer | CallFault]) -> None:
     told, _ = asyncio.run(_play(story, None))
     current = ""
     for one in told:

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from interlock.agents.acp.translate import AcpTranslator
 from interlock.agents.observations import TRACE_MAX_CHARACTERS, Observation, Traced, TurnEnded, agent_event
-from interlock.agents.streams.gemini_lines import GeminiLines
-from interlock.agents.streams.opencode_events import OpencodeEvents
-from interlock.agents.streams.pi_lines import PiLines
-from interlock.agents.streams.qwen_lines import QwenLines
+from interlock.agents.streams.gemini import GeminiLines
+from interlock.agents.streams.opencode.events import OpencodeEvents
+from interlock.agents.streams.pi.lines import PiLines
+from interlock.agents.streams.qwen import QwenLines
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.foreign_json import decode_object, mapping
-from interlock.vocabulary.registry import Json
 from tests.agents.acp.golden import RECORDINGS, printed, records
 
 MAX_LINES: Final = 12

@@ -10,19 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from interlock.projections.boundaries import find_cuts
-from interlock.projections.dossier import dossiers_of
-from interlock.projections.explain import Rule, explain
-from interlock.projections.replay import ReplayFold, fold_replay, prefix_changes, provider_items
-from interlock.projections.replay_items import ReasoningItem, ReplayItem, encode_items, prefix_digests
+from interlock.projections.replay.boundaries import find_cuts
+from interlock.projections.replay.explain import ReplayRule, explain
+from interlock.projections.replay.items import ReasoningItem, ReplayItem, encode_items, prefix_digests
+from interlock.projections.replay.provider_input import ReplayFold, fold_replay, prefix_changes, provider_items
+from interlock.projections.turn_evidence import dossiers_of
 from interlock.testing.scribe import Scribe
 from interlock.testing.strategies import events, structs_of
-from interlock.vocabulary.audit import RunState, TurnStarted
-from interlock.vocabulary.codec import decode_event, encode_event
-from interlock.vocabulary.conversation import HistoryCompaction, ToolResult, UserMessage
-from interlock.vocabulary.events import Event, UnknownEvent, audience
+from interlock.vocabulary.events.audit import RunState, TurnStarted
+from interlock.vocabulary.events.codec import decode_event, encode_event
+from interlock.vocabulary.events.conversation import HistoryCompaction, ToolResult, UserMessage
+from interlock.vocabulary.events.envelope import Event, UnknownEvent, audience
+from interlock.vocabulary.events.registry import Audience, Payload
 from interlock.vocabulary.ids import SpawnId, TurnId
-from interlock.vocabulary.registry import Audience, Payload
 from tests.projections.conversations import (
     ANY_LOGS,
     AUDIT,
@@ -42,12 +42,12 @@ from tests.projections.whole_logs import provider_input
 LOGS = histories() | ANY_LOGS | ANY_LOGS.map(stamped)
 PLACES = st.lists(st.tuples(st.integers(0, 99), OTHER_EVENTS), max_size=6)
 NOT_REPLAYED = {
-    Rule.PARTIAL_MESSAGE,
-    Rule.UNVERIFIED_MESSAGE,
-    Rule.SUBAGENT_NOT_FOR_MODEL,
-    Rule.AUDIT_ONLY,
-    Rule.PRESENTER_ONLY,
-    Rule.UNKNOWN_TYPE,
+    ReplayRule.PARTIAL_MESSAGE,
+    ReplayRule.UNVERIFIED_MESSAGE,
+    ReplayRule.SUBAGENT_NOT_FOR_MODEL,
+    ReplayRule.AUDIT_ONLY,
+    ReplayRule.PRESENTER_ONLY,
+    ReplayRule.UNKNOWN_TYPE,
 }
 
 
@@ -152,7 +152,7 @@ def test_the_explanation_agrees_with_the_input(log: list[Event], model: str) -> 
     included = [one for one in told if one.included]
     assert sorted(one.item for one in included if one.item is not None) == list(range(len(items)))
     assert all(one.item is None for one in told if not one.included)
-    of_events = [one for one in told if one.rule is not Rule.SYNTHETIC_RESULT]
+    of_events = [one for one in told if one.rule is not ReplayRule.SYNTHETIC_RESULT]
     assert [one.seq for one in of_events] == [event.seq for event in log]
     assert all((one.rule in NOT_REPLAYED) != is_replay(event) for one, event in zip(of_events, log, strict=True))
     for one in included:
@@ -224,7 +224,7 @@ def test_what_the_classifier_refuses_in_a_logged_run_is_not_given(
     log: list[Event], places: list[tuple[int, Event, SpawnId | None]]
 ) -> None:
     noisy = inserted(log, [(place, structs.replace(event, spawn_id=spawn)) for place, event, spawn in places])
-    told = {one.seq: one for one in explain(noisy, model="m") if one.rule is not Rule.SYNTHETIC_RESULT}
+    told = {one.seq: one for one in explain(noisy, model="m") if one.rule is not ReplayRule.SYNTHETIC_RESULT}
     for turn in dossiers_of(noisy):
         is_logged = isinstance(turn.counted[0].data, RECORDS)  # else a turn may be closed by its messages alone
         for event, _ in turn.refused if is_logged else ():

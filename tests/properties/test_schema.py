@@ -8,9 +8,9 @@ from hypothesis import given
 from jsonschema import Draft202012Validator
 
 from interlock.testing.strategies import events
-from interlock.vocabulary.codec import encode_event
-from interlock.vocabulary.events import Event
-from interlock.vocabulary.schema import json_schema
+from interlock.vocabulary.events.codec import encode_event
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.schema import json_schema
 
 VALIDATOR = Draft202012Validator(json_schema())
 

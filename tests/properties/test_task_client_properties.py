@@ -10,8 +10,8 @@ from hypothesis import event as note
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.client import inputs
-from interlock.client.inputs import (
+from interlock.client.machine import inputs
+from interlock.client.machine.inputs import (
     CheckAnswered,
     CheckReason,
     DetailSynced,
@@ -21,13 +21,13 @@ from interlock.client.inputs import (
     StatusHeard,
     TaskInput,
 )
-from interlock.client.machine import step
-from interlock.client.state import SYNC_MOVES, TaskState, digest_of
+from interlock.client.machine.state import SYNC_MOVES, TaskState, digest_of
+from interlock.client.machine.task_machine import step
 from interlock.lifecycle.task_status import StatusClass, classify
-from interlock.testing import task_words as words
-from interlock.testing.task_vectors import TASK
-from interlock.vocabulary.approval import ApprovalState
-from interlock.vocabulary.frames import (
+from interlock.vocabulary.ids import PromptId
+from interlock.vocabulary.states import TaskStatus
+from interlock.vocabulary.wire.approval import ApprovalState
+from interlock.vocabulary.wire.frames import (
     ApprovalOpened,
     ChatChunk,
     Message,
@@ -37,9 +37,9 @@ from interlock.vocabulary.frames import (
     TaskSnapshot,
     TaskStatusChanged,
 )
-from interlock.vocabulary.ids import PromptId
-from interlock.vocabulary.states import TaskStatus
 from tests.client.task_world import DEEDS, World
+from tests.task_scenarios import words
+from tests.task_scenarios.vectors import TASK
 
 STATUSES = st.none() | st.sampled_from([status.value for status in TaskStatus])
 TURNS = st.none() | st.sampled_from([words.A, words.B])

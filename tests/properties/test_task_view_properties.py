@@ -14,12 +14,11 @@ from msgspec import Struct, json, structs
 from interlock.lifecycle.closing import Ending, closing_batch
 from interlock.lifecycle.patch import apply_patch
 from interlock.lifecycle.turns import fold_turns, turn_states
-from interlock.projections.task_view import TaskView
+from interlock.projections.task.view import TaskView
 from interlock.runtime.session.streamed_answer import StreamedAnswer
 from interlock.testing.scribe import EPOCH, Scribe
 from interlock.testing.strategies import structs_of
-from interlock.vocabulary.approval import Approval
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.events.audit import (
     DecisionAction,
     DeliveryReceipt,
     DeliveryStage,
@@ -42,7 +41,7 @@ from interlock.vocabulary.audit import (
     TurnFailed,
     TurnStarted,
 )
-from interlock.vocabulary.conversation import (
+from interlock.vocabulary.events.conversation import (
     AssistantMessage,
     MessageMetadata,
     MessageSource,
@@ -51,8 +50,23 @@ from interlock.vocabulary.conversation import (
     ToolResult,
     UserMessage,
 )
-from interlock.vocabulary.events import Event, new_event
-from interlock.vocabulary.frames import (
+from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.presenter import ReasoningDelta, Status, TextDelta
+from interlock.vocabulary.events.registry import Json, Payload
+from interlock.vocabulary.ids import (
+    CallId,
+    EventId,
+    PromptId,
+    RunId,
+    SessionId,
+    SpawnId,
+    StreamId,
+    TurnId,
+)
+from interlock.vocabulary.run import CANCELLED, NATURAL_END, SUSPENDED, RunStatus, TerminationReason
+from interlock.vocabulary.states import Activity, Attention, DriverKind, TaskStatus, TurnState
+from interlock.vocabulary.wire.approval import Approval
+from interlock.vocabulary.wire.frames import (
     AgentStatusChanged,
     ApprovalClosed,
     ApprovalDecided,
@@ -73,21 +87,7 @@ from interlock.vocabulary.frames import (
     TaskSnapshot,
     TaskStatusChanged,
 )
-from interlock.vocabulary.ids import (
-    CallId,
-    EventId,
-    PromptId,
-    RunId,
-    SessionId,
-    SpawnId,
-    StreamId,
-    TurnId,
-)
-from interlock.vocabulary.patch import Patch
-from interlock.vocabulary.presenter import ReasoningDelta, Status, TextDelta
-from interlock.vocabulary.registry import Json, Payload
-from interlock.vocabulary.run import CANCELLED, NATURAL_END, SUSPENDED, RunStatus, TerminationReason
-from interlock.vocabulary.states import Activity, Attention, DriverKind, TaskStatus, TurnState
+from interlock.vocabulary.wire.patch import Patch
 from tests.projections.logs import LOGS, WILD_LOGS
 
 SESSION: Final = SessionId("s")

@@ -8,10 +8,10 @@ from msgspec import structs
 
 from interlock.lifecycle.turns import TURN_PAYLOADS, TurnFold, TurnRecord, fold_turns, turn_states
 from interlock.testing.strategies import events, payloads, structs_of
-from interlock.vocabulary.audit import ProviderUsage, RunState
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import ProviderUsage, RunState
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import RunId, SessionId, TurnId
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.states import TurnState
 
 USAGE = ProviderUsage(model="m")

@@ -22,10 +22,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from interlock.testing.scripted_model import Kind, Outcome, ScriptedModel
-from interlock.vocabulary.registry import Json
+from interlock.testing.scripted_model import RequestKind, RequestOutcome, ScriptedModel
+from interlock.vocabulary.events.registry import Json
 from tests.real.processes import end_all, family
-from tests.real.recipes import Place, Recipe, command_line
+from tests.real.recipes import LabFolder, Recipe, command_line
 from tests.real.recording import Frame, Input, Line, Truth, write_recording
 
 SAMPLE_EVERY_SECONDS: Final = 0.2
@@ -60,7 +60,7 @@ class Harness:
         height: int = 40,
         save_to: Path | None = None,
     ) -> None:
-        self.recipe, self.model, self.place = recipe, model, Place(root)
+        self.recipe, self.model, self.place = recipe, model, LabFolder(root)
         self.scenario, self.columns, self.height = scenario, columns, height
         self._executable, self._save_to = executable, save_to
         self.socket = f"il-real-{getpid()}-{next(_NUMBERS)}"
@@ -208,7 +208,9 @@ class Harness:
     def wait_dropped(self) -> None:
         """Wait until the CLI has hung up on the request of its last turn."""
         self.model.wait_requests(
-            lambda requests: [one for one in requests if one.kind is Kind.MAIN][-1].outcome is Outcome.DROPPED
+            lambda requests: (
+                [one for one in requests if one.kind is RequestKind.MAIN][-1].outcome is RequestOutcome.DROPPED
+            )
         )
 
     # Driving

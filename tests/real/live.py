@@ -21,15 +21,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from interlock.agents.live import LiveVerdict, PaneTracker, Told
+from interlock.agents.pane_tracker import LiveVerdict, PaneTracker, Told
 from interlock.agents.profiles import load_profiles
 from interlock.agents.tmux.client import TmuxClient
 from interlock.agents.tmux.panes import OWN_SESSION, Pane, PaneInfo, start_pane
 from interlock.agents.tmux.server import TmuxServer
-from interlock.agents.tmux.typing import Refusal, TypingOutcome, TypingPolicy, type_prompt
-from interlock.monitor.arbitration_claims import SourceReading
-from interlock.monitor.sources.shim_lines import Began, Ended, read_shim_line
-from interlock.monitor.standing import Confidence
+from interlock.agents.tmux.typing import TypingOutcome, TypingPolicy, TypingRefusal, type_prompt
+from interlock.monitor.arbitration.agent_status import Confidence
+from interlock.monitor.arbitration.claims import SourceReading
+from interlock.monitor.sources.shim_lines import Began, ShimEnded, read_shim_line
 from interlock.monitor.tracker import TrackerEvent, TuiTrackerSession, Verdict
 from interlock.screen.assessment import BusinessState, Option
 from interlock.screen.profile import NativeStatus
@@ -37,7 +37,7 @@ from interlock.screen.selection import select_reader
 from interlock.testing.scripted_model import ScriptedModel
 from interlock.vocabulary.evidence import EvidenceSource
 from tests.real.processes import end_all, family
-from tests.real.recipes import Place, Recipe, command_line
+from tests.real.recipes import LabFolder, Recipe, command_line
 
 WAIT_SECONDS: Final = 45.0
 # How long a state that a gate holds is watched. Claude's spinner and Codex's title change several times within it.
@@ -83,7 +83,7 @@ def event(wanted: TrackerEvent) -> Holds:
 class LiveAgent:
     """One run of one CLI, as our own tracker sees it."""
 
-    def __init__(self, place: Place, info: PaneInfo, client: TmuxClient, cli: str, version: str) -> None:
+    def __init__(self, place: LabFolder, info: PaneInfo, client: TmuxClient, cli: str, version: str) -> None:
         self.place, self.info, self.client = place, info, client
         self.pane = Pane(client, info.pane_id)
         self.reader = select_reader(load_profiles(), cli, version)
@@ -156,7 +156,7 @@ class LiveAgent:
         """
         outcome = await self.type(prompt)
         for _ in range(SUBMIT_TRIES):
-            if outcome.refusal not in (Refusal.NOT_READY, Refusal.WORKING):
+            if outcome.refusal not in (TypingRefusal.NOT_READY, TypingRefusal.WORKING):
                 break
             await asyncio.sleep(0.5)
             outcome = await self.type(prompt)
@@ -242,7 +242,7 @@ def _told_by_shim(line: bytes, declared: NativeStatus | None) -> Told:
         match read_shim_line(line, at_seconds=now, declared=declared):
             case Began():
                 return session.on_channel(EvidenceSource.NATIVE_STATUS, now, is_open=True)
-            case Ended(code, signal):
+            case ShimEnded(code, signal):
                 return session.on_exit(now, code, signal)
             case SourceReading(claims, anomalies):
                 assert not anomalies, anomalies
@@ -265,7 +265,7 @@ async def live_agent(
     recipe: Recipe, executable: Path, model: ScriptedModel, root: Path, *, with_shim: bool = False, rows: int = 40
 ) -> AsyncIterator[LiveAgent]:
     """Start the CLI on a server of our own, track it, and end everything afterwards."""
-    place = Place(root)
+    place = LabFolder(root)
     place.make()
     recipe.seed(place, model.url)
     folder = tempfile.mkdtemp(prefix="il-live-")  # short: a socket's path has to fit

@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from interlock.monitor.arbitration_claims import Claim, SourceReading
+from interlock.monitor.arbitration.claims import Claim, SourceReading
 from interlock.monitor.sources.claude_status import FileRead, read_claude_status
 from interlock.monitor.sources.hooks import read_hook
 from tests.real.live import LiveAgent
-from tests.real.recipes import CLAUDE, Place
+from tests.real.recipes import CLAUDE, LabFolder
 
 LOOK_EVERY_SECONDS: Final = 0.05
 EVENTS: Final = (
@@ -24,11 +24,11 @@ EVENTS: Final = (
 )  # fmt: skip
 
 
-def _hooks_file(place: Place) -> Path:
+def _hooks_file(place: LabFolder) -> Path:
     return place.root / "hooks.ndjson"
 
 
-def _seed_with_hooks(place: Place, url: str) -> None:
+def _seed_with_hooks(place: LabFolder, url: str) -> None:
     CLAUDE.seed(place, url)
     settings = place.home / ".claude" / "settings.json"
     command = f"told=$(cat); printf '%s\\n' \"$told\" >> '{_hooks_file(place)}'"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from interlock.agents.port import AgentSpec
 from interlock.testing.lab.installs import PINNED
-from tests.real.recipes import GEMINI, OPENCODE, QWEN, Place, Recipe, common_environment
+from tests.real.recipes import GEMINI, OPENCODE, QWEN, LabFolder, Recipe, common_environment
 from tools.agent_clis import install
 
 
@@ -17,7 +17,7 @@ class OtherCli:
     """One CLI in one place, pointed to a model."""
 
     name: str
-    place: Place
+    place: LabFolder
     environment: Mapping[str, str]
 
     def spec(self, driver: str, *arguments: str, resume: str = "") -> AgentSpec:
@@ -48,7 +48,7 @@ def opencode(root: Path, url: str) -> OtherCli:
 
 def made(recipe: Recipe, root: Path, url: str) -> OtherCli:
     """Any CLI of the lab, its first-run questions answered."""
-    executable, place = install(recipe.cli), Place(root)
+    executable, place = install(recipe.cli), LabFolder(root)
     place.make()
     recipe.seed(place, url)
     common = common_environment(place)

@@ -12,15 +12,15 @@ from interlock.testing.lab.recipes import (
     GEMINI,
     OPENCODE,
     QWEN,
-    Place,
+    LabFolder,
     Recipe,
     common_environment,
 )
 
-__all__ = ["CLAUDE", "CODEX", "GEMINI", "OPENCODE", "QWEN", "Place", "Recipe", "command_line", "common_environment"]
+__all__ = ["CLAUDE", "CODEX", "GEMINI", "OPENCODE", "QWEN", "LabFolder", "Recipe", "command_line", "common_environment"]
 
 
-def command_line(recipe: Recipe, executable: Path, place: Place, url: str, behind: Sequence[str] = ()) -> str:
+def command_line(recipe: Recipe, executable: Path, place: LabFolder, url: str, behind: Sequence[str] = ()) -> str:
     """What a shell in the pane runs: the CLI, `behind` other words if need be. Only tmux's own names are kept."""
     made = {**common_environment(place), **recipe.environment(place, url)}
     given = [shlex.quote(f"{name}={value}") for name, value in made.items()]

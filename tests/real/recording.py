@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.registry import Json
 
 
 class Frame(NamedTuple):

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from interlock.agents.port import AgentSpec
-from interlock.runtime.config_sections import BUILTIN_AGENTS
+from interlock.runtime.config.sections import BUILTIN_AGENTS
 from interlock.testing.lab.recipes import RECIPES
 from interlock.testing.scripted_model import ScriptedModel
 from interlock.vocabulary.states import TurnState
 from tests.real.other_recipes import gemini, made, opencode, qwen
-from tests.real.recipes import CLAUDE, CODEX, Place, Recipe, common_environment
+from tests.real.recipes import CLAUDE, CODEX, LabFolder, Recipe, common_environment
 from tools.agent_clis import install
 
 
@@ -47,13 +47,13 @@ class Agent:
             case "opencode":
                 return opencode(root, model.url).spec(self.driver)
             case "claude" | "codex":
-                return self._seeded(CLAUDE if self.cli == "claude" else CODEX, model.url, Place(root))
+                return self._seeded(CLAUDE if self.cli == "claude" else CODEX, model.url, LabFolder(root))
             case _:
                 recipe = RECIPES[self.cli]
                 words = recipe.arguments if self.driver == "terminal" else BUILTIN_AGENTS[self.cli].acp_argv[1:]
                 return made(recipe, root, model.url).spec(self.driver, *words)
 
-    def _seeded(self, recipe: Recipe, url: str, place: Place) -> AgentSpec:
+    def _seeded(self, recipe: Recipe, url: str, place: LabFolder) -> AgentSpec:
         place.make()
         recipe.seed(place, url)
         is_terminal = self.driver == "terminal"

@@ -26,19 +26,18 @@ import pytest
 from interlock.agents.acp.driver import AcpDriver
 from interlock.agents.port import AgentSpec, Driver
 from interlock.agents.profiles import builtin_profiles
-from interlock.agents.streams.claude import ClaudeStreamDriver
-from interlock.agents.streams.codex_app_server import CodexAppServerDriver
+from interlock.agents.streams.claude.driver import ClaudeStreamDriver
+from interlock.agents.streams.codex.app_server import CodexAppServerDriver
 from interlock.agents.terminal.driver import TerminalDriver
 from interlock.agents.tmux.server import TmuxServer
 from interlock.agents.tmux.typing import TypingPolicy
 from interlock.lifecycle.turns import TurnRecord, turn_states
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.runtime import Runtime
-from interlock.runtime.session.inputs import Answer
-from interlock.testing.scripted_model import Kind, Received, ScriptedModel
-from interlock.vocabulary.approval import Approval, ApprovalState
-from interlock.vocabulary.audit import (
+from interlock.runtime.session.inputs import AnswerQuestion
+from interlock.testing.scripted_model import Received, RequestKind, ScriptedModel
+from interlock.vocabulary.events.audit import (
     Anomaly,
     DeliveryReceipt,
     DeliveryStage,
@@ -46,10 +45,11 @@ from interlock.vocabulary.audit import (
     ProcessEventKind,
     ProviderUsage,
 )
-from interlock.vocabulary.conversation import AssistantMessage
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.conversation import AssistantMessage
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
 from interlock.vocabulary.states import TurnState
+from interlock.vocabulary.wire.approval import Approval, ApprovalState
 from tests.agents.terminal.harness import QUICK
 from tests.projections.whole_logs import approvals
 from tests.real.runtime_agents import Agent
@@ -120,7 +120,7 @@ class Bench:
         return one
 
     async def decide(self, approval: Approval, *, is_allowed: bool = True, option: str = "", text: str = "") -> None:
-        answer = Answer(
+        answer = AnswerQuestion(
             approval_id=approval.approval_id, is_allowed=is_allowed, option=option, text=text, decided_by="the test"
         )
         await self.runtime.decide(self.session_id, answer)
@@ -202,7 +202,7 @@ def anomalies(events: tuple[Event, ...]) -> list[str]:
 
 def assert_each_once(requests: tuple[Received, ...], prompts: list[str]) -> None:
     """No request holds a prompt twice, and each prompt is in one."""
-    bodies = [one.body.decode() for one in requests if one.kind is Kind.MAIN]
+    bodies = [one.body.decode() for one in requests if one.kind is RequestKind.MAIN]
     counts = {prompt: max(body.count(prompt) for body in bodies) for prompt in prompts}
     assert counts == dict.fromkeys(prompts, 1)
 

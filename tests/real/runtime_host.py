@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from interlock.agents.port import AgentSpec
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.runtime.runtime import Runtime
 from interlock.vocabulary.ids import PromptId
 from tests.real.runtime_harness import SESSION, bare_environment, drivers_in

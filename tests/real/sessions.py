@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from interlock.cli.score import score_files
+from interlock.cli.terminals.score import score_files
 from interlock.testing.scripted_model import ScriptedModel, Step
 from tests.real.harness import Harness
 from tests.real.recipes import Recipe

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from interlock.agents.tmux.typing import Refusal
+from interlock.agents.tmux.typing import TypingRefusal
 from interlock.monitor.tracker import TrackerEvent
-from interlock.testing.scripted_model import Gate, ScriptedModel, Shell, Text, Think, ToolCall
+from interlock.testing.scripted_model import Gate, ScriptedCall, ScriptedModel, Shell, Text, Think
 from tests.real.harness import HELD_COMMAND, HOLD_SECONDS, Harness
 from tests.real.live import LiveAgent, blocked, event, working
 from tests.real.recording import Frame
@@ -20,7 +20,7 @@ LINES: Final = "SCN:short Grüße 你好 👋\n\n  zweite Zeile: naïve café\nu
 TURN: Final = (Think("Let me see."), Gate("thinking"), Text("One.\n\n", "Two"), Gate("streaming"), Text(" three."))
 TOOL: Final = (Shell(HELD_COMMAND), Gate("after"), Text("The tool ran."))
 FOLLOWED: Final = {"turn": TURN, "tool": TOOL}
-QUESTION: Final = ToolCall(
+QUESTION: Final = ScriptedCall(
     "AskUserQuestion",
     {
         "questions": [
@@ -45,12 +45,12 @@ async def follow_turns(agent: LiveAgent, model: ScriptedModel, *, yes: str) -> N
     await model.reached("thinking")
     await agent.until(working, "working")
     await agent.stays(working, "working while it thinks")
-    assert (await agent.type("too early")).refusal is Refusal.WORKING
+    assert (await agent.type("too early")).refusal is TypingRefusal.WORKING
     model.release("thinking")
     await model.reached("streaming")
     # While Codex streams its screen looks idle, and only the title tells.
     await agent.stays(working, "working while it streams")
-    assert (await agent.type("too early")).refusal is Refusal.WORKING
+    assert (await agent.type("too early")).refusal is TypingRefusal.WORKING
     assert agent.ends == []
     model.release("streaming")
     await agent.until(event(TrackerEvent.COMPLETED), "completed")
@@ -59,7 +59,7 @@ async def follow_turns(agent: LiveAgent, model: ScriptedModel, *, yes: str) -> N
     await agent.submit("SCN:tool")
     asked = await agent.until(blocked, "blocked")
     assert (asked.attention, asked.events) == ("approval", (TrackerEvent.BLOCKED,))
-    assert (await agent.type("not into a dialog")).refusal is Refusal.DIALOG
+    assert (await agent.type("not into a dialog")).refusal is TypingRefusal.DIALOG
     assert not (agent.place.project / "made.txt").exists()
     await agent.choose(yes)
     await agent.until(working, "working after the answer")

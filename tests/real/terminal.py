@@ -14,9 +14,9 @@ from interlock.agents.terminal.driver import TerminalDriver
 from interlock.agents.terminal.handle import TerminalPolicy
 from interlock.agents.tmux.typing import TypingPolicy
 from interlock.testing.scripted_model import ScriptedModel
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.events.audit import DeliveryStage
 from tests.agents.terminal.harness import QUICK, Seen, new_spawn, prompt, reading
-from tests.real.recipes import Place, Recipe, common_environment
+from tests.real.recipes import LabFolder, Recipe, common_environment
 
 # Two busy cores draw late: a step that was not seen in time would not be claimed.
 PATIENT: Final[TerminalPolicy] = replace(
@@ -26,7 +26,7 @@ PATIENT: Final[TerminalPolicy] = replace(
 
 def spec_of(recipe: Recipe, executable: Path, model: ScriptedModel, root: Path) -> AgentSpec:
     """What to start. Its first-run questions are answered beforehand."""
-    place = Place(root)
+    place = LabFolder(root)
     place.make()
     recipe.seed(place, model.url)
     return AgentSpec(

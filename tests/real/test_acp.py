@@ -30,7 +30,17 @@ from interlock.agents.observations import (
 )
 from interlock.agents.port import Decision, NotDelivered, StaleResume
 from interlock.agents.processes.identity import is_alive
-from interlock.testing.scripted_model import Error, Gate, Kind, Outcome, Received, ScriptedModel, Shell, Text, Think
+from interlock.testing.scripted_model import (
+    Error,
+    Gate,
+    Received,
+    RequestKind,
+    RequestOutcome,
+    ScriptedModel,
+    Shell,
+    Text,
+    Think,
+)
 from interlock.vocabulary.ids import SpawnId
 from tests.agents.acp.driving import Session
 from tests.real.other_recipes import OtherCli, gemini, qwen
@@ -154,7 +164,7 @@ def test_a_cancel_ends_the_turn_in_mid_answer_and_at_a_question_and_the_agent_go
 
 
 def _has_dropped(requests: tuple[Received, ...]) -> bool:
-    return any(one.outcome is Outcome.DROPPED for one in requests)
+    return any(one.outcome is RequestOutcome.DROPPED for one in requests)
 
 
 @both
@@ -172,7 +182,7 @@ def test_a_killed_agent_ends_its_turn_without_a_word(made: Made, tmp_path: Path)
         assert exited.signal == signal.SIGKILL
         with pytest.raises(NotDelivered):
             await session.handle.interrupt()
-        assert [one.script for one in model.requests if one.kind is Kind.MAIN] == ["again"]
+        assert [one.script for one in model.requests if one.kind is RequestKind.MAIN] == ["again"]
 
     run(made, tmp_path, act)
 
@@ -192,7 +202,7 @@ def test_a_session_is_taken_up_again_and_one_that_never_was_is_stale(made: Made,
         try:
             seen = await again.turn("SCN:hello once more")
             assert texts(seen) == ["Hello there."]
-            bodies = [one.body.decode() for one in model.requests if one.kind is Kind.MAIN]
+            bodies = [one.body.decode() for one in model.requests if one.kind is RequestKind.MAIN]
             assert any(body.count("SCN:hello") >= 2 for body in bodies)
         finally:
             await again.end()

@@ -30,7 +30,7 @@ from interlock.vocabulary.ids import SPAWN_ID_VARIABLE
 from tests.contract.harness import run
 from tests.real.harness import Harness
 from tests.real.live import LiveAgent, blocked, event, live_agent
-from tests.real.recipes import CLAUDE, CODEX, Place, Recipe
+from tests.real.recipes import CLAUDE, CODEX, LabFolder, Recipe
 
 pytestmark = pytest.mark.real
 
@@ -59,13 +59,13 @@ class Told:
 def hooked(recipe: Recipe, cli: HookedCli, socket: Path, originals: list[bytes]) -> Recipe:
     """The recipe with our hooks in its settings, as `interlock hooks install` puts them there."""
 
-    def seed(place: Place, url: str) -> None:
+    def seed(place: LabFolder, url: str) -> None:
         recipe.seed(place, url)
         path = settings_path(cli, place.home / FOLDERS[cli])
         originals.append(path.read_bytes())
         assert install_hooks(cli, path).installation is Installation.INSTALLED
 
-    def environment(place: Place, url: str) -> dict[str, str]:
+    def environment(place: LabFolder, url: str) -> dict[str, str]:
         more = {SOCKET_VARIABLE: str(socket), SPAWN_ID_VARIABLE: "spn_real"}
         return {**recipe.environment(place, url), **more}
 
@@ -102,7 +102,7 @@ def see_transcript(cli: HookedCli, told: Told, *found: Path | None) -> None:
     assert turn.ending in (TurnEnding.NATURAL, None)  # the last line may come a moment later
 
 
-def leave_no_trace(cli: HookedCli, place: Place, original: bytes) -> None:
+def leave_no_trace(cli: HookedCli, place: LabFolder, original: bytes) -> None:
     path = settings_path(cli, place.home / FOLDERS[cli])
     assert hook_status(cli, path).installation is Installation.INSTALLED
     uninstall_hooks(cli, path)
@@ -114,7 +114,7 @@ def test_claude_code_tells_a_turn_by_our_hooks_and_its_files(claude_executable: 
     originals: list[bytes] = []
     socket = hook_socket(tmp_path / "interlock")
 
-    async def story(model: ScriptedModel) -> Place:
+    async def story(model: ScriptedModel) -> LabFolder:
         recipe = hooked(CLAUDE, HookedCli.CLAUDE, socket, originals)
         async with HookListener(socket) as listener, live_agent(recipe, claude_executable, model, tmp_path) as agent:
             told, config = Told(listener), agent.place.home / ".claude"
@@ -137,7 +137,7 @@ def test_codex_tells_a_turn_by_our_hooks_and_its_rollout(codex_executable: Path,
     originals: list[bytes] = []
     socket = hook_socket(tmp_path / "interlock")
 
-    async def story(model: ScriptedModel) -> Place:
+    async def story(model: ScriptedModel) -> LabFolder:
         recipe = hooked(CODEX, HookedCli.CODEX, socket, originals)
         trusting = replace(recipe, arguments=(*recipe.arguments, "--dangerously-bypass-hook-trust"))
         async with HookListener(socket) as listener, live_agent(trusting, codex_executable, model, tmp_path) as agent:

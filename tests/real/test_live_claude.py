@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents.tmux.typing import Refusal, Verified
+from interlock.agents.tmux.typing import TypingRefusal, Verified
 from interlock.monitor.tracker import TrackerEvent
-from interlock.testing.scripted_model import Error, Gate, Kind, ScriptedModel, Shell, Text, Think
+from interlock.testing.scripted_model import Error, Gate, RequestKind, ScriptedModel, Shell, Text, Think
 from interlock.vocabulary.evidence import EvidenceSource
 from tests.contract.harness import run
 from tests.real.live import ENDS, blocked, event, interlock, live_agent, options, ready, reported, stands, working
@@ -53,13 +53,13 @@ def test_prompts_of_every_shape_arrive_whole(claude_executable: Path, tmp_path: 
 
             await agent.pane.send_text("half a thought")
             await agent.until(lambda verdict: verdict.draft == "half a thought", "the draft")
-            assert (await agent.type("SCN:short")).refusal is Refusal.DRAFT
+            assert (await agent.type("SCN:short")).refusal is TypingRefusal.DRAFT
             assert agent.last.draft == "half a thought"
             assert agent.ends == ["completed", "completed"]
 
     with ScriptedModel({"short": (Text("Yes."),)}) as model:
         run(story(model), LIMIT_SECONDS)
-        prompts = [one.prompt for one in model.requests if one.kind is Kind.MAIN]
+        prompts = [one.prompt for one in model.requests if one.kind is RequestKind.MAIN]
         assert LINES in prompts[0]
         assert LONG in prompts[1]
 
@@ -99,7 +99,7 @@ def test_ends_other_than_success_are_told_apart(claude_executable: Path, tmp_pat
             os.kill(agent.info.identity.pid, signal.SIGKILL)
             gone = await agent.until(event(TrackerEvent.GONE), "gone")
             assert (gone.activity, gone.standing.basis.excerpt) == ("gone", f"signal {signal.SIGKILL.value}")
-            assert (await agent.type("anybody?")).refusal is Refusal.CLOSED
+            assert (await agent.type("anybody?")).refusal is TypingRefusal.CLOSED
             assert agent.ends == ["interrupted", "completed", "failed", "gone"]
 
     with ScriptedModel(scripts) as model:

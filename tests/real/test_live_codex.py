@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents.tmux.typing import Refusal
+from interlock.agents.tmux.typing import TypingRefusal
 from interlock.monitor.tracker import TrackerEvent
-from interlock.testing.scripted_model import Error, Gate, Kind, ScriptedModel, Shell, Text, Think
+from interlock.testing.scripted_model import Error, Gate, RequestKind, ScriptedModel, Shell, Text, Think
 from tests.contract.harness import run
 from tests.real.live import LiveAgent, blocked, event, interlock, live_agent, ready, stands, working
 from tests.real.processes import family
@@ -47,13 +47,13 @@ def test_prompts_of_every_shape_arrive_whole(codex_executable: Path, tmp_path: P
 
             await agent.pane.send_text("half a thought")
             await agent.until(lambda verdict: verdict.draft == "half a thought", "the draft")
-            assert (await agent.type("SCN:short")).refusal is Refusal.DRAFT
+            assert (await agent.type("SCN:short")).refusal is TypingRefusal.DRAFT
             assert agent.last.draft == "half a thought"
             assert agent.ends == ["completed", "completed", "completed"]  # Codex answers its command on the screen
 
     with ScriptedModel({"short": (Text("Yes."),)}) as model:
         run(story(model), LIMIT_SECONDS)
-        prompts = [one.prompt for one in model.requests if one.kind is Kind.MAIN]
+        prompts = [one.prompt for one in model.requests if one.kind is RequestKind.MAIN]
         assert LINES in prompts[0]
         assert LONG in prompts[1]
 
@@ -93,7 +93,7 @@ def test_ends_other_than_success_are_told_apart(codex_executable: Path, tmp_path
             gone = await agent.until(event(TrackerEvent.GONE), "gone")
             assert gone.activity == "gone"
             assert gone.standing.basis.excerpt != "exit code None"
-            assert (await agent.type("anybody?")).refusal is Refusal.CLOSED
+            assert (await agent.type("anybody?")).refusal is TypingRefusal.CLOSED
             assert agent.ends == ["interrupted", "interrupted", "failed", "gone"]
 
     with ScriptedModel(scripts) as model:

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from interlock.testing.scripted_model import Gate, ScriptedModel, Shell, Step, Text
-from interlock.vocabulary.audit import ProcessEventKind
+from interlock.vocabulary.events.audit import ProcessEventKind
 from interlock.vocabulary.states import TurnState
 from tests.contract.harness import run
 from tests.real.runtime_agents import Agent

@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from interlock.testing.scripted_model import Gate, Hang, Kind, ScriptedModel, Shell, Step, Text, Think
-from interlock.vocabulary.audit import AgentSession, ProcessEventKind
+from interlock.testing.scripted_model import Gate, Hang, RequestKind, ScriptedModel, Shell, Step, Text, Think
+from interlock.vocabulary.events.audit import AgentSession, ProcessEventKind
 from interlock.vocabulary.states import ExitReason, TurnState
 from tests.contract.harness import run
 from tests.real.runtime_agents import (
@@ -122,5 +122,5 @@ async def lose_the_agent(bench: Bench) -> None:
     if bench.agent.driver != "acp":
         names = {one.data.native_session_id for one in events if isinstance(one.data, AgentSession)}
         assert len(names) == 1
-        last = [one.body.decode() for one in bench.model.requests if one.kind is Kind.MAIN][-1]
+        last = [one.body.decode() for one in bench.model.requests if one.kind is RequestKind.MAIN][-1]
         assert "SCN:short fifth" in last

@@ -11,11 +11,11 @@ from typing import Final
 
 import pytest
 
-from interlock.log.sqlite import SqliteLog
-from interlock.testing.scripted_model import Gate, Kind, Outcome, ScriptedModel, Shell, Step, Text
-from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage, ProcessEventKind, StreamCheckpoint
+from interlock.log.sqlite.store import SqliteLog
+from interlock.testing.scripted_model import Gate, RequestKind, RequestOutcome, ScriptedModel, Shell, Step, Text
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import DeliveryReceipt, DeliveryStage, ProcessEventKind, StreamCheckpoint
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import PromptId
 from interlock.vocabulary.states import ExitReason, TurnState
 from tests.contract.harness import run
@@ -103,7 +103,7 @@ async def goes_on(bench: Bench) -> None:
     told = await bench.turn("SCN:short later")
     assert (told.state, told.text) == (TurnState.COMPLETED, "Short.")
     assert is_delivered(told.receipts)
-    main = [one for one in bench.model.requests if one.kind is Kind.MAIN]
+    main = [one for one in bench.model.requests if one.kind is RequestKind.MAIN]
     assert bench.sent[0] in main[-1].body.decode()
     assert [one.prompt for one in main if one.part == 0 and one.attempt == 0] == bench.sent
 
@@ -149,7 +149,7 @@ def test_a_terminal_is_taken_up_again_and_its_turn_ends_as_what_it_was(
     def end() -> None:
         model.wait_reached("held")
         model.release("held")
-        model.wait_requests(lambda asked: any(one.script and one.outcome is Outcome.ANSWERED for one in asked))
+        model.wait_requests(lambda asked: any(one.script and one.outcome is RequestOutcome.ANSWERED for one in asked))
 
     async def story() -> None:
         meanwhile: Meanwhile = (lambda: model.wait_reached("held")) if is_watched else end

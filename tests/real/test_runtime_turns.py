@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 
 from interlock.testing.scripted_model import Cut, Error, Gate, ScriptedModel, Shell, Step, Text, Think
-from interlock.vocabulary.approval import ApprovalState
 from interlock.vocabulary.states import Attention, TurnState
+from interlock.vocabulary.wire.approval import ApprovalState
 from tests.contract.harness import run
 from tests.real.runtime_agents import (
     CLAUDE_STREAM,

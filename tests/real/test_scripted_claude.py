@@ -14,12 +14,12 @@ from interlock.testing.scripted_model import (
     Error,
     Gate,
     Hang,
-    Kind,
-    Outcome,
+    RequestKind,
+    RequestOutcome,
+    ScriptedCall,
     Shell,
     Text,
     Think,
-    ToolCall,
 )
 from tests.real.harness import AFTERMATH_SECONDS, DIALOG_SECONDS, HELD_COMMAND, HOLD_SECONDS, Harness
 from tests.real.recording import Frame
@@ -161,8 +161,8 @@ def test_a_cut_stream_is_asked_for_again(claude: Session) -> None:
         agent.truth("unscored", "retrying")
         agent.wait_for_text("Half and whole.")
         see_complete(agent)
-        outcomes = [one.outcome for one in agent.model.requests if one.kind is Kind.MAIN]
-        assert outcomes == [Outcome.CUT, Outcome.ANSWERED]
+        outcomes = [one.outcome for one in agent.model.requests if one.kind is RequestKind.MAIN]
+        assert outcomes == [RequestOutcome.CUT, RequestOutcome.ANSWERED]
 
 
 def test_a_hanging_model_looks_like_work(claude: Session) -> None:
@@ -180,7 +180,7 @@ def test_a_hanging_model_looks_like_work(claude: Session) -> None:
 
 
 def test_a_background_shell_outlives_its_turn(claude: Session) -> None:
-    call = ToolCall("Bash", {"command": HELD_COMMAND, "description": "Wait", "run_in_background": True})
+    call = ScriptedCall("Bash", {"command": HELD_COMMAND, "description": "Wait", "run_in_background": True})
     script = (call, Text("It runs in the background."), End(), Gate("notice"), Text("It is over."))
     with claude({"background": script}) as agent:
         start_up(agent)

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from interlock.testing.scripted_model import Cut, Error, Gate, Hang, Kind, Outcome, Shell, Text, Think
+from interlock.testing.scripted_model import Cut, Error, Gate, Hang, RequestKind, RequestOutcome, Shell, Text, Think
 from tests.real.harness import AFTERMATH_SECONDS, DIALOG_SECONDS, HELD_COMMAND, HOLD_SECONDS, Harness
 from tests.real.processes import family
 from tests.real.recording import Frame
@@ -68,9 +68,9 @@ def test_a_turn_thinks_streams_and_ends(codex: Session) -> None:
         think_stream_and_end(
             agent, LOOK, work=lambda running: running.wait_for_text("esc to interrupt"), words="• One."
         )
-        assert [one.purpose for one in agent.model.requests if one.kind is Kind.SIDE and one.purpose != "list"] == [
-            "title"
-        ]
+        assert [
+            one.purpose for one in agent.model.requests if one.kind is RequestKind.SIDE and one.purpose != "list"
+        ] == ["title"]
 
 
 def test_an_approval_blocks_and_a_tool_runs(codex: Session) -> None:
@@ -149,8 +149,8 @@ def test_a_cut_stream_is_asked_for_again(codex: Session) -> None:
         agent.truth("unscored", "retrying")
         agent.wait_for_text("Half and whole.")
         see_complete(agent)
-        outcomes = [one.outcome for one in agent.model.requests if one.kind is Kind.MAIN]
-        assert outcomes == [Outcome.CUT, Outcome.ANSWERED]
+        outcomes = [one.outcome for one in agent.model.requests if one.kind is RequestKind.MAIN]
+        assert outcomes == [RequestOutcome.CUT, RequestOutcome.ANSWERED]
 
 
 def test_a_hanging_model_looks_like_work(codex: Session) -> None:

@@ -35,26 +35,26 @@ from interlock.agents.observations import (
     UsageScope,
 )
 from interlock.agents.port import AgentSpec, Decision, Prompt
-from interlock.agents.streams.claude import ClaudeStream, ClaudeStreamDriver
+from interlock.agents.streams.claude.driver import ClaudeStream, ClaudeStreamDriver
 from interlock.testing.scripted_model import (
     Cut,
     End,
     Error,
     Gate,
-    Kind,
+    RequestKind,
+    ScriptedCall,
     ScriptedModel,
     Shell,
     Step,
     Text,
     Think,
-    ToolCall,
 )
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.events.audit import DeliveryStage
 from interlock.vocabulary.ids import PromptId, SpawnId, TurnId
 from interlock.vocabulary.states import Attention
 from tests.real.harness import HELD_COMMAND
 from tests.real.processes import is_alive
-from tests.real.recipes import CLAUDE, Place, common_environment
+from tests.real.recipes import CLAUDE, LabFolder, common_environment
 from tests.real.stories import QUESTION
 
 pytestmark = pytest.mark.real
@@ -70,7 +70,7 @@ class Live:
 
     agent: ClaudeStream
     model: ScriptedModel
-    place: Place
+    place: LabFolder
     seen: list[Observation] = field(default_factory=list)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -112,7 +112,7 @@ Play = Callable[[Scripts, Story], None]
 
 
 @asynccontextmanager
-async def living(executable: Path, place: Place, model: ScriptedModel, resume: str = "") -> AsyncIterator[Live]:
+async def living(executable: Path, place: LabFolder, model: ScriptedModel, resume: str = "") -> AsyncIterator[Live]:
     """An agent that is ended in the end, with everything that it started."""
     spec = AgentSpec(
         agent="claude",
@@ -137,19 +137,19 @@ async def living(executable: Path, place: Place, model: ScriptedModel, resume: s
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabFolder:
     """A home of its own. The driver hands on our environment, so what a person set for their own agent goes first."""
     for name in list(os.environ):
         if name.startswith(("ANTHROPIC_", "CLAUDE")):
             monkeypatch.delenv(name)
-    place = Place(tmp_path)
+    place = LabFolder(tmp_path)
     place.make()
     CLAUDE.seed(place, "")
     return place
 
 
 @pytest.fixture
-def play(claude_executable: Path, place: Place) -> Play:
+def play(claude_executable: Path, place: LabFolder) -> Play:
     """Run a story with an agent over a model that follows these scripts."""
 
     def run(scripts: Scripts, story: Story) -> None:
@@ -166,7 +166,7 @@ def play(claude_executable: Path, place: Place) -> Play:
 
 def last_body(model: ScriptedModel) -> str:
     """What the model was sent last in a turn."""
-    return [one for one in model.requests if one.kind is Kind.MAIN][-1].body.decode()
+    return [one for one in model.requests if one.kind is RequestKind.MAIN][-1].body.decode()
 
 
 # A turn
@@ -378,7 +378,9 @@ def test_a_stop_in_mid_tool_leaves_no_process(play: Play) -> None:
 # Resuming
 
 
-def test_a_resumed_session_goes_on_and_takes_no_answered_prompt_twice(claude_executable: Path, place: Place) -> None:
+def test_a_resumed_session_goes_on_and_takes_no_answered_prompt_twice(
+    claude_executable: Path, place: LabFolder
+) -> None:
     async def told() -> None:
         with ScriptedModel({"one": (Text("First."),), "two": (Text("Second."),)}) as model:
             async with living(claude_executable, place, model) as live:
@@ -387,7 +389,7 @@ def test_a_resumed_session_goes_on_and_takes_no_answered_prompt_twice(claude_exe
             async with living(claude_executable, place, model, resume=name) as live:
                 again = await live.turn("SCN:one", "prm_1")
                 assert (again.ending, again.error_kind) == (TurnEnding.SILENT, "prompt_known_already")
-                assert len([one for one in model.requests if one.kind is Kind.MAIN]) == 1
+                assert len([one for one in model.requests if one.kind is RequestKind.MAIN]) == 1
                 assert (await live.turn("SCN:two", "prm_2")).text == "Second."
                 assert (await live.wait(SessionNamed)).native_session_id == name
                 assert "First." in last_body(model)
@@ -395,7 +397,7 @@ def test_a_resumed_session_goes_on_and_takes_no_answered_prompt_twice(claude_exe
     asyncio.run(told())
 
 
-def test_a_session_that_is_gone_is_a_stale_resume(claude_executable: Path, place: Place) -> None:
+def test_a_session_that_is_gone_is_a_stale_resume(claude_executable: Path, place: LabFolder) -> None:
     async def told() -> None:
         with ScriptedModel({}) as model:
             async with living(claude_executable, place, model, resume=STALE_ID) as live:
@@ -409,7 +411,7 @@ def test_a_session_that_is_gone_is_a_stale_resume(claude_executable: Path, place
 
 # Background work
 
-DELEGATE: Final = ToolCall(
+DELEGATE: Final = ScriptedCall(
     "Agent", {"description": "a task", "prompt": "SCN:sub do it", "subagent_type": "general-purpose"}
 )
 

@@ -32,13 +32,13 @@ from interlock.agents.observations import (
     UsageReported,
 )
 from interlock.agents.port import AgentSpec, Decision, Driver, NotDelivered, StaleResume
-from interlock.agents.streams.codex_app_server import CodexAppServerDriver
-from interlock.agents.streams.codex_exec import CodexExecDriver
-from interlock.testing.scripted_model import Cut, Error, Gate, ScriptedModel, Shell, Text, Think, ToolCall
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.agents.streams.codex.app_server import CodexAppServerDriver
+from interlock.agents.streams.codex.exec import CodexExecDriver
+from interlock.testing.scripted_model import Cut, Error, Gate, ScriptedCall, ScriptedModel, Shell, Text, Think
+from interlock.vocabulary.events.audit import DeliveryStage
 from interlock.vocabulary.ids import SpawnId
 from tests.agents.streams.codex_talk import Talk, listening
-from tests.real.recipes import CODEX, Place, common_environment
+from tests.real.recipes import CODEX, LabFolder, common_environment
 
 pytestmark = pytest.mark.real
 
@@ -51,9 +51,9 @@ SCRIPTS: Final = {
     "think": (Think("Let me see."), Gate("thinking"), Text("Never said.")),
     "stream": (Text("One. ", "Two"), Gate("streaming"), Text("Never said.")),
     "long": (Shell("sleep 60", asks=False), Text("Never said.")),
-    "background": (ToolCall("exec_command", {"cmd": "sleep 60", "yield_time_ms": 300}), Text("It runs.")),
+    "background": (ScriptedCall("exec_command", {"cmd": "sleep 60", "yield_time_ms": 300}), Text("It runs.")),
     "error": (Error(500, "the model is out"),),
-    "patch": (ToolCall("apply_patch", {"input": PATCH}), Text("It is written.")),
+    "patch": (ScriptedCall("apply_patch", {"input": PATCH}), Text("It is written.")),
     "cut": (Text("Half"), Cut(times=1), Text(" and whole.")),
 }
 
@@ -62,7 +62,7 @@ class Lab:
     """One home of Codex, with its project and its model."""
 
     def __init__(self, executable: Path, model: ScriptedModel, root: Path) -> None:
-        self.model, self.place, self._executable = model, Place(root), executable
+        self.model, self.place, self._executable = model, LabFolder(root), executable
         self.place.make()
         CODEX.seed(self.place, model.url)
         self._spawns = 0

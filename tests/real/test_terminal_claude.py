@@ -21,7 +21,7 @@ from interlock.agents.observations import (
 from interlock.agents.port import Decision, NotDelivered
 from interlock.agents.processes.identity import is_alive
 from interlock.agents.terminal.driver import TerminalDriver
-from interlock.testing.scripted_model import Gate, Kind, ScriptedModel, Shell, Step, Text, Think
+from interlock.testing.scripted_model import Gate, RequestKind, ScriptedModel, Shell, Step, Text, Think
 from interlock.vocabulary.states import Activity, Attention
 from tests.agents.terminal.harness import driving, press, prompt, reading, shows
 from tests.contract.harness import run
@@ -86,7 +86,7 @@ def test_dialogs_are_answered_by_their_text(claude_executable: Path, tmp_path: P
 
     with ScriptedModel(scripts) as model:
         run(story(model), LIMIT_SECONDS)
-        bodies = str([one.body for one in model.requests if one.kind is Kind.MAIN])
+        bodies = str([one.body for one in model.requests if one.kind is RequestKind.MAIN])
         assert "Blue" in bodies
         assert "Green of the woods" in bodies
 

@@ -13,21 +13,21 @@ from typing import Final
 
 import pytest
 
-from interlock.agents.terminal.where import Where, read_where
+from interlock.agents.terminal.launch import Where, read_where
 from interlock.testing.scripted_model import (
     Error,
     Gate,
     Hang,
-    Outcome,
     Received,
+    RequestOutcome,
     ScriptedModel,
     Shell,
     Step,
     Text,
     Think,
 )
-from interlock.vocabulary.audit import DeliveryReceipt, ProcessEventKind, SurfaceEvent
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import DeliveryReceipt, ProcessEventKind, SurfaceEvent
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import PromptId
 from interlock.vocabulary.states import Activity, TurnState
 from tests.contract.harness import run
@@ -158,7 +158,7 @@ async def interrupt(bench: Bench, sent: PromptId) -> None:
 
 def is_dropped(requests: tuple[Received, ...]) -> bool:
     """Whether the CLI hung up on the last prompt's request. Qwen Code asks for a suggestion between the prompts."""
-    return [one for one in requests if one.script][-1].outcome is Outcome.DROPPED
+    return [one for one in requests if one.script][-1].outcome is RequestOutcome.DROPPED
 
 
 async def interrupt_a_tool(bench: Bench) -> None:

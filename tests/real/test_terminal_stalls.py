@@ -9,11 +9,11 @@ from typing import Final
 import pytest
 
 from interlock.testing.scripted_model import Gate, ScriptedModel, Shell, Step, Text, Think
-from interlock.vocabulary.audit import Anomaly, SurfaceEvent
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import Anomaly, SurfaceEvent
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import PromptId
-from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.states import Activity, AgentState, TurnState
 from tests.contract.harness import run
 from tests.real.harness import HELD_COMMAND

@@ -13,10 +13,10 @@ import pytest
 
 from interlock.agents.profiles import builtin_profiles
 from interlock.agents.recording_files import open_recording
-from interlock.cli.score import score_files, summary
-from interlock.monitor.recording import Header, Record, Truth
-from interlock.monitor.reducer import replay_timeline
-from interlock.monitor.scoring import Score, score_recording
+from interlock.cli.terminals.score import score_files, summary
+from interlock.monitor.scoring.readings import Score, score_recording
+from interlock.monitor.scoring.recording import Header, Record, Truth
+from interlock.monitor.scoring.replay import replay_timeline
 from interlock.screen import selection
 from interlock.screen.assessment import ParserMetadata, SurfaceAnomaly
 from interlock.screen.engine import ScreenReading, read_screen

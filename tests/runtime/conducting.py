@@ -13,16 +13,16 @@ from msgspec import structs
 from interlock.agents.observations import BecameReady, Observation
 from interlock.agents.port import AgentSpec, Capabilities
 from interlock.lifecycle.turns import TurnRecord, turn_states
-from interlock.runtime.book import SessionBook
 from interlock.runtime.policy import Instant, RunPolicy
 from interlock.runtime.session.effects import Append, Confirm, Effect, Publish, Refuse, SpawnAgent, SubmitPrompt
-from interlock.runtime.session.inputs import AgentStarted, Command, News, Observed, Send, Submitted, TimerFired
+from interlock.runtime.session.inputs import AgentStarted, Command, News, Observed, Send, SessionTimerFired, Submitted
 from interlock.runtime.session.router import SessionMachine
+from interlock.runtime.session_fold import SessionFold
 from interlock.testing.puppet import EVERYTHING
-from interlock.vocabulary.audit import DeliveryStage
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import DeliveryStage
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import PromptId, SessionId, SpawnId
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.states import Activity, DriverKind, TurnState
 
 BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
@@ -41,7 +41,7 @@ class Stage:
         *,
         kind: DriverKind = DriverKind.STREAM,
         capabilities: Capabilities = EVERYTHING,
-        book: SessionBook | None = None,
+        book: SessionFold | None = None,
         seconds: float = 0.0,
     ) -> None:
         self.seconds = seconds
@@ -50,7 +50,7 @@ class Stage:
         self.capabilities = capabilities
         self._numbers = count(1)
         self.spawn_id: SpawnId | None = None
-        book = book or SessionBook(SessionId("ses_stage"))
+        book = book or SessionFold(SessionId("ses_stage"))
         self.version = book.version
         self.conductor = SessionMachine(book, SPEC, kind, self._new_id, policy or RunPolicy(), self.now)
 
@@ -90,14 +90,14 @@ class Stage:
             if due is None or due > until:
                 break
             self.seconds = max(self.seconds, due)
-            done += self.hear(TimerFired())
+            done += self.hear(SessionTimerFired())
         else:
             raise AssertionError("a deadline that is due stays due: the conductor would spin")
         self.seconds = until
         return tuple(done)
 
     def hear_timer(self) -> tuple[Effect, ...]:
-        return self.hear(TimerFired())
+        return self.hear(SessionTimerFired())
 
     # The usual beginnings
 

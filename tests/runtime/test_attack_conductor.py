@@ -27,23 +27,23 @@ from interlock.agents.observations import (
 )
 from interlock.agents.port import Capabilities
 from interlock.lifecycle.turns import turn_states
-from interlock.monitor.standing import Standing
-from interlock.runtime.book import SessionBook
+from interlock.monitor.arbitration.agent_status import Standing
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.session.effects import Append, DecideForAgent, InterruptAgent, SpawnAgent, StopAgent
 from interlock.runtime.session.inputs import (
     AgentNotStarted,
     AgentStarted,
-    Answer,
-    Cancel,
+    AnswerQuestion,
+    CancelTurnInput,
     Decided,
     RemovePrompt,
     Send,
     SetGate,
-    Start,
-    Stop,
+    StartAgentInput,
+    StopAgentInput,
 )
-from interlock.vocabulary.audit import (
+from interlock.runtime.session_fold import SessionFold
+from interlock.vocabulary.events.audit import (
     Anomaly,
     DeliveryReceipt,
     DeliveryStage,
@@ -116,7 +116,7 @@ def test_a_turn_whose_agent_is_stopped_while_it_asks_is_not_completed_by_what_it
     stage = Stage()
     stage.working()
     stage.see(TextArrived(text="First I will look."), ApprovalAsked(request_id="r1", question="may I?", options=YES_NO))
-    stage.order(Stop(is_closing=True))
+    stage.order(StopAgentInput(is_closing=True))
     stage.see(ApprovalGone(request_id="r1", is_answered=False), done("First I will look."))
     assert (stage.state(), stage.turn.reason) == (TurnState.INTERRUPTED, CANCELLED)
 
@@ -125,7 +125,7 @@ def test_a_turn_that_was_answered_before_the_stop_may_still_complete() -> None:
     stage = Stage()
     stage.working()
     stage.see(ApprovalAsked(request_id="r1", question="may I?", options=YES_NO), ApprovalGone(request_id="r1"))
-    stage.order(Stop(is_closing=True))
+    stage.order(StopAgentInput(is_closing=True))
     stage.see(done())
     assert stage.state() is TurnState.COMPLETED
 
@@ -185,7 +185,7 @@ def test_a_prompt_that_was_cancelled_before_it_arrived_is_not_given_after_all() 
     stage.started()
     stage.see(BecameReady())
     stage.submitted(stage=DeliveryStage.NOT_DELIVERED)
-    assert refused(stage.order(Cancel())) == ""
+    assert refused(stage.order(CancelTurnInput())) == ""
     stage.wait(60)
     assert stage.prompts == ["do it"]
     assert stage.state() is TurnState.INTERRUPTED
@@ -198,7 +198,7 @@ def test_a_cancel_that_overtakes_the_news_of_a_failed_delivery_interrupts_the_tu
     stage.send()
     stage.started()
     stage.see(BecameReady())
-    stage.order(Cancel())
+    stage.order(CancelTurnInput())
     stage.submitted(stage=DeliveryStage.NOT_DELIVERED)
     assert stage.state() is TurnState.INTERRUPTED
     stage.wait(60)
@@ -261,8 +261,8 @@ def test_a_prompt_that_was_taken_back_is_not_accepted_again_in_silence() -> None
 
 def test_a_stop_while_the_agent_is_starting_stops_it_as_soon_as_it_is_there() -> None:
     stage = Stage()
-    stage.order(Start())
-    stage.order(Stop())
+    stage.order(StartAgentInput())
+    stage.order(StopAgentInput())
     assert stage.conductor.running_spawn == stage.spawn_id, "it may be there any moment"
     assert len(stage.wanted(StopAgent)) == 1
     stage.started()
@@ -276,7 +276,7 @@ def test_an_agent_that_an_operator_stopped_is_not_started_again_by_what_is_queue
     stage = Stage()
     stage.working()
     stage.send("next", "p2")
-    stage.order(Stop())
+    stage.order(StopAgentInput())
     stage.see(Exited(signal=15))
     stage.wait(100)
     assert len(stage.wanted(SpawnAgent)) == 1
@@ -287,8 +287,8 @@ def test_an_agent_that_an_operator_stopped_is_not_started_again_by_what_is_queue
 def test_a_stop_before_any_agent_runs_holds_the_prompts_that_wait() -> None:
     before = Stage()
     before.send()
-    again = Stage(book=SessionBook.of(SessionId("ses_stage"), before.events))
-    again.order(Stop())
+    again = Stage(book=SessionFold.of(SessionId("ses_stage"), before.events))
+    again.order(StopAgentInput())
     again.wait(100)
     assert again.wanted(SpawnAgent) == []
     assert again.conductor.book.queue.gate_reason == "the agent was stopped, and prompts are waiting"
@@ -297,7 +297,7 @@ def test_a_stop_before_any_agent_runs_holds_the_prompts_that_wait() -> None:
 def test_a_stop_for_a_reason_that_nobody_can_ask_for_is_refused() -> None:
     stage = Stage()
     stage.working()
-    assert "crashed" in refused(stage.order(Stop(reason=ExitReason.CRASHED)))
+    assert "crashed" in refused(stage.order(StopAgentInput(reason=ExitReason.CRASHED)))
     stage.see(done())
     assert stage.state() is TurnState.COMPLETED
 
@@ -346,7 +346,7 @@ def test_a_program_for_one_prompt_that_does_not_exit_is_ended_and_the_next_promp
 def test_an_agent_that_cannot_be_interrupted_is_stopped_at_once() -> None:
     stage = Stage(capabilities=ONE_SHOT)
     one_shot_turn(stage, "p1")
-    stage.order(Cancel())
+    stage.order(CancelTurnInput())
     stage.wait(0)
     assert stage.wanted(InterruptAgent) == []
     assert len(stage.wanted(StopAgent)) == 1
@@ -394,7 +394,7 @@ def test_a_decision_that_may_have_arrived_is_not_given_again() -> None:
     stage.working()
     stage.see(ApprovalAsked(request_id="r1", question="may I?", options=YES_NO))
     (dialog,) = stage.logged(DialogOpened)
-    stage.order(Answer(approval_id=dialog.dialog_id, option="Yes", is_allowed=True))
+    stage.order(AnswerQuestion(approval_id=dialog.dialog_id, option="Yes", is_allowed=True))
     stage.hear(Decided(request_id="r1", problem="Enter was pressed", is_unknown=True))
     assert len(stage.wanted(DecideForAgent)) == 1
     assert stage.conductor.status.attention is Attention.ERROR
@@ -409,7 +409,7 @@ def test_a_question_that_still_stands_after_its_answer_is_open_again_with_the_re
     asked = ApprovalAsked(request_id="r1", question="may I?", options=YES_NO)
     stage.see(asked)
     (dialog,) = stage.logged(DialogOpened)
-    stage.order(Answer(approval_id=dialog.dialog_id, option="Yes", is_allowed=True))
+    stage.order(AnswerQuestion(approval_id=dialog.dialog_id, option="Yes", is_allowed=True))
     why = "Enter was pressed, and a dialog of the same words still stands"
     if is_told_first:
         stage.hear(Decided(request_id="r1", problem=why, is_unknown=True))
@@ -420,7 +420,7 @@ def test_a_question_that_still_stands_after_its_answer_is_open_again_with_the_re
     assert (again.question, again.problem) == ("may I?", why)
     assert stage.state() is TurnState.WAITING
     assert len(stage.wanted(DecideForAgent)) == 1, "nobody but a person gives it again"
-    stage.order(Answer(approval_id=again.dialog_id, option="Yes", is_allowed=True))
+    stage.order(AnswerQuestion(approval_id=again.dialog_id, option="Yes", is_allowed=True))
     assert [one.decision.request_id for one in stage.wanted(DecideForAgent)] == ["r1", "r2"]
 
 
@@ -429,7 +429,7 @@ def test_a_decision_that_did_not_arrive_can_be_given_once_more_by_whoever_made_i
     stage.working()
     stage.see(ApprovalAsked(request_id="r1", question="may I?", options=YES_NO))
     (dialog,) = stage.logged(DialogOpened)
-    answer = Answer(approval_id=dialog.dialog_id, option="Yes", is_allowed=True)
+    answer = AnswerQuestion(approval_id=dialog.dialog_id, option="Yes", is_allowed=True)
     stage.order(answer)
     stage.order(answer)
     assert len(stage.wanted(DecideForAgent)) == 1
@@ -445,7 +445,7 @@ def test_a_decision_that_did_not_arrive_can_be_given_once_more_by_whoever_made_i
 
 def adopted(stage: Stage) -> Stage:
     """The runtime died; another one has the log, and the agent lives."""
-    book = SessionBook.of(SessionId("ses_stage"), stage.events)
+    book = SessionFold.of(SessionId("ses_stage"), stage.events)
     again = Stage(kind=DriverKind.TERMINAL, capabilities=stage.capabilities, book=book, seconds=stage.seconds)
     again._numbers, again.spawn_id = stage._numbers, stage.spawn_id
     return again
@@ -457,7 +457,7 @@ def asked_and_adopted(*, is_answered: bool) -> tuple[Stage, Stage, str]:
     stage.see(ApprovalAsked(request_id="r1", question="may I?", options=YES_NO))
     (dialog,) = stage.logged(DialogOpened)
     if is_answered:
-        stage.order(Answer(approval_id=dialog.dialog_id, option="Yes", is_allowed=True))
+        stage.order(AnswerQuestion(approval_id=dialog.dialog_id, option="Yes", is_allowed=True))
     again = adopted(stage)
     again.started(is_adopted=True)
     return stage, again, dialog.dialog_id
@@ -476,7 +476,7 @@ def test_a_question_that_is_still_asked_after_an_adoption_is_the_same_one_with_i
     stage, again, dialog_id = asked_and_adopted(is_answered=False)
     again.see(ApprovalAsked(request_id="again-1", question="may I?", options=YES_NO))
     assert again.logged(DialogOpened) == []
-    again.order(Answer(approval_id=dialog_id, option="Yes", is_allowed=True))
+    again.order(AnswerQuestion(approval_id=dialog_id, option="Yes", is_allowed=True))
     (given,) = again.wanted(DecideForAgent)
     assert given.decision.request_id == "again-1"
     again.hear(Decided(request_id="again-1"))
@@ -521,7 +521,7 @@ def test_a_suspended_call_is_asked_again_as_itself_after_an_adoption() -> None:
     again.started(is_adopted=True)
     again.see(ApprovalAsked(request_id="r2", call_id="c1", question="?"))
     assert again.logged(DialogOpened) == []
-    assert refused(again.order(Answer(approval_id=asked.ticket.suspension.id, is_allowed=True))) == ""
+    assert refused(again.order(AnswerQuestion(approval_id=asked.ticket.suspension.id, is_allowed=True))) == ""
     assert len(again.wanted(DecideForAgent)) == 1
 
 
@@ -633,7 +633,7 @@ def test_a_terminal_at_rest_that_never_says_so_is_not_killed_by_a_cancel() -> No
     stage = Stage(kind=DriverKind.TERMINAL)
     stage.working()
     stage.see(standing(Activity.WORKING), TextArrived(text="half"), standing(Activity.QUIET))
-    stage.order(Cancel())
+    stage.order(CancelTurnInput())
     stage.wait(60)
     assert stage.wanted(StopAgent) == []
     assert stage.state() is TurnState.INTERRUPTED
@@ -641,14 +641,14 @@ def test_a_terminal_at_rest_that_never_says_so_is_not_killed_by_a_cancel() -> No
 
 def test_a_start_is_in_the_log_before_it_happens_so_that_what_it_left_can_be_found() -> None:
     stage = Stage()
-    acts = stage.order(Start())
+    acts = stage.order(StartAgentInput())
     kinds = [type(act) for act in acts]
     assert kinds.index(Append) < kinds.index(SpawnAgent)
-    book = SessionBook.of(SessionId("ses_stage"), stage.events)
+    book = SessionFold.of(SessionId("ses_stage"), stage.events)
     assert book.spawn is not None
     assert book.spawn.spawn_id == stage.spawn_id
     stage.hear(AgentNotStarted(spawn_id=book.spawn.spawn_id, message="no such program", is_hopeless=True))
-    assert SessionBook.of(SessionId("ses_stage"), stage.events).spawn is None
+    assert SessionFold.of(SessionId("ses_stage"), stage.events).spawn is None
 
 
 def test_a_stop_keeps_the_reason_for_which_the_queue_is_held_already() -> None:
@@ -656,5 +656,5 @@ def test_a_stop_keeps_the_reason_for_which_the_queue_is_held_already() -> None:
     stage.working()
     stage.send("next", "p2")
     stage.order(SetGate(is_open=False, reason="too dear"))
-    stage.order(Stop())
+    stage.order(StopAgentInput())
     assert stage.conductor.book.queue.gate_reason == "too dear"

@@ -23,15 +23,15 @@ from interlock.log.port import Slice
 from interlock.runtime import runtime as runtime_module
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.runtime import Runtime
-from interlock.runtime.session.inputs import Answer
+from interlock.runtime.session.inputs import AnswerQuestion
 from interlock.runtime.session.supervisor import SessionFailed
 from interlock.testing.puppet import EVERYTHING, Puppet, PuppetDriver
-from interlock.vocabulary.audit import Anomaly, DialogOpened, ProcessEvent, ProcessEventKind
 from interlock.vocabulary.errors import Unreachable, UsageError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import Anomaly, DialogOpened, ProcessEvent, ProcessEventKind
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.presenter import Status
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import PromptId, SessionId, SpawnId
-from interlock.vocabulary.presenter import Status
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import Activity, Attention, DriverKind, TurnState
 from tests.contract.harness import run
 from tests.held_time import clock, run_with_jumps
@@ -142,7 +142,7 @@ def test_whoever_waits_is_told_when_the_session_fails_and_it_is_not_shown_as_it_
     run(story())
 
 
-async def first_of(watcher: runtime_module.Watcher, look: Callable[[object], bool]) -> AsyncIterator[Event]:
+async def first_of(watcher: runtime_module.EventWatcher, look: Callable[[object], bool]) -> AsyncIterator[Event]:
     async for event in watcher:
         if look(event.data):
             yield event
@@ -361,7 +361,7 @@ def test_a_stop_reaches_an_agent_that_waits_for_a_slot() -> None:
 
 def test_a_start_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        monkeypatch.setattr("interlock.runtime.session.agent_calls._SPAWN_SECONDS", 0.05)
+        monkeypatch.setattr("interlock.runtime.session.agent.calls._SPAWN_SECONDS", 0.05)
         driver, log = SlowDriver(), MemoryLog()
         async with Runtime(log, [driver]) as runtime:
             session_id = await runtime.open_session(SPEC)
@@ -417,7 +417,7 @@ def test_a_decision_that_may_have_arrived_is_given_once() -> None:
             book = runtime.supervisor(session_id).book
             await runtime.supervisor(session_id).until(lambda _: book.dialogs.open or None)
             asked = next(e.data for e in await events_of(log, session_id) if isinstance(e.data, DialogOpened))
-            await runtime.decide(session_id, Answer(approval_id=asked.dialog_id, option="Yes", is_allowed=True))
+            await runtime.decide(session_id, AnswerQuestion(approval_id=asked.dialog_id, option="Yes", is_allowed=True))
             supervisor = runtime.supervisor(session_id)
             await supervisor.until(lambda conductor: conductor.questions.problem or None)
             assert len(puppet.decisions) == 1

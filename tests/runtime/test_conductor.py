@@ -29,8 +29,8 @@ from interlock.agents.observations import (
     UsageScope,
 )
 from interlock.agents.port import Capabilities
-from interlock.projections.replay import provider_items
-from interlock.projections.replay_items import AssistantText, UserText
+from interlock.projections.replay.items import AssistantText, UserText
+from interlock.projections.replay.provider_input import provider_items
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.session.effects import (
     Append,
@@ -43,19 +43,18 @@ from interlock.runtime.session.effects import (
 )
 from interlock.runtime.session.inputs import (
     AgentNotStarted,
-    Answer,
+    AnswerQuestion,
     Attended,
-    Cancel,
+    CancelTurnInput,
     Decided,
-    EditPrompt,
-    Interrupted,
+    EditQueuedPrompt,
+    InterruptOutcome,
     RemovePrompt,
     SetGate,
-    Start,
-    Stop,
+    StartAgentInput,
+    StopAgentInput,
 )
-from interlock.vocabulary.approval import ApprovalState
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.events.audit import (
     Anomaly,
     DecisionUndelivered,
     DeliveryReceipt,
@@ -72,7 +71,7 @@ from interlock.vocabulary.audit import (
     ToolCallDecided,
     ToolCallSuspended,
 )
-from interlock.vocabulary.conversation import (
+from interlock.vocabulary.events.conversation import (
     AssistantMessage,
     CompactionTrigger,
     HistoryCompaction,
@@ -81,10 +80,11 @@ from interlock.vocabulary.conversation import (
     ToolError,
     ToolResult,
 )
+from interlock.vocabulary.events.presenter import ContextPressure, Status, TextDelta
 from interlock.vocabulary.ids import PromptId, TurnId
-from interlock.vocabulary.presenter import ContextPressure, Status, TextDelta
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import Activity, Attention, DriverKind, ExitReason, TurnState
+from interlock.vocabulary.wire.approval import ApprovalState
 from tests.projections.whole_logs import approvals
 from tests.runtime.conducting import BEGAN, Stage, refused
 
@@ -159,9 +159,9 @@ def test_a_queued_prompt_is_edited_and_removed_until_it_is_dispatched() -> None:
     stage.working("one", "p1")
     stage.send("two", "p2")
     stage.send("three", "p3")
-    assert refused(stage.order(EditPrompt(prompt_id=PromptId("p2"), text="2"))) == ""
+    assert refused(stage.order(EditQueuedPrompt(prompt_id=PromptId("p2"), text="2"))) == ""
     assert refused(stage.order(RemovePrompt(prompt_id=PromptId("p3")))) == ""
-    assert "dispatched" in refused(stage.order(EditPrompt(prompt_id=PromptId("p1"), text="1")))
+    assert "dispatched" in refused(stage.order(EditQueuedPrompt(prompt_id=PromptId("p1"), text="1")))
     stage.see(done("ok"))
     stage.submitted("p2")
     stage.see(done("ok"))
@@ -391,7 +391,7 @@ def test_a_question_makes_the_run_wait_and_an_answer_lets_it_go_on() -> None:
     approval_id = asking(stage)
     assert stage.state() is TurnState.WAITING
     assert stage.conductor.status.attention is Attention.APPROVAL
-    acts = stage.order(Answer(approval_id=approval_id, is_allowed=True))
+    acts = stage.order(AnswerQuestion(approval_id=approval_id, is_allowed=True))
     order = [type(act).__name__ for act in acts]
     assert order.index("Append") < order.index("DecideForAgent")
     (decided,) = stage.wanted(DecideForAgent)
@@ -408,7 +408,7 @@ def test_a_denial_gives_one_error_result_and_the_agents_own_word_on_it_changes_n
     stage = Stage()
     stage.working()
     approval_id = asking(stage)
-    stage.order(Answer(approval_id=approval_id, is_allowed=False, text="not now"))
+    stage.order(AnswerQuestion(approval_id=approval_id, is_allowed=False, text="not now"))
     stage.hear(Decided(request_id="r1"))
     stage.see(ToolReturned(call_id="c1", error=ToolError(kind="denied", message="denied")), done("understood"))
     (result,) = stage.logged(ToolResult)
@@ -421,9 +421,9 @@ def test_a_decision_is_used_once() -> None:
     stage = Stage()
     stage.working()
     approval_id = asking(stage)
-    stage.order(Answer(approval_id=approval_id, is_allowed=True))
-    assert refused(stage.order(Answer(approval_id=approval_id, is_allowed=True))) == ""
-    other = refused(stage.order(Answer(approval_id=approval_id, is_allowed=False)))
+    stage.order(AnswerQuestion(approval_id=approval_id, is_allowed=True))
+    assert refused(stage.order(AnswerQuestion(approval_id=approval_id, is_allowed=True))) == ""
+    other = refused(stage.order(AnswerQuestion(approval_id=approval_id, is_allowed=False)))
     assert "no effect" in other
     assert "decided already: Yes" in other
     assert len(stage.wanted(DecideForAgent)) == 1
@@ -433,7 +433,7 @@ def test_a_decision_is_used_once() -> None:
 def test_an_answer_to_nothing_is_refused() -> None:
     stage = Stage()
     stage.working()
-    assert "nothing is asked" in refused(stage.order(Answer(approval_id="apr_9", is_allowed=True)))
+    assert "nothing is asked" in refused(stage.order(AnswerQuestion(approval_id="apr_9", is_allowed=True)))
 
 
 def test_an_option_that_is_not_offered_is_refused_and_nothing_is_written() -> None:
@@ -441,7 +441,9 @@ def test_an_option_that_is_not_offered_is_refused_and_nothing_is_written() -> No
     stage.working()
     approval_id = asking(stage)
     before = len(stage.events)
-    assert "no option 'Maybe'" in refused(stage.order(Answer(approval_id=approval_id, option="Maybe", is_allowed=True)))
+    assert "no option 'Maybe'" in refused(
+        stage.order(AnswerQuestion(approval_id=approval_id, option="Maybe", is_allowed=True))
+    )
     assert len(stage.events) == before
 
 
@@ -449,7 +451,7 @@ def test_choosing_an_option_that_rejects_is_a_denial() -> None:
     stage = Stage()
     stage.working()
     approval_id = asking(stage)
-    stage.order(Answer(approval_id=approval_id, option="No", is_allowed=False))
+    stage.order(AnswerQuestion(approval_id=approval_id, option="No", is_allowed=False))
     (decided,) = stage.wanted(DecideForAgent)
     assert not decided.decision.is_allowed
     stage.hear(Decided(request_id="r1"))
@@ -463,7 +465,7 @@ def test_a_question_that_is_about_no_known_call_is_a_dialog() -> None:
     stage.see(asked)
     (dialog,) = stage.logged(DialogOpened)
     assert stage.state() is TurnState.WAITING
-    stage.order(Answer(approval_id=dialog.dialog_id, option="Yes", is_allowed=True))
+    stage.order(AnswerQuestion(approval_id=dialog.dialog_id, option="Yes", is_allowed=True))
     stage.hear(Decided(request_id="d1"))
     stage.see(ApprovalGone(request_id="d1"))
     assert [one.outcome for one in stage.logged(DialogClosed)] == [DialogOutcome.ANSWERED]
@@ -488,7 +490,7 @@ def test_what_a_child_of_the_agent_asks_outlives_the_turn_and_holds_the_queue() 
     (dialog,) = stage.logged(DialogOpened)
     stage.send("next", "p2")
     assert stage.prompts == ["do it"]
-    stage.order(Answer(approval_id=dialog.dialog_id, is_allowed=False))
+    stage.order(AnswerQuestion(approval_id=dialog.dialog_id, is_allowed=False))
     stage.hear(Decided(request_id="r9"))
     stage.see(ApprovalGone(request_id="r9"))
     assert stage.prompts == ["do it", "next"]
@@ -511,7 +513,7 @@ def test_an_answer_that_did_not_reach_a_dialog_is_taken_back_and_the_dialog_is_o
     stage.working()
     stage.see(ApprovalAsked(request_id="r1", question="may I?"))
     (dialog,) = stage.logged(DialogOpened)
-    stage.order(Answer(approval_id=dialog.dialog_id, is_allowed=True, decision_id="d1"))
+    stage.order(AnswerQuestion(approval_id=dialog.dialog_id, is_allowed=True, decision_id="d1"))
     for _ in range(3):
         stage.hear(Decided(request_id="r1", problem="broken pipe"))
     (lost,) = stage.logged(DecisionUndelivered)
@@ -525,7 +527,7 @@ def test_a_decision_that_did_not_reach_the_agent_is_taken_back_and_its_question_
     stage = Stage()
     stage.working()
     approval_id = asking(stage)
-    given = Answer(approval_id=approval_id, is_allowed=is_allowed, decision_id="d1")
+    given = AnswerQuestion(approval_id=approval_id, is_allowed=is_allowed, decision_id="d1")
     stage.order(given)
     for _ in range(3):
         stage.hear(Decided(request_id="r1", problem="broken pipe"))
@@ -547,10 +549,10 @@ def test_the_other_decision_can_be_made_when_the_first_did_not_reach_the_agent()
     stage = Stage()
     stage.working()
     approval_id = asking(stage)
-    stage.order(Answer(approval_id=approval_id, is_allowed=True))
+    stage.order(AnswerQuestion(approval_id=approval_id, is_allowed=True))
     for _ in range(3):
         stage.hear(Decided(request_id="r1", problem="broken pipe"))
-    assert refused(stage.order(Answer(approval_id=approval_id, is_allowed=False))) == ""
+    assert refused(stage.order(AnswerQuestion(approval_id=approval_id, is_allowed=False))) == ""
     stage.hear(Decided(request_id="r1"))
     (result,) = stage.logged(ToolResult)
     assert result.error is not None
@@ -568,7 +570,7 @@ def test_a_no_by_the_deadline_that_did_not_reach_the_agent_is_asked_as_a_new_que
     assert "broken pipe" in dialog.problem
     assert dialog.deadline_at is not None
     assert stage.state() is TurnState.WAITING
-    assert refused(stage.order(Answer(approval_id=dialog.dialog_id, is_allowed=True))) == ""
+    assert refused(stage.order(AnswerQuestion(approval_id=dialog.dialog_id, is_allowed=True))) == ""
     assert stage.wanted(DecideForAgent)[-1].decision.is_allowed
 
 
@@ -580,7 +582,7 @@ def test_an_option_that_contradicts_the_verdict_is_refused_and_nothing_is_writte
     stage.working()
     approval_id = asking(stage)
     before = len(stage.events)
-    said = refused(stage.order(Answer(approval_id=approval_id, option=option, is_allowed=is_allowed)))
+    said = refused(stage.order(AnswerQuestion(approval_id=approval_id, option=option, is_allowed=is_allowed)))
     assert "contradicts itself" in said
     assert len(stage.events) == before
     assert stage.wanted(DecideForAgent) == []
@@ -591,7 +593,7 @@ def test_choosing_one_of_several_answers_while_refusing_to_answer_is_refused() -
     stage.working()
     stage.see(ApprovalAsked(request_id="r1", question="Which?", options=(ApprovalOption(label="Red"),)))
     (dialog,) = stage.logged(DialogOpened)
-    said = refused(stage.order(Answer(approval_id=dialog.dialog_id, option="Red", is_allowed=False)))
+    said = refused(stage.order(AnswerQuestion(approval_id=dialog.dialog_id, option="Red", is_allowed=False)))
     assert "contradicts itself" in said
     assert stage.logged(DialogAnswered) == []
 
@@ -600,7 +602,7 @@ def test_a_denied_call_that_ran_all_the_same_is_told_with_its_result() -> None:
     stage = Stage()
     stage.working()
     approval_id = asking(stage)
-    stage.order(Answer(approval_id=approval_id, is_allowed=False))
+    stage.order(AnswerQuestion(approval_id=approval_id, is_allowed=False))
     stage.see(ToolReturned(call_id="c1", output="files"))
     (result,) = stage.logged(ToolResult)
     assert (result.ok, result.output) == (True, "files")
@@ -611,7 +613,7 @@ def test_an_answer_that_nothing_confirms_is_an_anomaly() -> None:
     stage = Stage(RunPolicy(confirm_seconds=15))
     stage.working()
     approval_id = asking(stage)
-    stage.order(Answer(approval_id=approval_id, is_allowed=True))
+    stage.order(AnswerQuestion(approval_id=approval_id, is_allowed=True))
     stage.hear(Decided(request_id="r1"))
     stage.wait(16)
     assert [one.kind for one in stage.logged(Anomaly)] == ["decision_unconfirmed"]
@@ -624,7 +626,7 @@ def test_a_cancel_without_effect_is_taken_back_and_told_and_nothing_is_killed() 
     stage = Stage(RunPolicy(interrupt_seconds=10, stall_after_seconds=None))
     stage.working()
     stage.see(TextArrived(text="half"))
-    stage.order(Cancel())
+    stage.order(CancelTurnInput())
     assert any(one.cancel_requested for one in stage.logged(RunState))
     assert len(stage.wanted(InterruptAgent)) == 1
     stage.wait(10)
@@ -644,9 +646,9 @@ def test_a_forced_cancel_asks_once_then_kills_and_tells_it() -> None:
     stage = Stage(RunPolicy(interrupt_seconds=10))
     stage.working()
     stage.see(TextArrived(text="half"))
-    stage.order(Cancel(is_forced=True))
+    stage.order(CancelTurnInput(is_forced=True))
     assert (len(stage.wanted(InterruptAgent)), stage.wanted(StopAgent)) == (1, [])
-    stage.hear(Interrupted(problem="after these keys: Escape"))
+    stage.hear(InterruptOutcome(problem="after these keys: Escape"))
     stage.wait(10)
     assert (len(stage.wanted(InterruptAgent)), len(stage.wanted(StopAgent))) == (1, 1)
     stage.see(Exited(signal=15))
@@ -663,10 +665,10 @@ def test_a_force_counts_while_a_cancel_is_under_way_and_after_it_was_taken_back(
     for waits in (0, 10, 40):
         stage = Stage(RunPolicy(interrupt_seconds=10))
         stage.working()
-        stage.order(Cancel())
+        stage.order(CancelTurnInput())
         for _ in range(waits // 10):
             stage.wait(10)
-        stage.order(Cancel(is_forced=True))
+        stage.order(CancelTurnInput(is_forced=True))
         stage.wait(10)
         assert len(stage.wanted(StopAgent)) == 1, waits
 
@@ -686,7 +688,7 @@ def test_an_agent_that_works_on_after_its_turn_timed_out_is_killed_and_that_is_t
 def test_an_agent_that_confirms_the_interrupt_stays() -> None:
     stage = Stage()
     stage.working()
-    stage.order(Cancel())
+    stage.order(CancelTurnInput())
     stage.see(TurnEnded(ending=TurnEnding.INTERRUPTED))
     assert stage.state() is TurnState.INTERRUPTED
     stage.wait(100)
@@ -698,7 +700,7 @@ def test_an_agent_that_confirms_the_interrupt_stays() -> None:
 def test_a_clean_end_that_was_there_first_is_completed_with_the_cancel_on_record() -> None:
     stage = Stage()
     stage.working()
-    stage.order(Cancel())
+    stage.order(CancelTurnInput())
     stage.see(done("finished"))
     assert (stage.turn.state, stage.turn.cancel_requested) == (TurnState.COMPLETED, True)
 
@@ -708,7 +710,7 @@ def test_a_late_cancel_does_not_touch_a_newer_turn() -> None:
     stage.working("one", "p1")
     stage.send("two", "p2")
     stage.see(done("ok"))
-    assert "not open" in refused(stage.order(Cancel(turn_id=TurnId(stage.turns[0].turn_id))))
+    assert "not open" in refused(stage.order(CancelTurnInput(turn_id=TurnId(stage.turns[0].turn_id))))
     assert stage.wanted(InterruptAgent) == []
 
 
@@ -752,7 +754,7 @@ def test_the_death_of_the_process_ends_the_turn_with_what_was_said() -> None:
 def test_a_stop_interrupts_the_turn_and_is_not_restarted() -> None:
     stage = Stage()
     stage.working()
-    stage.order(Stop())
+    stage.order(StopAgentInput())
     stage.see(Exited(signal=15))
     stage.wait(1000)
     assert stage.state() is TurnState.INTERRUPTED
@@ -935,9 +937,9 @@ def test_status_is_published_on_change_only_and_names_its_evidence() -> None:
 
 def test_start_has_the_agent_running_without_a_prompt() -> None:
     stage = Stage()
-    stage.order(Start())
+    stage.order(StartAgentInput())
     assert len(stage.wanted(SpawnAgent)) == 1
-    stage.order(Start())
+    stage.order(StartAgentInput())
     assert len(stage.wanted(SpawnAgent)) == 1
 
 

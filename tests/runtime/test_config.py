@@ -14,12 +14,12 @@ import pytest
 from interlock.agents.drivers import DRIVERS
 from interlock.agents.pool.pool import PoolLimits
 from interlock.monitor.policy import MonitorPolicies, MonitorPolicy
-from interlock.runtime.agent_choice import Mode, choose_agent, drivers_of
-from interlock.runtime.config import ConfigError, Loaded, agent_section, config_path, describe, load, parse
-from interlock.runtime.config_keys import Key, dotted, expected, nearest, variables
-from interlock.runtime.config_place import MAX_BYTES
-from interlock.runtime.config_reading import Source, line_of
-from interlock.runtime.config_sections import (
+from interlock.runtime.config.agent_choice import Mode, choose_agent, drivers_of
+from interlock.runtime.config.keys import ConfigKey, dotted, expected, nearest, variables
+from interlock.runtime.config.loading import ConfigError, Loaded, agent_section, config_path, describe, load, parse
+from interlock.runtime.config.place import MAX_BYTES
+from interlock.runtime.config.reading import Source, line_of
+from interlock.runtime.config.sections import (
     BUILTIN_AGENTS,
     PER_AGENT,
     Config,
@@ -79,7 +79,7 @@ def test_every_key_has_words_for_what_it_is_and_what_may_stand_there() -> None:
     keys = list(variables(BUILTIN_AGENTS).values())
     assert len(keys) > 80
     assert all(key.description for key in keys)
-    assert all("a value" not in expected(key.kind) for key in keys if isinstance(key, Key))
+    assert all("a value" not in expected(key.kind) for key in keys if isinstance(key, ConfigKey))
 
 
 def test_a_value_of_the_file_wins_over_a_default_and_a_variable_over_both() -> None:
@@ -229,7 +229,7 @@ def test_no_number_that_is_none_is_taken_for_one(value: str) -> None:
     numbers = [
         key
         for key in variables([]).values()
-        if isinstance(key, Key) and isinstance(key.default, int | float) and not isinstance(key.default, bool)
+        if isinstance(key, ConfigKey) and isinstance(key.default, int | float) and not isinstance(key.default, bool)
     ]
     assert len(numbers) > 6
     for key in numbers:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.runtime.config import ConfigError, parse
-from interlock.runtime.config_sections import BUILTIN_AGENTS
+from interlock.runtime.config.loading import ConfigError, parse
+from interlock.runtime.config.sections import BUILTIN_AGENTS
 
 
 def wrong(environ: dict[str, str], text: str = "") -> str:

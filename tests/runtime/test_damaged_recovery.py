@@ -9,13 +9,13 @@ import pytest
 
 from interlock.agents.port import Capabilities
 from interlock.lifecycle.turns import LOG_DAMAGED, fold_turns
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.runtime.runtime import Runtime
 from interlock.testing.puppet import PuppetDriver
-from interlock.vocabulary.audit import Anomaly, RunState, TurnFailed, TurnStarted
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import Anomaly, RunState, TurnFailed, TurnStarted
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import PromptId, SessionId
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import DriverKind, TurnState
 from tests.contract.harness import run

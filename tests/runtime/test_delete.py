@@ -12,13 +12,13 @@ from interlock.agents.port import AgentSpec, NotDelivered
 from interlock.lifecycle.queue import PromptState
 from interlock.lifecycle.turns import turn_states
 from interlock.log.memory import MemoryLog
-from interlock.runtime.book import SessionBook
 from interlock.runtime.policy import RunPolicy
-from interlock.runtime.runtime import InterruptReport, Runtime, Watcher
-from interlock.runtime.session.inputs import Answer
+from interlock.runtime.runtime import EventWatcher, InterruptReport, Runtime
+from interlock.runtime.session.inputs import AnswerQuestion
+from interlock.runtime.session_fold import SessionFold
 from interlock.testing.puppet import Puppet, PuppetDriver
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId, TurnId
 from interlock.vocabulary.states import TurnState
 from tests.contract.harness import run
@@ -35,8 +35,8 @@ async def working(runtime: Runtime, driver: PuppetDriver) -> tuple[SessionId, Tu
     return session_id, puppet.prompts[0].turn_id, puppet
 
 
-async def book_of(log: MemoryLog, session_id: SessionId) -> SessionBook:
-    return SessionBook.of(session_id, (await log.read(session_id)).events)
+async def book_of(log: MemoryLog, session_id: SessionId) -> SessionFold:
+    return SessionFold.of(session_id, (await log.read(session_id)).events)
 
 
 def test_a_deleted_session_is_over_and_its_log_stays() -> None:
@@ -62,7 +62,7 @@ def test_a_deleted_session_is_over_and_its_log_stays() -> None:
     run(story())
 
 
-async def _until_deleted(watcher: Watcher) -> AsyncIterator[Event]:
+async def _until_deleted(watcher: EventWatcher) -> AsyncIterator[Event]:
     async for event in watcher:
         yield event
         if event.type == "session_deleted":
@@ -154,7 +154,9 @@ def test_what_the_log_could_not_keep_is_refused_and_costs_nothing_else(text: str
             with pytest.raises(UsageError, match="could not be kept"):
                 await runtime.send(session_id, text)
             with pytest.raises(UsageError, match="could not be kept"):
-                await runtime.decide(session_id, Answer(approval_id="a", is_allowed=True, data={"deep": [text]}))
+                await runtime.decide(
+                    session_id, AnswerQuestion(approval_id="a", is_allowed=True, data={"deep": [text]})
+                )
             await runtime.send(session_id, "plain")
             await soon(lambda: next((one for one in driver.puppets if one.prompts), None))
 

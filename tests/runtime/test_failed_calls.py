@@ -11,12 +11,12 @@ from interlock.agents.observations import BecameReady
 from interlock.agents.port import AgentSpec
 from interlock.log.memory import MemoryLog
 from interlock.runtime.policy import RunPolicy
-from interlock.runtime.runtime import Runtime, Watcher
-from interlock.runtime.session.agent_calls import AgentCalls
+from interlock.runtime.runtime import EventWatcher, Runtime
+from interlock.runtime.session.agent.calls import AgentCalls
 from interlock.runtime.session.router import SessionMachine
 from interlock.runtime.session.supervisor import SessionFailed
 from interlock.testing.puppet import Puppet, PuppetDriver
-from interlock.vocabulary.audit import Anomaly
+from interlock.vocabulary.events.audit import Anomaly
 from interlock.vocabulary.ids import SpawnId
 from interlock.vocabulary.states import Activity, Attention
 from tests.contract.harness import run
@@ -41,7 +41,7 @@ class PeculiarDriver(PuppetDriver):
         return puppet
 
 
-async def next_anomaly(watcher: Watcher) -> tuple[str, str]:
+async def next_anomaly(watcher: EventWatcher) -> tuple[str, str]:
     async for event in watcher:
         if isinstance(event.data, Anomaly):
             return event.data.kind, event.data.message

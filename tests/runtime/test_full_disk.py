@@ -14,10 +14,10 @@ from interlock.runtime.runtime import Runtime
 from interlock.runtime.session import supervisor
 from interlock.runtime.session.supervisor import SessionFailed
 from interlock.testing.puppet import PuppetDriver
-from interlock.vocabulary.conversation import UserMessage
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.conversation import UserMessage
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.states import Activity, Attention, TurnState
 from tests.contract.harness import run
 from tests.runtime.conducting import soon

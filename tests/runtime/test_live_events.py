@@ -12,10 +12,10 @@ from interlock.agents.port import AgentSpec
 from interlock.log.memory import MemoryLog
 from interlock.runtime.runtime import Runtime
 from interlock.testing.puppet import PuppetDriver
-from interlock.vocabulary.codec import encode_event
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.codec import encode_event
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.presenter import Status, TextDelta
 from interlock.vocabulary.ids import SessionId, is_valid_id
-from interlock.vocabulary.presenter import Status, TextDelta
 from interlock.vocabulary.states import Activity
 
 PIECES = 50

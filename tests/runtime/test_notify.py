@@ -19,14 +19,14 @@ from typing import ClassVar
 
 import pytest
 
-from interlock.projections.attention import AttentionPolicy, Lost, Sighted, TimerFired
-from interlock.projections.attention_ledger import Ledger, Notice, NoticeKind
-from interlock.runtime import notify, notify_channels
-from interlock.runtime.config_sections import NotifySection
-from interlock.runtime.notify import BELL_LEDGER_NAME, LEDGER_NAME, Channel, LedgerFile, Outlets, Watcher
-from interlock.runtime.notify_channels import (
-    Bell,
-    Command,
+from interlock.projections.attention import AttentionPolicy, AttentionTimerFired, Lost, Sighted
+from interlock.projections.attention_ledger import Notice, NoticeKind, NoticeLedger
+from interlock.runtime.config.sections import NotifySection
+from interlock.runtime.notify import channels as notify_channels
+from interlock.runtime.notify import notifier as notify
+from interlock.runtime.notify.channels import (
+    BellChannel,
+    CommandChannel,
     NotifySend,
     TerminalNotice,
     Webhook,
@@ -34,10 +34,18 @@ from interlock.runtime.notify_channels import (
     desktop_channel,
     osc_of,
 )
+from interlock.runtime.notify.notifier import (
+    BELL_LEDGER_NAME,
+    LEDGER_NAME,
+    BoardWatcher,
+    LedgerFile,
+    NoticeChannel,
+    Outlets,
+)
 from interlock.vocabulary.errors import PeerFault
-from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.ids import SessionId, TurnId
 from interlock.vocabulary.states import TaskStatus
+from interlock.vocabulary.wire.frames import TaskSummary
 from tests.projections.test_attention import asking, line
 
 BEGAN = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -85,8 +93,8 @@ class Hanging:
         await asyncio.Event().wait()
 
 
-def watcher(folder: Path, told: list[Notice], reports: list[str] | None = None, seconds: float = 0.0) -> Watcher:
-    return Watcher(
+def watcher(folder: Path, told: list[Notice], reports: list[str] | None = None, seconds: float = 0.0) -> BoardWatcher:
+    return BoardWatcher(
         LedgerFile(folder),
         told.append,
         (reports if reports is not None else []).append,
@@ -95,7 +103,7 @@ def watcher(folder: Path, told: list[Notice], reports: list[str] | None = None, 
     )
 
 
-def take(one: Watcher, *lines: TaskSummary) -> None:
+def take(one: BoardWatcher, *lines: TaskSummary) -> None:
     async def work() -> None:
         for found in lines:
             await one.take(Sighted(found))
@@ -158,7 +166,7 @@ def test_what_is_told_was_noted_first(tmp_path: Path) -> None:
     def dies(notice: Notice) -> None:
         raise ConnectionAbortedError(notice.key)
 
-    dying = Watcher(LedgerFile(tmp_path), dies, unheard, AT_ONCE, now=lambda: BEGAN)
+    dying = BoardWatcher(LedgerFile(tmp_path), dies, unheard, AT_ONCE, now=lambda: BEGAN)
     with pytest.raises(ConnectionAbortedError):
         take(dying, asking())
     told: list[Notice] = []
@@ -173,7 +181,7 @@ def test_a_ledger_that_cannot_be_read_begins_anew(content: bytes, tmp_path: Path
     take(watcher(tmp_path, told), asking())
     take(watcher(tmp_path, told), asking())
     assert len(told) == 1
-    assert LedgerFile(tmp_path).read(BEGAN) != Ledger(horizon=BEGAN)
+    assert LedgerFile(tmp_path).read(BEGAN) != NoticeLedger(horizon=BEGAN)
 
 
 def test_a_ledger_that_cannot_be_written_is_reported_once_and_stops_nobody(tmp_path: Path) -> None:
@@ -215,7 +223,7 @@ def test_a_watcher_follows_a_board_and_wakes_by_itself(tmp_path: Path) -> None:
 
         policy = AttentionPolicy(quiet_seconds=0.05)
         async with asyncio.timeout(100):
-            await Watcher(LedgerFile(tmp_path), tell, unheard, policy).follow(board())
+            await BoardWatcher(LedgerFile(tmp_path), tell, unheard, policy).follow(board())
 
     asyncio.run(work())
     assert [one.kind for one in told] == [NoticeKind.APPROVAL]
@@ -247,11 +255,11 @@ def test_a_watcher_that_is_cancelled_leaves_its_board(tmp_path: Path) -> None:
 
 def test_a_timer_before_anything_was_seen_is_harmless(tmp_path: Path) -> None:
     told: list[Notice] = []
-    asyncio.run(watcher(tmp_path, told).take(TimerFired()))
+    asyncio.run(watcher(tmp_path, told).take(AttentionTimerFired()))
     assert told == []
 
 
-def deliver(*channels: Channel, notices: int = 1, seconds: float = 20.0) -> list[str]:
+def deliver(*channels: NoticeChannel, notices: int = 1, seconds: float = 20.0) -> list[str]:
     reports: list[str] = []
 
     async def work() -> None:
@@ -280,7 +288,7 @@ def test_ledgers_of_two_names_know_nothing_of_each_other(tmp_path: Path) -> None
     told: list[Notice] = []
     for name in (LEDGER_NAME, BELL_LEDGER_NAME, BELL_LEDGER_NAME):
         file = LedgerFile(tmp_path, name)
-        take(Watcher(file, told.append, unheard, AT_ONCE, now=lambda: BEGAN), asking())
+        take(BoardWatcher(file, told.append, unheard, AT_ONCE, now=lambda: BEGAN), asking())
     assert len(told) == 2
 
 
@@ -303,7 +311,7 @@ def test_what_waits_for_a_slow_channel_is_bounded(monkeypatch: pytest.MonkeyPatc
 
 def test_a_bell_is_a_bell() -> None:
     terminal = io.StringIO()
-    assert deliver(Bell(terminal)) == []
+    assert deliver(BellChannel(terminal)) == []
     assert terminal.getvalue() == "\a"
 
 
@@ -381,7 +389,7 @@ def test_a_command_gets_json_and_variables_and_no_shell(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INTERLOCK_HOME", "/elsewhere")
     program, out = script(tmp_path / "p", COMMAND), tmp_path / "out"
-    assert deliver(Command((program, str(out), "$HOME; x"))) == []
+    assert deliver(CommandChannel((program, str(out), "$HOME; x"))) == []
     argv, given, variables = json.loads(out.read_text())
     assert argv == ["$HOME; x"]
     assert given == {
@@ -415,12 +423,12 @@ def test_a_command_gets_json_and_variables_and_no_shell(tmp_path: Path, monkeypa
 )
 def test_a_command_that_fails_is_reported(body: str | None, said: str, tmp_path: Path) -> None:
     program = str(tmp_path / "none") if body is None else script(tmp_path / "p", body)
-    (report,) = deliver(Command((program,)))
+    (report,) = deliver(CommandChannel((program,)))
     assert said in report
 
 
 def test_a_command_need_not_read_what_it_is_given(tmp_path: Path) -> None:
-    assert deliver(Command((script(tmp_path / "p", "import os\nos.close(0)\n"),))) == []
+    assert deliver(CommandChannel((script(tmp_path / "p", "import os\nos.close(0)\n"),))) == []
 
 
 def test_a_command_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
@@ -435,7 +443,7 @@ signal.pause()
 """
 
     async def work() -> None:
-        task = asyncio.create_task(Command((script(tmp_path / "p", body),)).deliver(NOTICE))
+        task = asyncio.create_task(CommandChannel((script(tmp_path / "p", body),)).deliver(NOTICE))
         for _ in range(10_000):
             if pids.exists():
                 break

@@ -18,8 +18,8 @@ from interlock.agents.observations import (
     TurnEnded,
     TurnEnding,
 )
-from interlock.monitor.standing import Standing
-from interlock.vocabulary.presenter import Status
+from interlock.monitor.arbitration.agent_status import Standing
+from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.states import Activity, AgentState, DriverKind, Lifecycle
 from tests.runtime.conducting import BEGAN, Stage
 

@@ -32,25 +32,25 @@ from interlock.agents.port import AgentSpec, Capabilities, DeliveryUnknown, NotD
 from interlock.lifecycle.turns import turn_states
 from interlock.log.memory import MemoryLog
 from interlock.log.port import Log, LogUnavailable
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.runtime import Runtime
-from interlock.runtime.session.inputs import Answer
+from interlock.runtime.session.inputs import AnswerQuestion
 from interlock.testing.puppet import EVERYTHING, Puppet, PuppetDriver
 from interlock.vocabulary.actions import NextActionKind
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events.audit import (
     DeliveryReceipt,
     DeliveryStage,
     ProcessEvent,
     ProcessEventKind,
     ToolCallSuspended,
 )
-from interlock.vocabulary.conversation import AssistantMessage, ToolCall, ToolError, ToolResult
-from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.conversation import AssistantMessage, ToolCall, ToolError, ToolResult
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.presenter import Status, TextDelta
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import PromptId, SessionId, SpawnId
-from interlock.vocabulary.presenter import Status, TextDelta
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import Activity, DriverKind, ExitReason, TurnState
 from tests.contract.harness import run
 from tests.runtime.conducting import soon
@@ -154,7 +154,7 @@ def test_an_approval_is_answered_through_the_runtime() -> None:
             # The book alone is ahead of the log: a look through the runtime sees only what is durable.
             await runtime.until(session_id, lambda machine: machine.book.suspended or None)
             asked = next(e.data for e in await events_of(log, session_id) if isinstance(e.data, ToolCallSuspended))
-            await runtime.decide(session_id, Answer(approval_id=asked.ticket.suspension.id, is_allowed=True))
+            await runtime.decide(session_id, AnswerQuestion(approval_id=asked.ticket.suspension.id, is_allowed=True))
             await soon(lambda: puppet.decisions or None)
             puppet.say(ToolReturned(call_id="c1", output="files"), done())
             assert (await runtime.wait_turn(session_id, prompt_id)).state is TurnState.COMPLETED

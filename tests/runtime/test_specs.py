@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from interlock.agents.pool.masking import masked_argv
 from interlock.agents.port import AgentSpec
-from interlock.runtime.config import parse
-from interlock.runtime.specs import specs_by
-from interlock.vocabulary.audit import SessionOpened
+from interlock.runtime.config.loading import parse
+from interlock.runtime.config.spec_lookup import specs_by
+from interlock.vocabulary.events.audit import SessionOpened
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.states import DriverKind
 

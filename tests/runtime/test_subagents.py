@@ -12,23 +12,23 @@ import pytest
 
 from interlock.agents.observations import BecameReady, Exited, TextArrived, TurnEnded, TurnEnding
 from interlock.agents.port import AgentSpec, Capabilities, Prompt
-from interlock.lifecycle.subagent_evidence import missing_evidence
-from interlock.lifecycle.subagents import WaitStatus, subagents_from
+from interlock.lifecycle.children.subagent_evidence import missing_evidence
+from interlock.lifecycle.children.subagents import WaitStatus, subagents_from
 from interlock.lifecycle.turns import turn_states
 from interlock.log.memory import MemoryLog
-from interlock.projections.diagnose import ReportStatus, diagnose
-from interlock.runtime.child_results import MAX_SUMMARY_CHARACTERS, ChildResult, checkpoint_in
+from interlock.projections.checks.diagnose import ReportStatus, diagnose
+from interlock.runtime.children.child_results import MAX_SUMMARY_CHARACTERS, ChildResult, checkpoint_in
+from interlock.runtime.children.subagents import Subagents
 from interlock.runtime.policy import Instant
 from interlock.runtime.runtime import Runtime, wall_clock
 from interlock.runtime.session.supervisor import SessionFailed
-from interlock.runtime.subagents import Subagents
 from interlock.testing.puppet import EVERYTHING, Puppet, PuppetDriver
-from interlock.vocabulary.audit import Anomaly, DeliveryStage
-from interlock.vocabulary.conversation import SubagentEvent
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import Anomaly, DeliveryStage
+from interlock.vocabulary.events.conversation import SubagentEvent
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SessionId, SpawnId, SubagentId
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import SubagentState, TurnState
 from tests.contract.harness import run
 from tests.held_time import clock, loop_instant, run_with_jumps

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents.live import LiveVerdict
 from interlock.agents.observations import (
     ApprovalAsked,
     ApprovalGone,
@@ -22,16 +21,17 @@ from interlock.agents.observations import (
     TurnEnding,
     Warned,
 )
+from interlock.agents.pane_tracker import LiveVerdict
 from interlock.agents.profiles import builtin_profiles
 from interlock.agents.recording_files import open_recording
 from interlock.agents.terminal.handle import TERMINAL_CAPABILITIES
 from interlock.agents.terminal.translate import Translator
-from interlock.monitor.recording import Frame, Header, Input, snapshot_of
-from interlock.monitor.standing import Basis, Standing
+from interlock.monitor.arbitration.agent_status import Standing, StatusBasis
+from interlock.monitor.scoring.recording import Frame, Header, Input, snapshot_of
 from interlock.monitor.tracker import TuiTrackerSession
 from interlock.runtime.policy import RunPolicy
 from interlock.screen.selection import select_reader
-from interlock.vocabulary.audit import Anomaly, DeliveryStage, SurfaceEvent
+from interlock.vocabulary.events.audit import Anomaly, DeliveryStage, SurfaceEvent
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
 from interlock.vocabulary.ids import TurnId
 from interlock.vocabulary.states import Activity, AgentState, Attention, DriverKind, TurnState
@@ -43,7 +43,7 @@ LIVE = Path(__file__).parents[1] / "recordings" / "live"
 
 
 def standing(activity: Activity, attention: Attention = Attention.NONE) -> StandingSeen:
-    return StandingSeen(standing=Standing(activity, attention, Basis(evidence=(SPINNER,)), since_seconds=0.0))
+    return StandingSeen(standing=Standing(activity, attention, StatusBasis(evidence=(SPINNER,)), since_seconds=0.0))
 
 
 def at_work(policy: RunPolicy | None = None) -> Stage:

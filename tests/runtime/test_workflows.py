@@ -11,20 +11,20 @@ import pytest
 
 from interlock.agents.observations import Exited, TurnEnded, TurnEnding
 from interlock.agents.port import AgentSpec
-from interlock.lifecycle import workflow
-from interlock.lifecycle.workflow_plan import StepSpec, WorkflowSpec
-from interlock.lifecycle.workflow_step import StartStep, StepEvidence
+from interlock.lifecycle.children import workflow
+from interlock.lifecycle.children.workflow_plan import StepSpec, WorkflowSpec
+from interlock.lifecycle.children.workflow_step import StartStep, StepEvidence
 from interlock.log.memory import MemoryLog
-from interlock.projections.diagnose import diagnose
-from interlock.runtime.child_results import checkpoint_in
+from interlock.projections.checks.diagnose import diagnose
+from interlock.runtime.children.child_results import checkpoint_in
+from interlock.runtime.children.subagents import CLOSED
+from interlock.runtime.children.workflows import ASK_FOR_CHECKPOINT, Workflows, step_prompt
 from interlock.runtime.runtime import wall_clock
 from interlock.runtime.session.supervisor import SessionFailed
-from interlock.runtime.subagents import CLOSED
-from interlock.runtime.workflows import ASK_FOR_CHECKPOINT, Workflows, step_prompt
 from interlock.testing.puppet import Puppet
-from interlock.vocabulary.audit import WorkflowEvent, WorkflowEventKind
-from interlock.vocabulary.conversation import SubagentEvent
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events.audit import WorkflowEvent, WorkflowEventKind
+from interlock.vocabulary.events.conversation import SubagentEvent
 from interlock.vocabulary.ids import SessionId, StepId, SubagentId, WorkflowId
 from interlock.vocabulary.states import StepState, SubagentState, WorkflowState
 from tests.contract.harness import run
@@ -306,7 +306,7 @@ def test_a_child_that_cannot_be_judged_leaves_its_step_to_a_decision(monkeypatch
     def fail(_: SubagentEvent) -> StepEvidence:
         raise RuntimeError("planted in a test")
 
-    monkeypatch.setattr("interlock.runtime.workflows.step_evidence_from_child", fail)
+    monkeypatch.setattr("interlock.runtime.children.workflows.step_evidence_from_child", fail)
 
     async def story() -> None:
         async with floor() as at:

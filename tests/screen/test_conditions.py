@@ -14,7 +14,7 @@ from interlock.screen.conditions import (
     DraftIs,
     RegionStands,
     RowMatches,
-    Scene,
+    ScreenScene,
     StyleSpec,
     TitleMatches,
     check,
@@ -31,7 +31,7 @@ SNAPSHOT = read_snapshot("one\n\x1b[31mtwo\x1b[0m red\n# three", columns=80, tit
 
 
 def ask(condition: Condition, snapshot: Snapshot = SNAPSHOT, draft: str | None = None) -> tuple[int, ...] | None:
-    return check(condition, Scene(snapshot, Located(snapshot.rows, REGIONS), draft))
+    return check(condition, ScreenScene(snapshot, Located(snapshot.rows, REGIONS), draft))
 
 
 def test_rows_that_match_are_named() -> None:

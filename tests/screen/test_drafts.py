@@ -7,7 +7,7 @@ import re
 import pytest
 
 from interlock.screen.conditions import StyleSpec
-from interlock.screen.drafts import read_draft
+from interlock.screen.engine import read_draft
 from interlock.screen.profile import ComposerSpec
 from interlock.screen.regions import SCREEN, Located, RegionSpec
 from interlock.screen.snapshot import read_snapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.screen.conditions import StyleSpec
-from interlock.screen.drafts import read_draft
+from interlock.screen.engine import read_draft
 from interlock.screen.profile import ComposerSpec
 from interlock.screen.regions import SCREEN, Located
 from interlock.screen.snapshot import read_snapshot

@@ -13,13 +13,13 @@ from interlock.log.memory import MemoryLog
 from interlock.log.port import Log
 from interlock.runtime.policy import Instant, RunPolicy
 from interlock.runtime.runtime import Runtime, wall_clock
-from interlock.server.access import Tokens
+from interlock.server.http.access import Tokens
 from interlock.server.serving import Running, bind, running
 from interlock.server.settings import ServerSettings
 from interlock.server.state import ServerState
 from interlock.testing.puppet import Puppet, PuppetDriver
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.registry import Json
 from tests.runtime.conducting import soon
 
 OPERATOR: Final = "operator-token-of-these-tests-000001"

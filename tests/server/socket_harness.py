@@ -19,20 +19,19 @@ from websockets.asyncio.client import ClientConnection, connect
 from interlock.agents.port import AgentSpec
 from interlock.log.memory import MemoryLog
 from interlock.log.port import Log
-from interlock.projections.task_view import TaskView
+from interlock.projections.task.view import TaskView
 from interlock.runtime.runtime import Runtime
-from interlock.server.access import Tokens
-from interlock.server.commands import Commands
-from interlock.server.hub import Hub
-from interlock.server.rooms import RoomName, Rooms
+from interlock.server.commands.commands import Commands
+from interlock.server.http.access import Tokens
+from interlock.server.live.hub import Hub
+from interlock.server.live.rooms import RoomName, Rooms
+from interlock.server.live.socket import serve_socket, socket_options
+from interlock.server.live.sse import task_events
 from interlock.server.settings import ServerSettings
-from interlock.server.socket import serve_socket, socket_options
-from interlock.server.sse import task_events
 from interlock.server.state import ServerState
 from interlock.testing.puppet import Puppet, PuppetDriver
 from interlock.testing.scribe import EPOCH, Scribe
-from interlock.vocabulary.approval import Approval
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.events.audit import (
     DialogClosed,
     DialogOpened,
     DialogOutcome,
@@ -43,9 +42,21 @@ from interlock.vocabulary.audit import (
     StreamCheckpoint,
     TurnStarted,
 )
-from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata, ToolCall, ToolResult, UserMessage
-from interlock.vocabulary.events import Event, new_event
-from interlock.vocabulary.frames import (
+from interlock.vocabulary.events.conversation import (
+    AssistantMessage,
+    MessageMetadata,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.presenter import ReasoningDelta, Status, TextDelta
+from interlock.vocabulary.events.registry import Payload
+from interlock.vocabulary.ids import CallId, EventId, PromptId, RunId, SessionId, StreamId, TurnId
+from interlock.vocabulary.run import NATURAL_END, RunStatus, TerminationReason
+from interlock.vocabulary.states import Activity, Attention, DriverKind
+from interlock.vocabulary.wire.approval import Approval
+from interlock.vocabulary.wire.frames import (
     AgentStatusChanged,
     ApprovalClosed,
     ApprovalDecided,
@@ -63,10 +74,7 @@ from interlock.vocabulary.frames import (
     TaskStatusChanged,
     TaskSummary,
 )
-from interlock.vocabulary.ids import CallId, EventId, PromptId, RunId, SessionId, StreamId, TurnId
-from interlock.vocabulary.presenter import ReasoningDelta, Status, TextDelta
-from interlock.vocabulary.registry import Payload
-from interlock.vocabulary.requests import (
+from interlock.vocabulary.wire.requests import (
     AccessRole,
     BoardBehind,
     BoardJoin,
@@ -78,8 +86,6 @@ from interlock.vocabulary.requests import (
     TaskJoined,
     TaskResume,
 )
-from interlock.vocabulary.run import NATURAL_END, RunStatus, TerminationReason
-from interlock.vocabulary.states import Activity, Attention, DriverKind
 
 FoundT = TypeVar("FoundT")
 SPEC: Final = AgentSpec(agent="puppet", driver="puppet")

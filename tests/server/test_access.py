@@ -11,12 +11,12 @@ from typing import Final
 import msgspec
 import pytest
 
-from interlock.server.access import Asked, Buckets, Caller, Entrance, Tokens, given_token, needed_role
-from interlock.server.problems import Forbidden, Refusal, TooMany, Unauthenticated, WrongHost, WrongOrigin
+from interlock.server.http.access import AccessRequest, Buckets, Caller, Entrance, Tokens, given_token, needed_role
+from interlock.server.http.problems import Forbidden, RequestRefusal, TooMany, Unauthenticated, WrongHost, WrongOrigin
 from interlock.server.settings import ServerSettings
 from interlock.server.token_file import TOKEN_FILE
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.requests import AccessRole
+from interlock.vocabulary.wire.requests import AccessRole
 
 OPERATOR: Final = "o" * 40
 OBSERVER: Final = "v" * 40
@@ -47,10 +47,10 @@ def asked(
     headers: tuple[tuple[str, str], ...] = (),
     subprotocols: tuple[str, ...] = (),
     peer: str = "127.0.0.1",
-) -> Asked:
+) -> AccessRequest:
     own = [("host", host)] if host is not None else []
     own += [("authorization", f"Bearer {token}")] if token is not None else []
-    return Asked(
+    return AccessRequest(
         is_socket=is_socket,
         method=method,
         path=path,
@@ -218,7 +218,7 @@ def test_a_socket_only_looks_until_it_commands() -> None:
     assert needed_role(asked(is_socket=True)) is AccessRole.OBSERVER
 
 
-TOKEN_TABLE: tuple[tuple[Asked, str | None], ...] = (
+TOKEN_TABLE: tuple[tuple[AccessRequest, str | None], ...] = (
     (asked(token="abc"), "abc"),
     (asked(token=None), None),
     (asked(token=None, headers=(("authorization", "bearer abc"),)), "abc"),
@@ -234,7 +234,7 @@ TOKEN_TABLE: tuple[tuple[Asked, str | None], ...] = (
 
 
 @pytest.mark.parametrize(("given", "token"), TOKEN_TABLE)
-def test_where_a_token_may_be(given: Asked, token: str | None) -> None:
+def test_where_a_token_may_be(given: AccessRequest, token: str | None) -> None:
     assert given_token(given) == token
 
 
@@ -279,7 +279,7 @@ def test_strangers_use_up_no_rate_but_their_own() -> None:
 
 def test_the_order_of_refusals_tells_nobody_more_than_they_may_know() -> None:
     evil = (("origin", "http://evil.example"),)
-    steps: list[tuple[Asked, type[Refusal]]] = [
+    steps: list[tuple[AccessRequest, type[RequestRefusal]]] = [
         (asked(host="evil.example", headers=evil, token=None, method="POST"), WrongHost),
         (asked(headers=evil, token=None, method="POST"), WrongOrigin),
         (asked(token=None, method="POST"), Unauthenticated),

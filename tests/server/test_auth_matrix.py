@@ -7,9 +7,9 @@ import asyncio
 import httpx
 from litestar.routes import HTTPRoute, WebSocketRoute
 
-from interlock.server.access import OPEN_PATHS
-from interlock.server.app import create_app
-from interlock.server.openapi import operations
+from interlock.server.http.access import OPEN_PATHS
+from interlock.server.http.app import create_app
+from interlock.server.http.openapi import operations
 from tests.contract.harness import run
 from tests.server.http_harness import client, house
 

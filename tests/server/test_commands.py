@@ -16,28 +16,29 @@ from interlock.log.memory import MemoryLog
 from interlock.log.port import LogUnavailable
 from interlock.runtime.recovery import Recovered
 from interlock.runtime.runtime import Runtime
-from interlock.server.commands import Commands
-from interlock.server.hub import Hub
-from interlock.server.past import is_same_decision
-from interlock.server.problems import (
+from interlock.server.commands.commands import Commands
+from interlock.server.commands.idempotency import is_same_decision
+from interlock.server.http.problems import (
     AlreadyDecided,
     Deadline,
     KeyReused,
     NotFound,
     NotSupervised,
-    Refusal,
+    RequestRefusal,
     Unfit,
     UnknownTask,
 )
+from interlock.server.http.shapes import OpenTask
+from interlock.server.live.hub import Hub
 from interlock.server.settings import ServerSettings
-from interlock.server.shapes import OpenTask
 from interlock.testing.puppet import PuppetDriver
-from interlock.vocabulary.approval import Approval, ApprovalState
-from interlock.vocabulary.audit import DecisionAction, DialogAnswered, DialogOption, ToolCallDecided
 from interlock.vocabulary.errors import InterlockError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import DecisionAction, DialogAnswered, DialogOption, ToolCallDecided
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
-from interlock.vocabulary.requests import (
+from interlock.vocabulary.states import Attention
+from interlock.vocabulary.wire.approval import Approval, ApprovalState
+from interlock.vocabulary.wire.requests import (
     ApprovalDecide,
     BoardJoin,
     ChatCancel,
@@ -48,7 +49,6 @@ from interlock.vocabulary.requests import (
     QueueSetGate,
     TaskJoin,
 )
-from interlock.vocabulary.states import Attention
 from tests.contract.harness import AT, run
 from tests.held_time import clock, run_with_jumps
 from tests.runtime.conducting import soon
@@ -166,7 +166,7 @@ def test_every_command_of_a_socket_and_what_its_ack_tells() -> None:
 def test_what_is_no_command_is_refused(request_: TaskJoin | BoardJoin | Ping) -> None:
     async def story() -> None:
         async with bench() as on:
-            with pytest.raises(Refusal):
+            with pytest.raises(RequestRefusal):
                 await on.commands.perform(request_, decided_by="")
 
     run(story())
@@ -318,7 +318,7 @@ LATE: dict[str, Callable[[Commands], Awaitable[object]]] = {
 def test_what_was_done_shows_before_it_is_answered_even_to_a_hub_that_is_late(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.server.performer.SHOW_SECONDS", 3_600.0)
+    monkeypatch.setattr("interlock.server.commands.command_runner.SHOW_SECONDS", 3_600.0)
 
     async def story() -> None:
         async with bench(look_seconds=3_600.0) as on:
@@ -415,7 +415,7 @@ def test_a_turn_that_is_not_of_the_task_cannot_be_cancelled() -> None:
             await on.commands.open_task(OPEN, task_id=A)
             with pytest.raises(NotFound):
                 await on.commands.cancel(A, TurnId("trn_none"), decided_by="")
-            with pytest.raises(Refusal, match="nothing to cancel"):
+            with pytest.raises(RequestRefusal, match="nothing to cancel"):
                 await on.commands.cancel(A, None, decided_by="")
 
     run(story())

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from dataclasses import replace
 
-from interlock.server.http_protocol import MAX_HEAD_BYTES, MAX_HEADERS
+from interlock.server.http.http_protocol import MAX_HEAD_BYTES, MAX_HEADERS
 from tests.contract.harness import run
 from tests.runtime.conducting import soon
 from tests.server.http_harness import OPERATOR, SETTINGS, House, house

@@ -13,25 +13,25 @@ import pytest
 from interlock.agents.observations import TextArrived, TurnEnded, TurnEnding
 from interlock.log.memory import MemoryLog
 from interlock.log.port import LogUnavailable, SessionPage, Slice
-from interlock.projections.task_view import TaskView
+from interlock.projections.task.view import TaskView
 from interlock.runtime import runtime as runtime_module
 from interlock.runtime.runtime import Runtime
-from interlock.runtime.session.agent_calls import Item
-from interlock.server import hub as hub_module
-from interlock.server.hub import GOING_AWAY, MAX_ASIDE, SERVICE_RESTART, Hub
-from interlock.server.outbox import Outbox
-from interlock.server.problems import NotReady, UnknownTask
-from interlock.server.rooms import Rooms
+from interlock.runtime.session.agent.calls import Item
+from interlock.server.http.problems import NotReady, UnknownTask
+from interlock.server.live import hub as hub_module
+from interlock.server.live.hub import GOING_AWAY, MAX_ASIDE, SERVICE_RESTART, Hub
+from interlock.server.live.outbox import Outbox
+from interlock.server.live.rooms import Rooms
 from interlock.server.settings import ServerSettings
 from interlock.testing.puppet import PuppetDriver
-from interlock.vocabulary.conversation import UserMessage
 from interlock.vocabulary.errors import InterlockError, UsageError
-from interlock.vocabulary.events import Event
-from interlock.vocabulary.frames import TaskFrame
+from interlock.vocabulary.events.conversation import UserMessage
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.presenter import Status, TextDelta
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.presenter import Status, TextDelta
-from interlock.vocabulary.requests import BoardJoin, ServerClosing, TaskBehind, TaskJoin
 from interlock.vocabulary.states import Activity, TaskStatus
+from interlock.vocabulary.wire.frames import TaskFrame
+from interlock.vocabulary.wire.requests import BoardJoin, ServerClosing, TaskBehind, TaskJoin
 from tests.contract.harness import event, run
 from tests.server.socket_harness import FRAMES, SPEC, Author, Reader, digest, soon, whole
 
@@ -75,13 +75,13 @@ class Quiet:
     """In the place of a runtime: tests publish what they like, as if it had been appended."""
 
     def __init__(self) -> None:
-        self.watchers: list[runtime_module.Watcher] = []
+        self.watchers: list[runtime_module.EventWatcher] = []
         self.supervised: set[SessionId] = set()
         self.shown = Status(activity=Activity.UNKNOWN)
 
     @asynccontextmanager
-    async def watch(self) -> AsyncIterator[runtime_module.Watcher]:
-        watcher = runtime_module.Watcher()
+    async def watch(self) -> AsyncIterator[runtime_module.EventWatcher]:
+        watcher = runtime_module.EventWatcher()
         self.watchers.append(watcher)
         yield watcher
 

@@ -11,8 +11,8 @@ from interlock.log.memory import MemoryLog
 from interlock.log.port import LogUnavailable
 from interlock.server.log_watch import WatchedLog, problem_of
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.audit import Anomaly
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import Anomaly
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId
 from tests.contract.harness import run
 from tests.server.http_harness import house

@@ -13,18 +13,18 @@ import msgspec
 import pytest
 
 from interlock.projections.attention_ledger import Notice
-from interlock.runtime import notify
-from interlock.runtime.config_sections import NotifySection
-from interlock.runtime.notify import LEDGER_NAME, Channel
+from interlock.runtime.config.sections import NotifySection
+from interlock.runtime.notify import notifier as notify
+from interlock.runtime.notify.notifier import LEDGER_NAME, NoticeChannel
 from interlock.server import notices, serving
-from interlock.server.hub import Hub
+from interlock.server.live.hub import Hub
+from interlock.server.live.rooms import Member, Rooms
 from interlock.server.notices import BoardEar, noticing
-from interlock.server.rooms import Member, Rooms
 from interlock.server.serving import Setup
 from interlock.server.settings import ServerSettings
-from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.requests import BoardJoin, BoardJoined, BoardTask
+from interlock.vocabulary.wire.frames import TaskSummary
+from interlock.vocabulary.wire.requests import BoardJoin, BoardJoined, BoardTask
 from tests.client.waiting import until
 from tests.projections.test_attention import asking, line
 
@@ -71,7 +71,7 @@ class Board:
 
 
 @asynccontextmanager
-async def watched(folder: Path, board: Board, *channels: Channel) -> AsyncIterator[None]:
+async def watched(folder: Path, board: Board, *channels: NoticeChannel) -> AsyncIterator[None]:
     async with noticing(folder, AT_ONCE, channels) as made:
         assert made is not None
         made.watch(cast("Hub", board))

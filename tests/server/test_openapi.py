@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from schemathesis import checks
 from schemathesis.core.result import Ok
 
-from interlock.server.app import create_app, create_routes
-from interlock.server.docs_page import DOCS_POLICY
-from interlock.server.openapi import openapi_document, operations, problem_statuses
-from interlock.server.problems import statuses
+from interlock.server.http.app import create_app, create_routes
+from interlock.server.http.docs_page import DOCS_POLICY
+from interlock.server.http.openapi import openapi_document, operations, problem_statuses
+from interlock.server.http.problems import statuses
 from tests.contract.harness import run
 from tests.server.http_harness import OPERATOR, SETTINGS, house
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from interlock.server.outbox import BATCH_BYTES, TRY_AGAIN_LATER, Closing, Outbox, Traffic
-from interlock.server.rooms import Member, Rooms
+from interlock.server.live.outbox import BATCH_BYTES, TRY_AGAIN_LATER, Closing, Outbox, Traffic
+from interlock.server.live.rooms import Member, Rooms
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.requests import TaskBehind, TaskJoin
+from interlock.vocabulary.wire.requests import TaskBehind, TaskJoin
 from tests.contract.harness import run
 from tests.server.socket_harness import FRAMES, Author, frames_of
 

@@ -15,9 +15,9 @@ import pytest
 from interlock.agents.observations import BecameReady
 from interlock.agents.port import AgentSpec, ProcessIdentity
 from interlock.agents.processes.identity import identity_of
-from interlock.server.peer_process import Connection, connection_of, is_of_spawn
+from interlock.server.peer_process import PeerConnection, connection_of, is_of_spawn
 from interlock.testing.puppet import Puppet, PuppetDriver
-from interlock.vocabulary.audit import Anomaly, ToolCallDecided
+from interlock.vocabulary.events.audit import Anomaly, ToolCallDecided
 from interlock.vocabulary.ids import SpawnId
 from tests.contract.harness import run
 from tests.server.http_harness import OPERATOR, House, house
@@ -143,7 +143,7 @@ def test_a_connection_of_somebody_else_is_nobodys() -> None:
         assert found is not None
         assert not is_of_spawn(found, None, SpawnId("spn_nobody"))
     far = connection_of({"client": ("192.0.2.1", 5000), "server": ("192.0.2.2", 80)})
-    assert isinstance(far, Connection)
+    assert isinstance(far, PeerConnection)
     assert not is_of_spawn(far, identity_of(1), SpawnId("spn_nobody"))
 
 

@@ -17,14 +17,14 @@ from interlock.agents.port import NotDelivered
 from interlock.log.lease import LeaseHeld
 from interlock.log.port import LogUnavailable, VersionConflict
 from interlock.runtime.session.supervisor import SessionFailed
-from interlock.server.problems import (
+from interlock.server.http.problems import (
     Deadline,
     Forbidden,
     KeyReused,
     NotFound,
     NotReady,
     NotSupervised,
-    Refusal,
+    RequestRefusal,
     TooMany,
     Unauthenticated,
     Unfit,
@@ -41,7 +41,7 @@ S = SessionId("ses_a")
 
 TABLE: tuple[tuple[BaseException, int, str], ...] = (
     (UsageError("no", remedy="do"), 409, "conflict"),
-    (Refusal("no"), 409, "conflict"),
+    (RequestRefusal("no"), 409, "conflict"),
     (UnknownTask("ses_a"), 404, "unknown_task"),
     (NotFound("no"), 404, "not_found"),
     (Unfit("no"), 422, "unfit"),

@@ -10,17 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.projections.badge import ANSWER_ON_ITS_WAY, ANSWER_SECONDS
-from interlock.server.problems import UnknownTask
-from interlock.server.rooms import Rooms
+from interlock.server.http.problems import UnknownTask
+from interlock.server.live.rooms import Rooms
 from interlock.testing.histories import endless_history
 from interlock.testing.scribe import EPOCH
-from interlock.vocabulary.audit import ProcessEvent, ProcessEventKind
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import ProcessEvent, ProcessEventKind
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.presenter import ScreenUpdate, Status, TextDelta
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
-from interlock.vocabulary.frames import ChatChunk, Push
 from interlock.vocabulary.ids import SessionId, StreamId
-from interlock.vocabulary.presenter import ScreenUpdate, Status, TextDelta
-from interlock.vocabulary.requests import (
+from interlock.vocabulary.states import Activity, Attention, TaskStatus
+from interlock.vocabulary.wire.frames import ChatChunk, Push
+from interlock.vocabulary.wire.requests import (
     BoardBehind,
     BoardJoin,
     BoardJoined,
@@ -30,7 +31,6 @@ from interlock.vocabulary.requests import (
     TaskJoined,
     TaskResume,
 )
-from interlock.vocabulary.states import Activity, Attention, TaskStatus
 from tests.server.socket_harness import FRAMES, Author, Reader, digest, frames_of, whole
 
 ONE = SessionId("ses_one")
@@ -266,7 +266,7 @@ def test_a_session_that_nobody_runs_any_more_is_told_to_its_room() -> None:
 
 
 def test_another_fold_of_the_same_task_tells_its_room_that_it_is_behind() -> None:
-    from interlock.projections.task_view import TaskView
+    from interlock.projections.task.view import TaskView
 
     rooms, author = Rooms(), Author()
     talking(author, rooms)

@@ -17,11 +17,11 @@ from interlock.agents.observations import (
     TurnEnding,
 )
 from interlock.log.memory import MemoryLog
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.testing.puppet import EVERYTHING, PuppetDriver
-from interlock.vocabulary.audit import Anomaly, DecisionUndelivered, ToolCallDecided
+from interlock.vocabulary.events.audit import Anomaly, DecisionUndelivered, ToolCallDecided
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.registry import Json
 from tests.contract.harness import run
 from tests.runtime.conducting import soon
 from tests.server.http_harness import House, house, problem

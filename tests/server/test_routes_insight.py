@@ -12,11 +12,11 @@ from interlock.agents.observations import Exited, TurnEnded, TurnEnding, UsageRe
 from interlock.log.memory import MemoryLog
 from interlock.log.ndjson import export
 from interlock.log.port import LogUnavailable, Slice
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.projections.why import why
 from interlock.runtime.session.router import SessionMachine
-from interlock.server.ledger import Ledger
-from interlock.vocabulary.audit import UsageScope
+from interlock.server.ledger import UsageLedger
+from interlock.vocabulary.events.audit import UsageScope
 from interlock.vocabulary.ids import SessionId
 from tests.contract.harness import run
 from tests.runtime.conducting import soon
@@ -187,7 +187,7 @@ def test_an_account_reads_only_what_is_new_and_does_not_wait_for_what_is_not_the
         async with house(log=log) as server:
             task_id = await one_turn(server, "ses_a", USED)
             version = server.state.hub.views[task_id].version
-            ledger = Ledger(log)
+            ledger = UsageLedger(log)
             log.read_after = []
             account = await ledger.account(task_id, version)
             for _ in range(2):

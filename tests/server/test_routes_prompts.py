@@ -9,9 +9,9 @@ import pytest
 
 from interlock.agents.observations import TextArrived, TurnEnded, TurnEnding
 from interlock.agents.port import AgentSpec
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.runtime.policy import RunPolicy
-from interlock.server import commands
+from interlock.server.commands import commands
 from interlock.testing.puppet import Puppet, PuppetDriver
 from interlock.vocabulary.ids import SessionId, SpawnId
 from tests.contract.harness import run

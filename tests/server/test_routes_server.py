@@ -11,9 +11,9 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
-from interlock.server.access import SUBPROTOCOL, TOKEN_SUBPROTOCOL
-from interlock.server.app import create_app
-from interlock.vocabulary.requests import PROTOCOL
+from interlock.server.http.access import SUBPROTOCOL, TOKEN_SUBPROTOCOL
+from interlock.server.http.app import create_app
+from interlock.vocabulary.wire.requests import PROTOCOL
 from tests.contract.harness import run
 from tests.runtime.conducting import soon
 from tests.server.http_harness import OBSERVER, OPERATOR, SETTINGS, client, house, problem

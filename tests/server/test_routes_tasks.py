@@ -9,10 +9,10 @@ import pytest
 
 from interlock.agents.observations import TextArrived, TurnEnded, TurnEnding
 from interlock.log.memory import MemoryLog
-from interlock.log.sqlite import SqliteLog
-from interlock.server.hub import Hub
+from interlock.log.sqlite.store import SqliteLog
+from interlock.server.live.hub import Hub
 from interlock.testing.puppet import PuppetDriver
-from interlock.vocabulary.conversation import UserMessage
+from interlock.vocabulary.events.conversation import UserMessage
 from interlock.vocabulary.ids import SessionId
 from tests.contract.harness import event, run
 from tests.runtime.conducting import soon

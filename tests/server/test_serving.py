@@ -24,7 +24,7 @@ from interlock.agents.observations import Exited
 from interlock.agents.port import StopReport
 from interlock.log.memory import MemoryLog
 from interlock.log.port import SessionPage
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.runtime.runtime import Runtime
 from interlock.server import serving
 from interlock.server.__main__ import main

@@ -14,15 +14,16 @@ from msgspec import structs
 
 from interlock.agents.observations import ApprovalAsked, TextArrived, ToolCalled, TurnEnded, TurnEnding
 from interlock.runtime.runtime import Runtime
-from interlock.server.hub import SERVICE_RESTART, Hub
-from interlock.server.outbox import TRY_AGAIN_LATER
-from interlock.server.socket import BAD_PAYLOAD, MAX_COMMANDS, POLICY, SILENT_HEARTBEATS
-from interlock.server.socket_protocol import TOO_BIG
-from interlock.vocabulary.audit import ReplyContract
+from interlock.server.live.hub import SERVICE_RESTART, Hub
+from interlock.server.live.outbox import TRY_AGAIN_LATER
+from interlock.server.live.socket import BAD_PAYLOAD, MAX_COMMANDS, POLICY, SILENT_HEARTBEATS
+from interlock.server.live.socket_protocol import TOO_BIG
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.frames import ApprovalOpened, ChatChunk, ChatDone, ChatMessage, Push, TaskStatusChanged
+from interlock.vocabulary.events.audit import ReplyContract
 from interlock.vocabulary.ids import CallId, SessionId
-from interlock.vocabulary.requests import (
+from interlock.vocabulary.states import TaskStatus
+from interlock.vocabulary.wire.frames import ApprovalOpened, ChatChunk, ChatDone, ChatMessage, Push, TaskStatusChanged
+from interlock.vocabulary.wire.requests import (
     AccessRole,
     Ack,
     BoardJoined,
@@ -36,7 +37,6 @@ from interlock.vocabulary.requests import (
     TaskBehind,
     TaskJoined,
 )
-from interlock.vocabulary.states import TaskStatus
 from tests.contract.harness import run
 from tests.held_time import clock, run_with_jumps
 from tests.server.socket_harness import BEAT_SECONDS, QUICK, Bench, Client, Known, apply, digest, serving, soon, whole

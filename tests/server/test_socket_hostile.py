@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.agents.observations import TextArrived
-from interlock.server.outbox import TRY_AGAIN_LATER
-from interlock.server.socket import BAD_PAYLOAD, Connection
-from interlock.server.socket_protocol import TOO_BIG
-from interlock.vocabulary.requests import Ack, Refused, TaskJoined
+from interlock.server.live.outbox import TRY_AGAIN_LATER
+from interlock.server.live.socket import BAD_PAYLOAD, SocketConnection
+from interlock.server.live.socket_protocol import TOO_BIG
+from interlock.vocabulary.wire.requests import Ack, Refused, TaskJoined
 from tests.contract.harness import run
 from tests.held_time import clock, run_with_jumps
 from tests.server.raw_frames import Opcode, frame, handshake_of, raw_socket
@@ -351,7 +351,7 @@ def test_a_connection_that_we_fail_over_is_told_in_the_log(
             raise RuntimeError("broken on purpose")
 
         async with with_bystander() as (bench, _):
-            monkeypatch.setattr(Connection, "_read", fail)
+            monkeypatch.setattr(SocketConnection, "_read", fail)
             async with bench.client() as client:
                 await client.closed()
             await soon(lambda: "broken on purpose" in caplog.text)

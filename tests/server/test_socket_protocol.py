@@ -13,10 +13,10 @@ from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.server import ServerState as UvicornState
 
 from interlock.agents.observations import TextArrived
-from interlock.server.socket import socket_options
-from interlock.server.socket_protocol import MAX_FRAGMENTS, TOO_BIG, WIRE, BoundedSocket
-from interlock.server.write_watch import STUCK_LOOKS, WriteWatch
-from interlock.vocabulary.requests import Ack
+from interlock.server.live.socket import socket_options
+from interlock.server.live.socket_protocol import MAX_FRAGMENTS, TOO_BIG, WIRE, BoundedSocket
+from interlock.server.live.write_watch import STUCK_LOOKS, WriteWatch
+from interlock.vocabulary.wire.requests import Ack
 from tests.contract.harness import run
 from tests.held_time import clock, run_with_jumps
 from tests.server.raw_frames import Opcode, frame, handshake_of

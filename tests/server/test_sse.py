@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.agents.observations import TextArrived, TurnEnded, TurnEnding
-from interlock.server.problems import NotReady, Unfit
-from interlock.server.sse import Cursor, EventStream, parse_cursor, task_events
-from interlock.vocabulary.frames import ChatChunk, ChatStart
+from interlock.server.http.problems import NotReady, Unfit
+from interlock.server.live.sse import Cursor, EventStream, parse_cursor, task_events
 from interlock.vocabulary.ids import SessionId, StreamId
-from interlock.vocabulary.requests import TaskJoin, TaskJoined
 from interlock.vocabulary.states import TaskStatus
+from interlock.vocabulary.wire.frames import ChatChunk, ChatStart
+from interlock.vocabulary.wire.requests import TaskJoin, TaskJoined
 from tests.contract.harness import run
 from tests.server.socket_harness import FRAMES, QUICK, Bench, Reader, digest, serving, soon, whole
 

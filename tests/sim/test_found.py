@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from interlock.client.inputs import (
+from interlock.client.machine.inputs import (
     CancelAcked,
     CheckAnswered,
     CheckReason,
@@ -18,11 +18,11 @@ from interlock.client.inputs import (
     StopPressed,
     TaskInput,
 )
-from interlock.client.machine import TaskStateMachine
+from interlock.client.machine.task_machine import TaskStateMachine
 from interlock.testing.scribe import EPOCH
-from interlock.vocabulary.frames import ActiveStream, RuntimeCheck, StreamPiece, TaskSnapshot
 from interlock.vocabulary.ids import SessionId, StreamId, TurnId
 from interlock.vocabulary.states import TaskStatus
+from interlock.vocabulary.wire.frames import ActiveStream, RuntimeCheck, StreamPiece, TaskSnapshot
 
 TASK, TURN, STREAM = SessionId("ses_a"), TurnId("t1"), StreamId("s1")
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
-from interlock.client import manager
-from interlock.client.inputs import FrameArrived, Output, TaskInput
-from interlock.client.machine import TaskStateMachine
+from interlock.client.machine import manager
+from interlock.client.machine.inputs import FrameArrived, Output, TaskInput
+from interlock.client.machine.task_machine import TaskStateMachine
 from interlock.testing.sim import Fault, Report, SimulationFailed, simulate
-from interlock.vocabulary.frames import TaskStatusChanged
+from interlock.vocabulary.wire.frames import TaskStatusChanged
 
 QUICK, FIRST, DEEP = 34, 170, 1000  # schedules a test; with the tests below, about 2 s and 9 minutes of one core
 

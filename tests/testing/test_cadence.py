@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.monitor.recording import Frame, Header, Input, Record, Truth
+from interlock.monitor.scoring.recording import Frame, Header, Input, Record, Truth
 from interlock.testing.cadence import SWEEP, Cadence, at_cadence
 from interlock.vocabulary.errors import UsageError
 

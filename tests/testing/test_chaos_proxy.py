@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
-from interlock.testing.chaos_proxy import CALM, ChaosProxy, Deed, Fault, Way, Weather
+from interlock.testing.chaos_proxy import CALM, ChaosProxy, Deed, ProxyFault, ProxyWeather, Way
 from interlock.vocabulary.errors import UsageError
 
 SECONDS = 100.0
@@ -64,7 +64,7 @@ class Echo:
 
 @asynccontextmanager
 async def world(
-    weather: Weather = CALM, seed: int = 1, sleep: Callable[[float], Awaitable[object]] | None = None
+    weather: ProxyWeather = CALM, seed: int = 1, sleep: Callable[[float], Awaitable[object]] | None = None
 ) -> AsyncIterator[tuple[ChaosProxy, Echo]]:
     echo = Echo()
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
@@ -123,7 +123,9 @@ def test_in_calm_weather_every_byte_passes_and_nothing_is_logged() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_what_arrives_is_always_a_beginning_of_what_was_sent(seed: int) -> None:
-    weather = Weather(delay=0.5, delay_seconds=0.001, pause=0.1, pause_seconds=0.001, cut=0.04, close=0.02, reset=0.02)
+    weather = ProxyWeather(
+        delay=0.5, delay_seconds=0.001, pause=0.1, pause_seconds=0.001, cut=0.04, close=0.02, reset=0.02
+    )
 
     async def story() -> None:
         async with world(weather, seed) as (proxy, echo):
@@ -135,8 +137,8 @@ def test_what_arrives_is_always_a_beginning_of_what_was_sent(seed: int) -> None:
     run(story)
 
 
-@pytest.mark.parametrize(("fault", "end"), [(Fault.CLOSED, "end"), (Fault.RESET, "reset")])
-def test_a_strike_ends_both_sides_in_its_own_way(fault: Fault, end: str) -> None:
+@pytest.mark.parametrize(("fault", "end"), [(ProxyFault.CLOSED, "end"), (ProxyFault.RESET, "reset")])
+def test_a_strike_ends_both_sides_in_its_own_way(fault: ProxyFault, end: str) -> None:
     async def story() -> None:
         async with world() as (proxy, echo):
             reader, writer = await connect(proxy)
@@ -162,8 +164,8 @@ def test_a_silenced_connection_says_nothing_until_heal_resets_it() -> None:
             reader, writer = await connect(proxy)
             writer.write(b"one")
             assert await reader.readexactly(3) == b"one"
-            assert proxy.strike(Fault.SILENCED) == 1
-            assert proxy.strike(Fault.RESET) == 0, "what is silent cannot be told that it is over"
+            assert proxy.strike(ProxyFault.SILENCED) == 1
+            assert proxy.strike(ProxyFault.RESET) == 0, "what is silent cannot be told that it is over"
             writer.write(b"two")
             assert await talk(proxy, b"another") == b"another"
             await until(lambda: proxy.open_connections == 1)
@@ -173,7 +175,7 @@ def test_a_silenced_connection_says_nothing_until_heal_resets_it() -> None:
                 await reader.read()
             await hang_up(writer)
             assert echo.heard == [b"one", b"another"]
-            assert proxy.counts == {Fault.SILENCED: 1, Fault.RESET: 1}
+            assert proxy.counts == {ProxyFault.SILENCED: 1, ProxyFault.RESET: 1}
 
     run(story)
 
@@ -196,7 +198,7 @@ def test_a_paused_way_holds_bytes_back_and_loses_none() -> None:
             proxy.resume(Way.TO_CLIENT)
             assert await rest == b"bcd"
             assert await late == b"late"
-            assert list(proxy.log) == [Deed(1, Fault.PAUSED, Way.TO_CLIENT, 1)]
+            assert list(proxy.log) == [Deed(1, ProxyFault.PAUSED, Way.TO_CLIENT, 1)]
             await hang_up(writer)
 
     run(story)
@@ -204,12 +206,12 @@ def test_a_paused_way_holds_bytes_back_and_loses_none() -> None:
 
 def test_heal_also_ends_a_pause_and_the_weather() -> None:
     async def story() -> None:
-        async with world(Weather(refuse=1)) as (proxy, _):
+        async with world(ProxyWeather(refuse=1)) as (proxy, _):
             assert await talk(proxy, b"x") == b""
             proxy.pause(Way.TO_SERVER)
             proxy.heal()
             assert await talk(proxy, b"x") == b"x"
-            assert proxy.counts == {Fault.REFUSED: 1}
+            assert proxy.counts == {ProxyFault.REFUSED: 1}
 
     run(story)
 
@@ -218,15 +220,15 @@ def test_a_cut_passes_a_part_of_a_piece_and_then_nothing() -> None:
     async def story() -> None:
         ends = set()
         for seed in range(20):
-            async with world(Weather(cut=1), seed) as (proxy, echo):
+            async with world(ProxyWeather(cut=1), seed) as (proxy, echo):
                 heard = await talk(proxy, b"0123456789")
                 await echo.ended.wait()
-                assert (heard, proxy.counts[Fault.CUT]) == (b"", 1)
+                assert (heard, proxy.counts[ProxyFault.CUT]) == (b"", 1)
                 assert b"0123456789".startswith(echo.heard[0])
                 assert len(echo.heard[0]) < 10
-                assert proxy.log[0].fault is Fault.CUT
+                assert proxy.log[0].fault is ProxyFault.CUT
                 ends.add(proxy.log[1].fault)
-        assert ends == {Fault.CLOSED, Fault.RESET}
+        assert ends == {ProxyFault.CLOSED, ProxyFault.RESET}
 
     run(story)
 
@@ -239,19 +241,19 @@ def test_delays_and_throttles_wait_as_long_as_they_say() -> None:
         await asyncio.sleep(0)
 
     async def story() -> None:
-        async with world(Weather(delay=1, delay_seconds=9), sleep=sleep) as (proxy, _):
+        async with world(ProxyWeather(delay=1, delay_seconds=9), sleep=sleep) as (proxy, _):
             assert await talk(proxy, b"x") == b"x"
             assert len(waits) == 2
             assert all(0 <= wait <= 9 for wait in waits)
-            proxy.weather = Weather(bytes_a_second=40)
+            proxy.weather = ProxyWeather(bytes_a_second=40)
             waits.clear()
             assert await talk(proxy, b"12345678") == b"12345678"
             assert waits == [2 / 40] * 8, "two bytes at a time, four times each way"
-            proxy.weather = Weather(pause=1, pause_seconds=5)
+            proxy.weather = ProxyWeather(pause=1, pause_seconds=5)
             waits.clear()
             assert await talk(proxy, b"x") == b"x"
             assert len(waits) == 2
-        assert proxy.counts == {Fault.DELAYED: 2, Fault.THROTTLED: 8, Fault.PAUSED: 2}
+        assert proxy.counts == {ProxyFault.DELAYED: 2, ProxyFault.THROTTLED: 8, ProxyFault.PAUSED: 2}
 
     run(story)
 
@@ -263,26 +265,27 @@ def test_nobody_behind_the_proxy_is_a_reset_and_the_target_may_move() -> None:
             assert await talk(proxy, b"x") == b""
             proxy.target = there
             assert await talk(proxy, b"x") == b"x"
-            assert (proxy.counts, echo.heard) == ({Fault.UNREACHABLE: 1}, [b"x"])
+            assert (proxy.counts, echo.heard) == ({ProxyFault.UNREACHABLE: 1}, [b"x"])
 
     run(story)
 
 
 def test_the_luck_of_a_connection_depends_on_the_seed_and_its_number_alone() -> None:
-    async def fates(seed: int, between: int) -> list[Fault]:
-        weather = Weather(refuse=0.3)
+    async def fates(seed: int, between: int) -> list[ProxyFault]:
+        weather = ProxyWeather(refuse=0.3)
         async with world(weather, seed) as (proxy, _):
             for _ in range(16):
                 await talk(proxy, b"x" * between)
             return [
-                next((deed.fault for deed in proxy.log if deed.connection == n), Fault.CLOSED) for n in range(1, 17)
+                next((deed.fault for deed in proxy.log if deed.connection == n), ProxyFault.CLOSED)
+                for n in range(1, 17)
             ]
 
     async def story() -> None:
         first = await fates(3, 1)
         assert first == await fates(3, 50)
         assert first != await fates(4, 1)
-        assert Fault.REFUSED in first
+        assert ProxyFault.REFUSED in first
 
     run(story)
 
@@ -305,7 +308,7 @@ def test_wrong_use_is_refused_with_a_remedy() -> None:
     with pytest.raises(UsageError, match="does not listen"):
         _ = proxy.port
     with pytest.raises(UsageError, match="needs bytes"):
-        proxy.strike(Fault.CUT)
+        proxy.strike(ProxyFault.CUT)
     for wrong in ({"cut": 1.5}, {"delay": -0.1}, {"pause_seconds": 61.0}, {"bytes_a_second": 0}):
         with pytest.raises(UsageError):
-            Weather(**wrong)
+            ProxyWeather(**wrong)

@@ -12,8 +12,8 @@ from interlock.testing.lab.recipes import CODEX
 from interlock.testing.lab.results import (
     FAILED,
     INTERRUPTED,
-    Ends,
-    Reading,
+    LabEnds,
+    LabReading,
     ScenarioResult,
     SentPrompt,
     count_ends,
@@ -23,10 +23,10 @@ from interlock.testing.lab.results import (
     times_delivered,
 )
 from interlock.testing.lab.table import row, total_row
-from interlock.testing.scripted_model import Kind, Outcome, Received
-from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage
-from interlock.vocabulary.conversation import UserMessage
-from interlock.vocabulary.events import Event
+from interlock.testing.scripted_model import Received, RequestKind, RequestOutcome
+from interlock.vocabulary.events.audit import DeliveryReceipt, DeliveryStage
+from interlock.vocabulary.events.conversation import UserMessage
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import EventId, PromptId, SessionId, TurnId
 from interlock.vocabulary.states import TurnState
 
@@ -38,7 +38,9 @@ def prompt(number: int, ends: frozenset[TurnState] | None = frozenset({TurnState
     return SentPrompt(PromptId(f"prm_{number}"), "short", f"token{number}", ends)
 
 
-def request(*told: str, kind: Kind = Kind.MAIN, outcome: Outcome = Outcome.ANSWERED) -> Received:
+def request(
+    *told: str, kind: RequestKind = RequestKind.MAIN, outcome: RequestOutcome = RequestOutcome.ANSWERED
+) -> Received:
     return Received(0, kind, "/v1/messages", " ".join(told).encode(), prompt=told[-1], outcome=outcome)
 
 
@@ -58,7 +60,7 @@ def ended(**states: TurnState) -> dict[TurnId, TurnRecord]:
 
 
 def test_a_prompt_is_delivered_once_doubled_or_lost_by_the_words_that_the_model_was_given() -> None:
-    requests = (request("token0"), request("token0", "token1", "token1"), request("token2", kind=Kind.SIDE))
+    requests = (request("token0"), request("token0", "token1", "token1"), request("token2", kind=RequestKind.SIDE))
     assert [times_delivered(prompt(number), requests) for number in range(3)] == [1, 2, 0]
 
 
@@ -66,7 +68,7 @@ def test_a_prompt_that_arrives_behind_the_rest_of_a_draft_is_altered() -> None:
     clean = prompt(0).text
     assert not is_altered(prompt(0), [request(clean), request(f"<reminder>\n {clean} \n")])
     assert is_altered(prompt(0), [request(clean), request(f"half a thought{clean}")])
-    assert not is_altered(prompt(0), [request(f"half a thought{clean}", kind=Kind.SIDE)])
+    assert not is_altered(prompt(0), [request(f"half a thought{clean}", kind=RequestKind.SIDE)])
     assert not is_altered(prompt(0), [request(f"{clean}{prompt(1).text}")])
 
 
@@ -75,13 +77,13 @@ def test_an_end_is_due_for_each_prompt_that_arrived_and_has_to_be_of_the_right_k
     requests = (request("token0"), request("token0", "token1"), request("token0", "token1", "token2"))
     turns = ended(trn_0=TurnState.COMPLETED, trn_1=TurnState.COMPLETED, trn_2=TurnState.RUNNING)
     found = count_ends(prompts, requests, [begun(0), begun(1), begun(2)], turns)
-    assert found == Ends(due=3, reported=2, right=1, fabricated=0, false_deliveries=0)
+    assert found == LabEnds(due=3, reported=2, right=1, fabricated=0, false_deliveries=0)
 
 
 def test_a_completion_of_a_prompt_that_never_arrived_is_told_apart_from_an_honest_failure() -> None:
     turns = ended(trn_0=TurnState.COMPLETED, trn_1=TurnState.FAILED)
     found = count_ends([prompt(0), prompt(1)], (), [begun(0), begun(1)], turns)
-    assert found == Ends(due=0, reported=0, right=0, fabricated=0, false_deliveries=1)
+    assert found == LabEnds(due=0, reported=0, right=0, fabricated=0, false_deliveries=1)
 
 
 def test_a_prompt_that_never_arrived_is_lost_once_it_was_typed_or_given_up_and_waits_before() -> None:
@@ -114,7 +116,7 @@ def test_arguments_go_only_to_versions_that_know_them() -> None:
 
 def test_where_the_scenario_does_not_know_the_last_answer_of_the_model_decides() -> None:
     once = prompt(0, None)
-    cut, answered = request("token0", outcome=Outcome.CUT), request("token0")
+    cut, answered = request("token0", outcome=RequestOutcome.CUT), request("token0")
     assert due_end(once, (cut,)) == FAILED
     assert due_end(once, (cut, answered)) == {TurnState.COMPLETED}
 
@@ -138,7 +140,7 @@ def test_each_thing_that_was_not_right_is_said_the_worst_first() -> None:
 
 
 def test_the_row_of_a_cli_sums_its_scenarios() -> None:
-    reading = Reading(frames={"idle": (9, 10), "working": (10, 10)})
+    reading = LabReading(frames={"idle": (9, 10), "working": (10, 10)})
     results = [
         a_result(reading=reading, ends=2, ends_right=2, ends_reported=2),
         a_result(delivered=1, lost=1, lost_and_said=("failed",)),

@@ -24,7 +24,7 @@ from interlock.agents.observations import (
     TurnEnding,
 )
 from interlock.agents.port import AgentHandle, AgentSpec, Decision, Prompt
-from interlock.agents.streams.claude import ClaudeStreamDriver
+from interlock.agents.streams.claude.driver import ClaudeStreamDriver
 from interlock.testing.scripted_agent import command, prompts_in, write_program
 from interlock.vocabulary.ids import PromptId, TurnId
 from tests.agents.processes.trees import new_spawn_id

@@ -15,7 +15,7 @@ import pytest
 from interlock.testing.scripted_agent import Gates, prompts_in, read_ledger
 from interlock.testing.scripted_agent.language import VERBS
 from interlock.testing.scripted_agent.player import _DEEDS
-from interlock.testing.scripted_agent.wire import Wire
+from interlock.testing.scripted_agent.wire import AgentWire
 from tests.testing.scripted_agent_client import AGENT, Client, Message, agent
 
 
@@ -302,7 +302,7 @@ def test_what_is_no_message_stands_between_the_messages() -> None:
 
 def test_a_split_text_is_written_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[bytes] = []
-    wire = Wire()
+    wire = AgentWire()
     wire.byte_seconds = 0.0
 
     def write(_fd: int, data: bytes) -> int:

@@ -16,22 +16,22 @@ from interlock.testing.scripted_model import (
     Error,
     Gate,
     Hang,
-    Kind,
-    Outcome,
+    RequestKind,
+    RequestOutcome,
+    ScriptedCall,
     ScriptedModel,
     Text,
     Think,
-    ToolCall,
 )
 from interlock.vocabulary.errors import ContractError, Unreachable, UsageError
 from tests.testing.scripted_model_client import CHAT, MESSAGES, RESPONSES, SECONDS, ask, asking, events
 
 
-def outcomes(model: ScriptedModel) -> list[Outcome]:
+def outcomes(model: ScriptedModel) -> list[RequestOutcome]:
     return [one.outcome for one in model.requests]
 
 
-def wait_outcome(model: ScriptedModel, outcome: Outcome) -> None:
+def wait_outcome(model: ScriptedModel, outcome: RequestOutcome) -> None:
     model.wait_requests(lambda requests: bool(requests) and requests[-1].outcome is outcome)
 
 
@@ -42,12 +42,12 @@ def test_a_gate_holds_the_stream_until_it_is_released() -> None:
             seen = b""
             while b"before" not in seen:
                 seen += response.read1()
-            assert outcomes(model) == [Outcome.PENDING]
+            assert outcomes(model) == [RequestOutcome.PENDING]
             model.release("door")
             rest = response.read()
         assert b"after" not in seen
         assert b"after" in rest
-        assert outcomes(model) == [Outcome.ANSWERED]
+        assert outcomes(model) == [RequestOutcome.ANSWERED]
 
 
 def test_a_gate_before_the_first_word_holds_the_head_back() -> None:
@@ -92,7 +92,7 @@ def test_a_gate_that_nobody_releases_cuts_the_answer_and_is_a_fault() -> None:
     with ScriptedModel({"held": (Text("before"), Gate("door", limit_seconds=0.01), Text(" after"))}) as model:
         with pytest.raises(http.client.IncompleteRead):
             CHAT.ask(model, "SCN:held")
-        wait_outcome(model, Outcome.EXPIRED)
+        wait_outcome(model, RequestOutcome.EXPIRED)
         assert "door" in model.faults[0]
 
 
@@ -105,7 +105,7 @@ def test_an_error_with_a_number_of_times_is_passed_over_by_later_tries() -> None
     with ScriptedModel({"flaky": (Error(529, times=2), Text("there"))}) as model:
         assert [MESSAGES.ask(model, "SCN:flaky")[0] for _ in range(3)] == [529, 529, 200]
         assert [one.attempt for one in model.requests] == [0, 1, 2]
-        assert outcomes(model) == [Outcome.FAILED, Outcome.FAILED, Outcome.ANSWERED]
+        assert outcomes(model) == [RequestOutcome.FAILED, RequestOutcome.FAILED, RequestOutcome.ANSWERED]
 
 
 def test_a_cut_leaves_the_stream_without_its_end() -> None:
@@ -113,7 +113,7 @@ def test_a_cut_leaves_the_stream_without_its_end() -> None:
         with pytest.raises(http.client.IncompleteRead) as cut:
             CHAT.ask(model, "SCN:cut")
         assert CHAT.streamed_text(cut.value.partial) == "half"
-        wait_outcome(model, Outcome.CUT)
+        wait_outcome(model, RequestOutcome.CUT)
         assert CHAT.streamed_text(CHAT.ask(model, "SCN:cut")[1]) == "half whole"
 
 
@@ -121,7 +121,7 @@ def test_a_client_that_hangs_up_is_on_record() -> None:
     with ScriptedModel({"hang": (Text("half"), Hang())}) as model:
         with asking(model, "/v1/chat/completions", CHAT.body(["SCN:hang"], True)) as response:
             assert response.read1()
-        wait_outcome(model, Outcome.DROPPED)
+        wait_outcome(model, RequestOutcome.DROPPED)
         assert model.faults == ()
 
 
@@ -141,7 +141,7 @@ def test_closing_ends_what_hangs_and_what_waits_at_a_gate() -> None:
             socket.create_connection(("127.0.0.1", port), timeout=SECONDS)
         with pytest.raises(ContractError, match="not open"):
             model.release("door")
-        assert outcomes(model) == [Outcome.PENDING, Outcome.PENDING]
+        assert outcomes(model) == [RequestOutcome.PENDING, RequestOutcome.PENDING]
 
 
 def test_a_port_that_is_taken_is_refused_with_the_remedy() -> None:
@@ -150,7 +150,7 @@ def test_a_port_that_is_taken_is_refused_with_the_remedy() -> None:
 
 
 def test_prompts_without_a_key_take_scripts_from_the_queue() -> None:
-    queue = ((ToolCall("look"), Text("one, after the tool")), (Text("two"),))
+    queue = ((ScriptedCall("look"), Text("one, after the tool")), (Text("two"),))
     with ScriptedModel(queue=queue) as model:
         CHAT.ask(model, "first")
         CHAT.ask(model, "first")  # A retry: the same prompt at the same place.
@@ -214,7 +214,7 @@ def test_a_side_request_is_answered_apart_and_takes_no_script(path: str, body: d
         status, answer = ask(model, path, body)
         assert status == 200
         assert b"never" not in answer
-        assert (model.requests[0].kind, model.requests[0].purpose) == (Kind.SIDE, purpose)
+        assert (model.requests[0].kind, model.requests[0].purpose) == (RequestKind.SIDE, purpose)
         assert CHAT.streamed_text(CHAT.ask(model, "first")[1]) == "kept"
 
 
@@ -252,7 +252,7 @@ def test_what_clients_ask_besides_is_served_and_is_no_turn(method: str, path: st
         connection.close()
         assert response.status == status
         assert bool(body) is (method != "HEAD")
-        assert [one.kind for one in model.requests] == [Kind.SIDE]
+        assert [one.kind for one in model.requests] == [RequestKind.SIDE]
 
 
 def test_a_body_in_chunks_is_read() -> None:
@@ -294,7 +294,7 @@ def test_two_conversations_are_held_and_released_apart() -> None:
         model.wait_reached("right")
         model.release("right")
         assert MESSAGES.streamed_text(right.read()) == "right"
-        assert model.requests[0].outcome is Outcome.PENDING
+        assert model.requests[0].outcome is RequestOutcome.PENDING
         model.release("left")
         assert CHAT.streamed_text(left.read()) == "left"
 

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from interlock.testing.scripted_model import Error, Kind, ScriptedModel, Shell, Text, Think, ToolCall
+from interlock.testing.scripted_model import Error, RequestKind, ScriptedCall, ScriptedModel, Shell, Text, Think
 from tests.testing.scripted_model_client import CHAT, CLIENTS, GEMINI, MESSAGES, RESPONSES, Client, ask, events
 
 every_client = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
-LOOK = ToolCall("look", {"at": "the “sea”"})
+LOOK = ScriptedCall("look", {"at": "the “sea”"})
 
 
 @pytest.fixture
 def model() -> Iterator[ScriptedModel]:
     scripts = {
         "talk": (Think("Hm."), Text("Grüße ", "an\n\n", "alle 🌊.")),
-        "tool": (Text("I look."), LOOK, ToolCall("listen"), Text("I saw it.")),
+        "tool": (Text("I look."), LOOK, ScriptedCall("listen"), Text("I saw it.")),
         "shell": (Shell("touch made.txt"),),
         "late_error": (Text("Half"), Error(500, "went wrong")),
         "early_error": (Error(429, "too much"),),
@@ -132,4 +132,4 @@ def test_a_shell_step_calls_the_tool_that_the_client_has(
     tools = [{"name": name} for name in ("Read", "Write", "Edit", tool)]
     stream = ask(model, "/v1/messages", MESSAGES.body(["SCN:shell"], True) | {"tools": tools})[1]
     assert MESSAGES.called(stream) == [(tool, expected)]
-    assert model.requests[-1].kind is Kind.MAIN
+    assert model.requests[-1].kind is RequestKind.MAIN

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from interlock.lifecycle.table import Edge, Machine
-from interlock.vocabulary.registry import DECLARATIONS
+from interlock.vocabulary.events.registry import DECLARATIONS
 from tools import docs
 
 

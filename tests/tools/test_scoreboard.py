@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.score import score_files
-from interlock.monitor.recording import Frame, Header, Input, Truth
+from interlock.cli.terminals.score import score_files
+from interlock.monitor.scoring.recording import Frame, Header, Input, Truth
 from tools.scoreboard import (
     CAO,
     CAO_LATCHED,

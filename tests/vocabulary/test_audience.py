@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary import audit, conversation, presenter
-from interlock.vocabulary.conversation import (
+from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.events import audit, conversation, presenter
+from interlock.vocabulary.events.conversation import (
     AssistantMessage,
     MessageMetadata,
     MessageSource,
     Reasoning,
     SubagentEvent,
 )
-from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.events import TYPE_OF, UnknownEvent, audience
+from interlock.vocabulary.events.envelope import TYPE_OF, UnknownEvent, audience
+from interlock.vocabulary.events.registry import DECLARATIONS, Audience, Durability, Payload, declare
 from interlock.vocabulary.ids import SubagentId
-from interlock.vocabulary.registry import DECLARATIONS, Audience, Durability, Payload, declare
 from interlock.vocabulary.states import SubagentState
 
 DESIGN = {

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.audit import RunState, TurnFailed
-from interlock.vocabulary.codec import MAX_DEPTH, MAX_LINE_BYTES, decode_event, decode_lines, encode_event
-from interlock.vocabulary.conversation import AssistantMessage, SubagentEvent, ToolCall, UserMessage
 from interlock.vocabulary.errors import ContractError, MalformedEvent
-from interlock.vocabulary.events import Event, UnknownEvent, new_event
+from interlock.vocabulary.events.audit import RunState, TurnFailed
+from interlock.vocabulary.events.codec import MAX_DEPTH, MAX_LINE_BYTES, decode_event, decode_lines, encode_event
+from interlock.vocabulary.events.conversation import AssistantMessage, SubagentEvent, ToolCall, UserMessage
+from interlock.vocabulary.events.envelope import Event, UnknownEvent, new_event
+from interlock.vocabulary.events.registry import Json, Payload
 from interlock.vocabulary.foreign_json import scrub_text
 from interlock.vocabulary.ids import CallId, EventId, SessionId, SubagentId
-from interlock.vocabulary.registry import Json, Payload
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import SubagentState, TurnState
 

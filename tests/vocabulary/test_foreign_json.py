@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.vocabulary.conversation import MAX_COUNT
+from interlock.vocabulary.events.conversation import MAX_COUNT
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.foreign_json import MAX_DEPTH, TOO_DEEP, amount, as_text, count, decode_object
-from interlock.vocabulary.registry import Json
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from interlock.cli.commands import COMMANDS
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.actions import decide, diagnose_session, explain_turn, inspect_child, inspect_log
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.errors import ContractError, MalformedEvent, UsageError
+from interlock.vocabulary.events.audit import (
     ProcessEvent,
     ProcessEventKind,
     StreamCheckpoint,
@@ -21,9 +22,10 @@ from interlock.vocabulary.audit import (
     SurfaceResult,
     TurnFailed,
 )
-from interlock.vocabulary.codec import encode_event
-from interlock.vocabulary.conversation import MessageMetadata, SeqRange, ToolError, ToolResult
-from interlock.vocabulary.errors import ContractError, MalformedEvent, UsageError
+from interlock.vocabulary.events.codec import encode_event
+from interlock.vocabulary.events.conversation import MessageMetadata, SeqRange, ToolError, ToolResult
+from interlock.vocabulary.events.registry import DECLARATIONS
+from interlock.vocabulary.events.schema import json_schema
 from interlock.vocabulary.ids import (
     CallId,
     SessionId,
@@ -34,8 +36,6 @@ from interlock.vocabulary.ids import (
     new_session_id,
     sortable_id,
 )
-from interlock.vocabulary.registry import DECLARATIONS
-from interlock.vocabulary.schema import json_schema
 from interlock.vocabulary.states import Activity, ExitReason, TurnState, WorkflowState
 
 TIMES = st.integers(0, 2**48 - 1)

@@ -17,13 +17,13 @@ from interlock.vocabulary.errors import UsageError
 
 TERMINAL: Final = "terminal"
 DRIVERS: Final[Mapping[str, tuple[str, str]]] = {
-    "claude-stream": ("interlock.agents.streams.claude", "ClaudeStreamDriver"),
-    "codex-app-server": ("interlock.agents.streams.codex_app_server", "CodexAppServerDriver"),
-    "codex-exec": ("interlock.agents.streams.codex_exec", "CodexExecDriver"),
+    "claude-stream": ("interlock.agents.streams.claude.driver", "ClaudeStreamDriver"),
+    "codex-app-server": ("interlock.agents.streams.codex.app_server", "CodexAppServerDriver"),
+    "codex-exec": ("interlock.agents.streams.codex.exec", "CodexExecDriver"),
     "gemini-stream": ("interlock.agents.streams.gemini", "GeminiStreamDriver"),
     "qwen-stream": ("interlock.agents.streams.qwen", "QwenStreamDriver"),
-    "opencode-serve": ("interlock.agents.streams.opencode", "OpencodeDriver"),
-    "pi-rpc": ("interlock.agents.streams.pi", "PiDriver"),
+    "opencode-serve": ("interlock.agents.streams.opencode.driver", "OpencodeDriver"),
+    "pi-rpc": ("interlock.agents.streams.pi.driver", "PiDriver"),
     "acp": ("interlock.agents.acp.driver", "AcpDriver"),
     "model": ("interlock.agents.model.driver", "ModelDriver"),
     TERMINAL: ("interlock.agents.terminal.driver", "TerminalDriver"),

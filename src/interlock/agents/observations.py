@@ -13,13 +13,13 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from interlock.lifecycle.process import AgentEvent, AgentEventType
-from interlock.monitor.standing import Standing
-from interlock.vocabulary.audit import DeliveryStage, SurfaceEvent
-from interlock.vocabulary.audit import UsageScope as UsageScope
-from interlock.vocabulary.conversation import CompactionTrigger, ToolError
+from interlock.monitor.arbitration.agent_status import Standing
+from interlock.vocabulary.events.audit import DeliveryStage, SurfaceEvent
+from interlock.vocabulary.events.audit import UsageScope as UsageScope
+from interlock.vocabulary.events.conversation import CompactionTrigger, ToolError
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import TurnId
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import Activity, Attention
 
 TRACE_MAX_CHARACTERS: Final = 4096

@@ -16,10 +16,10 @@ from typing import Protocol, runtime_checkable
 
 from interlock.agents.observations import Observation
 from interlock.screen.snapshot import Snapshot
-from interlock.vocabulary.audit import DeliveryStage, EndedProcess, ReplyContract
 from interlock.vocabulary.errors import PeerFault
+from interlock.vocabulary.events.audit import DeliveryStage, EndedProcess, ReplyContract
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import PromptId, SpawnId, TurnId
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import DriverKind
 
 

@@ -14,13 +14,21 @@ import msgspec
 
 from interlock.agents.tmux.capture import PaneCapture
 from interlock.agents.tmux.panes import Pane
-from interlock.agents.tmux.watcher import ChannelLost, PaneDied, PaneGone, PaneMoved, PaneSeen, PaneWatch, WatchEvent
-from interlock.monitor.recording import FORMAT, Frame, Header, Record, Status
-from interlock.monitor.reducer import SHIM
+from interlock.agents.tmux.watcher import (
+    PaneChannelLost,
+    PaneDied,
+    PaneGone,
+    PaneMoved,
+    PaneSeen,
+    PaneWatch,
+    WatchEvent,
+)
+from interlock.monitor.scoring.recording import FORMAT, Frame, Header, Record, RecordedStatus
+from interlock.monitor.scoring.replay import SHIM
 from interlock.vocabulary.errors import UsageError
 
 _DIED: Final = (PaneGone, PaneDied)
-_ENDS: Final = (*_DIED, PaneMoved, ChannelLost)  # of a pane that cannot be seen any more, nothing is claimed
+_ENDS: Final = (*_DIED, PaneMoved, PaneChannelLost)  # of a pane that cannot be seen any more, nothing is claimed
 _MAX_STATUS_LINE: Final = 64 * 1024
 
 
@@ -74,7 +82,7 @@ async def record_pane(
                         continue
                     now = loop.time()
                     for line in told.lines() if told else ():
-                        yield Status(now - start, SHIM, msgspec.Raw(line))
+                        yield RecordedStatus(now - start, SHIM, msgspec.Raw(line))
                     yield (frame := _frame(standing, now - start, shown))
                     shown = shown if frame.ansi is None else frame.ansi
                     due = max(due + 1 / hz, now)

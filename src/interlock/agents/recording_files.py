@@ -11,7 +11,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from interlock.monitor.recording import MAX_LINE, Record, read_records
+from interlock.monitor.scoring.recording import MAX_LINE, Record, read_records
 from interlock.vocabulary.errors import UsageError
 
 _GZIP: Final = b"\x1f\x8b"

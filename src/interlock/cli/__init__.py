@@ -77,14 +77,14 @@ def _dispatch(tokens: list[str]) -> int:
         return 0
     if tokens[0] == "ps":
         # Three letters that are typed all day: their usual forms wait for no parser.
-        from interlock.cli.board import run_plain as run_ps
+        from interlock.cli.look.ps_list import run_plain as run_ps
 
         code = run_ps(tokens[1:])
         if code is not None:
             return code
     if tokens[0] == "shim":
         # It stands between a person and an agent's first screen: its usual form does not wait for cyclopts either.
-        from interlock.cli.shim import run_plain
+        from interlock.cli.terminals.shim import run_plain
 
         code = run_plain(tokens[1:])
         if code is not None:

@@ -50,7 +50,7 @@ for _command in COMMANDS:
         help_epilogue=f"Examples:\n{_command.examples}" if _command.examples else None,
         version_flags=[],
     )
-app.command("interlock.cli.version:version", name="--version", help="Print the version.", version_flags=[])
+app.command("interlock.cli.setup.version:version", name="--version", help="Print the version.", version_flags=[])
 
 
 def run(tokens: list[str]) -> int:

@@ -26,7 +26,7 @@ FAMILIES: Final = {
 COMMANDS: Final = (
     Command(
         "up",
-        "interlock.cli.up:up",
+        "interlock.cli.server.up:up",
         "Start the server in the background.",
         """\
   interlock up                        wait until it is ready, print its address
@@ -35,7 +35,7 @@ COMMANDS: Final = (
     ),
     Command(
         "down",
-        "interlock.cli.down:down",
+        "interlock.cli.server.down:down",
         "Stop the server; agents in tmux keep running.",
         """\
   interlock down                      and say which agents go on
@@ -44,7 +44,7 @@ COMMANDS: Final = (
     ),
     Command(
         "status",
-        "interlock.cli.status:status",
+        "interlock.cli.server.status:status",
         "Show server status and which sessions wait for you.",
         """\
   interlock status                    exit code 0: it answers, 8: it does not
@@ -52,7 +52,7 @@ COMMANDS: Final = (
     ),
     Command(
         "ps",
-        "interlock.cli.ps:ps",
+        "interlock.cli.look.ps:ps",
         "List sessions, those waiting for you first.",
         """\
   interlock ps                        what runs, and what it needs
@@ -72,7 +72,7 @@ Exit code 2: this is no terminal; `interlock ps` needs none.""",
     ),
     Command(
         "show",
-        "interlock.cli.show:show",
+        "interlock.cli.look.show:show",
         "Show one session: status, open questions, last answer.",
         """\
   interlock show ses_01               by the beginning of its id
@@ -82,7 +82,7 @@ Exit code 2: this is no terminal; `interlock ps` needs none.""",
     ),
     Command(
         "logs",
-        "interlock.cli.logs:logs",
+        "interlock.cli.look.logs:logs",
         "Print a session's transcript, and follow it.",
         """\
   interlock logs ses_01               all of it
@@ -93,7 +93,7 @@ Exit code 2: this is no terminal; `interlock ps` needs none.""",
     ),
     Command(
         "spawns",
-        "interlock.cli.spawns:spawns",
+        "interlock.cli.look.spawns:spawns",
         "List process starts and exits of a session.",
         """\
   interlock spawns                    of all sessions
@@ -101,7 +101,7 @@ Exit code 2: this is no terminal; `interlock ps` needs none.""",
     ),
     Command(
         "usage",
-        "interlock.cli.usage:usage",
+        "interlock.cli.look.usage:usage",
         "Print tokens and cost, by session or by turn.",
         """\
   interlock usage                     a line for each session, and the sum
@@ -109,7 +109,7 @@ Exit code 2: this is no terminal; `interlock ps` needs none.""",
     ),
     Command(
         "run",
-        "interlock.cli.run:run",
+        "interlock.cli.work.run:run",
         "Start an agent, optionally with a prompt.",
         """\
   interlock run claude                          in a terminal; prints its id
@@ -123,7 +123,7 @@ error; the exit codes are those of `interlock send --wait`.""",
     ),
     Command(
         "send",
-        "interlock.cli.send:send",
+        "interlock.cli.work.send:send",
         "Send a prompt to a session; with --wait, print the answer.",
         """\
   interlock send ses_01 "Now run the tests"     queued, durably; prints its id
@@ -140,7 +140,7 @@ Exit codes with --wait: 0 completed; 1 failed, or no reply as asked for;
     ),
     Command(
         "wait",
-        "interlock.cli.wait:wait",
+        "interlock.cli.work.wait:wait",
         "Wait until sessions are ready, done, blocked, idle or gone.",
         """\
   interlock wait ses_01                         done; the code is how it ended
@@ -154,7 +154,7 @@ Exit codes: 0 it is so; with --until done, how the last turn ended. Otherwise
     ),
     Command(
         "approvals",
-        "interlock.cli.decide:approvals",
+        "interlock.cli.work.decide:approvals",
         "List what agents ask, with the commands that answer it.",
         """\
   interlock approvals                 every open question, the oldest first
@@ -162,7 +162,7 @@ Exit codes: 0 it is so; with --until done, how the last turn ended. Otherwise
     ),
     Command(
         "approve",
-        "interlock.cli.decide:approve",
+        "interlock.cli.work.decide:approve",
         "Allow what an agent asks for, this once.",
         """\
   interlock approve ses_01                      its only question
@@ -170,14 +170,14 @@ Exit codes: 0 it is so; with --until done, how the last turn ended. Otherwise
     ),
     Command(
         "deny",
-        "interlock.cli.decide:deny",
+        "interlock.cli.work.decide:deny",
         "Refuse what an agent asks for.",
         """\
   interlock deny ses_01 --reason "not on the main branch\"""",
     ),
     Command(
         "answer",
-        "interlock.cli.decide:answer",
+        "interlock.cli.work.decide:answer",
         "Answer a question: by one of its options, or in words.",
         """\
   interlock answer ses_01 --option green        a label, or how it begins
@@ -187,7 +187,7 @@ Exit codes: 0 it is so; with --until done, how the last turn ended. Otherwise
     ),
     Command(
         "interrupt",
-        "interlock.cli.control:interrupt",
+        "interlock.cli.work.control:interrupt",
         "Ask an agent to end its turn and stay.",
         """\
   interlock interrupt ses_01                    was it delivered?
@@ -200,21 +200,21 @@ turn keeps running; 2 there is nothing to interrupt; 5 the turn goes on after
     ),
     Command(
         "stop",
-        "interlock.cli.control:stop",
+        "interlock.cli.work.control:stop",
         "Stop the agent of a session, with all that it started.",
         """\
   interlock stop ses_01               the session stays; `start` takes it up""",
     ),
     Command(
         "start",
-        "interlock.cli.control:start",
+        "interlock.cli.work.control:start",
         "Start or restart a session's agent.",
         """\
   interlock start ses_01              also one that nobody runs any more""",
     ),
     Command(
         "delete",
-        "interlock.cli.control:delete",
+        "interlock.cli.work.control:delete",
         "Archive a session; its log is kept.",
         """\
   interlock delete ses_01                                  asks first
@@ -222,7 +222,7 @@ turn keeps running; 2 there is nothing to interrupt; 5 the turn goes on after
     ),
     Command(
         "attach",
-        "interlock.cli.attach:attach",
+        "interlock.cli.work.attach:attach",
         "Attach to an agent's terminal; Ctrl-b d detaches.",
         """\
   interlock attach ses_01             see it, and type there
@@ -230,7 +230,7 @@ turn keeps running; 2 there is nothing to interrupt; 5 the turn goes on after
     ),
     Command(
         "screen",
-        "interlock.cli.screen:screen",
+        "interlock.cli.look.screen:screen",
         "Print what an agent's terminal shows, without attaching.",
         """\
   interlock screen ses_01             once
@@ -239,14 +239,14 @@ turn keeps running; 2 there is nothing to interrupt; 5 the turn goes on after
     ),
     Command(
         "queue ls",
-        "interlock.cli.queue:ls",
+        "interlock.cli.work.queue:ls",
         "List queued prompts.",
         """\
   interlock queue ls ses_01           in the order in which they will be sent""",
     ),
     Command(
         "queue edit",
-        "interlock.cli.queue:edit",
+        "interlock.cli.work.queue:edit",
         "Edit a queued prompt.",
         """\
   interlock queue edit ses_01 1 "Run the tests twice"
@@ -254,28 +254,28 @@ turn keeps running; 2 there is nothing to interrupt; 5 the turn goes on after
     ),
     Command(
         "queue rm",
-        "interlock.cli.queue:rm",
+        "interlock.cli.work.queue:rm",
         "Remove a queued prompt.",
         """\
   interlock queue rm ses_01 2         the second one""",
     ),
     Command(
         "queue hold",
-        "interlock.cli.queue:hold",
+        "interlock.cli.work.queue:hold",
         "Pause the queue.",
         """\
   interlock queue hold ses_01 --reason "the build is red\"""",
     ),
     Command(
         "queue go",
-        "interlock.cli.queue:go",
+        "interlock.cli.work.queue:go",
         "Resume the queue.",
         """\
   interlock queue go ses_01           as before""",
     ),
     Command(
         "turns",
-        "interlock.cli.turns:turns",
+        "interlock.cli.log.turns:turns",
         "List the turns of a session: state and evidence.",
         """\
   interlock turns ses_01              every turn, in order
@@ -284,7 +284,7 @@ turn keeps running; 2 there is nothing to interrupt; 5 the turn goes on after
     ),
     Command(
         "why",
-        "interlock.cli.why:why",
+        "interlock.cli.log.why:why",
         "Explain one turn: the verdict and its chain of evidence.",
         """\
   interlock why ses_01                      the turn that began last
@@ -298,7 +298,7 @@ The exit code tells the turn's state: 0 completed, 1 failed, 3 partial_failed,
     ),
     Command(
         "diagnose",
-        "interlock.cli.diagnose:diagnose",
+        "interlock.cli.log.diagnose:diagnose",
         "Check a session: what is wrong, where, and what to do next.",
         """\
   interlock diagnose ses_01           what is wrong, and what was checked
@@ -308,7 +308,7 @@ Exit codes: 0 ready, with or without warnings; 1 blocked; 9 damaged log.""",
     ),
     Command(
         "replay",
-        "interlock.cli.replay:replay",
+        "interlock.cli.log.replay:replay",
         "Show the context that a model would receive.",
         """\
   interlock replay ses_01                  the items, one line each
@@ -318,7 +318,7 @@ Exit codes: 0 ready, with or without warnings; 1 blocked; 9 damaged log.""",
     ),
     Command(
         "fork",
-        "interlock.cli.session_write:fork",
+        "interlock.cli.log.session_changes:fork",
         "Copy a session, up to the end of a turn, into a new one.",
         """\
   interlock fork ses_01 --dry-run                 what would be copied
@@ -328,7 +328,7 @@ Exit codes: 0 ready, with or without warnings; 1 blocked; 9 damaged log.""",
     ),
     Command(
         "compact",
-        "interlock.cli.session_write:compact",
+        "interlock.cli.log.session_changes:compact",
         "Summarise older turns in the model's context.",
         """\
   interlock compact ses_01 --dry-run          the summary that would be written
@@ -338,7 +338,7 @@ The log itself keeps every event.""",
     ),
     Command(
         "rm",
-        "interlock.cli.session_write:rm",
+        "interlock.cli.log.session_changes:rm",
         "Permanently delete a session; a tombstone is kept.",
         """\
   interlock rm ses_01                                  asks first
@@ -346,7 +346,7 @@ The log itself keeps every event.""",
     ),
     Command(
         "adopt",
-        "interlock.cli.adopt:adopt",
+        "interlock.cli.terminals.adopt:adopt",
         "Identify the agent in a tmux pane and show its status.",
         """\
   interlock adopt %3                      a look, and the rule behind it
@@ -357,7 +357,7 @@ Exit code 6: it waits for a person; 7: its screen does not say.""",
     ),
     Command(
         "record",
-        "interlock.cli.record:record",
+        "interlock.cli.terminals.record:record",
         "Record what a pane of tmux shows, with styles and title.",
         """\
   interlock record %3 -o session.ndjson.gz
@@ -365,7 +365,7 @@ Exit code 6: it waits for a person; 7: its screen does not say.""",
     ),
     Command(
         "track",
-        "interlock.cli.track:track",
+        "interlock.cli.terminals.track:track",
         "Replay a recording of a terminal: one verdict a frame.",
         """\
   interlock track session.ndjson.gz           what changed, and by which rule
@@ -374,7 +374,7 @@ Exit code 6: it waits for a person; 7: its screen does not say.""",
     ),
     Command(
         "score",
-        "interlock.cli.score:score",
+        "interlock.cli.terminals.score:score",
         "Compare the verdicts on recordings with their truth.",
         """\
   interlock score recordings/                 a row for each CLI
@@ -386,7 +386,7 @@ completion while the turn went on).""",
     ),
     Command(
         "lab",
-        "interlock.cli.lab:lab",
+        "interlock.cli.terminals.lab:lab",
         "Check a version of an agent CLI against a scripted model.",
         """\
   interlock lab claude                        the pinned version, every scenario
@@ -400,7 +400,7 @@ end was wrong or made up, or a reading was unsafe.""",
     ),
     Command(
         "log ls",
-        "interlock.cli.log_commands:ls",
+        "interlock.cli.log.reading:ls",
         "List the sessions of a home.",
         """\
   interlock log ls                      the first hundred, by id
@@ -410,7 +410,7 @@ end was wrong or made up, or a reading was unsafe.""",
     ),
     Command(
         "log show",
-        "interlock.cli.log_commands:show",
+        "interlock.cli.log.reading:show",
         "Print the events of a session, oldest first.",
         """\
   interlock log show ses_01                           one line an event
@@ -420,7 +420,7 @@ end was wrong or made up, or a reading was unsafe.""",
     ),
     Command(
         "log tail",
-        "interlock.cli.log_commands:tail",
+        "interlock.cli.log.reading:tail",
         "Print the last events of a session or of all, and follow new ones.",
         """\
   interlock log tail ses_01             the last ten events
@@ -429,7 +429,7 @@ end was wrong or made up, or a reading was unsafe.""",
     ),
     Command(
         "log export",
-        "interlock.cli.log_files:export",
+        "interlock.cli.log.files:export",
         "Write sessions as NDJSON, exactly as they are stored.",
         """\
   interlock log export ses_01 --output ses_01.ndjson
@@ -437,7 +437,7 @@ end was wrong or made up, or a reading was unsafe.""",
     ),
     Command(
         "log import",
-        "interlock.cli.log_files:import_",
+        "interlock.cli.log.files:import_",
         "Append the events of an NDJSON file; can be run again.",
         """\
   interlock log import ses_01.ndjson --dry-run    check every line
@@ -446,7 +446,7 @@ end was wrong or made up, or a reading was unsafe.""",
     ),
     Command(
         "log verify",
-        "interlock.cli.log_verify:verify",
+        "interlock.cli.log.repair:verify",
         "Check that every event is there and unchanged; print the heads.",
         """\
   interlock log verify                                  all, and the file
@@ -458,7 +458,7 @@ tail or a rewrite of everything shows only against one.""",
     ),
     Command(
         "log repair",
-        "interlock.cli.log_repair:repair",
+        "interlock.cli.log.repair:repair",
         "Repair a damaged log: print the plan, or apply it.",
         """\
   interlock log repair                  what is damaged, and what would be done
@@ -467,7 +467,7 @@ tail or a rewrite of everything shows only against one.""",
     ),
     Command(
         "log purge",
-        "interlock.cli.log_write:purge",
+        "interlock.cli.log.purge:purge",
         "Permanently delete old sessions; tombstones are kept.",
         """\
   interlock log purge --before 2026-01-31 --dry-run    which ones
@@ -476,7 +476,7 @@ tail or a rewrite of everything shows only against one.""",
     ),
     Command(
         "shim",
-        "interlock.cli.shim:shim",
+        "interlock.cli.terminals.shim:shim",
         "Run an agent in a wrapper that captures its status reports.",
         """\
   interlock shim -- claude                        as if it ran without the shim
@@ -488,7 +488,7 @@ executable.""",
     ),
     Command(
         "hooks",
-        "interlock.cli.hooks:hooks",
+        "interlock.cli.setup.hooks:hooks",
         "Install status hooks for Claude Code or Codex.",
         """\
   interlock hooks install claude      once; run it again after an update
@@ -497,7 +497,7 @@ executable.""",
     ),
     Command(
         "profiles",
-        "interlock.cli.profiles:profiles",
+        "interlock.cli.setup.profiles:profiles",
         "List the profiles that read screens, or check a file.",
         """\
   interlock profiles                  yours, then those that come with Interlock
@@ -505,7 +505,7 @@ executable.""",
     ),
     Command(
         "doctor",
-        "interlock.cli.doctor:doctor",
+        "interlock.cli.setup.doctor:doctor",
         "Check this machine: what is broken and how to fix it.",
         """\
   interlock doctor                    every check, with a remedy where one helps
@@ -515,7 +515,7 @@ Exit code 1: a check failed. Nothing is changed, and every check is bounded.""",
     ),
     Command(
         "config show",
-        "interlock.cli.config:show",
+        "interlock.cli.setup.config:show",
         "Print every value of the configuration, and its origin.",
         """\
   interlock config show               all of it
@@ -525,21 +525,21 @@ Exit code 1: a check failed. Nothing is changed, and every check is bounded.""",
     ),
     Command(
         "config path",
-        "interlock.cli.config:path",
+        "interlock.cli.setup.config:path",
         "Print where the configuration file is, or would be.",
         """\
   "${EDITOR:-vi}" "$(interlock config path)\"""",
     ),
     Command(
         "config check",
-        "interlock.cli.config:check",
+        "interlock.cli.setup.config:check",
         "Check the configuration, and list every mistake.",
         """\
   interlock config check              one line a mistake: file, line and key""",
     ),
     Command(
         "notify test",
-        "interlock.cli.notify:try_out",
+        "interlock.cli.setup.notify:try_out",
         "Send a test notice by every channel that is configured.",
         """\
   interlock notify test               what came of each
@@ -548,10 +548,12 @@ Exit code 1: a check failed. Nothing is changed, and every check is bounded.""",
 
 Exit codes: 0 delivered; 1 none was; 3 some were; 7 nothing could be tried.""",
     ),
-    Command("machines", "interlock.cli.machines:machines", "List the state machines, or print one: laws and table."),
+    Command(
+        "machines", "interlock.cli.setup.machines:machines", "List the state machines, or print one: laws and table."
+    ),
     Command(
         "demo",
-        "interlock.cli.demo:demo",
+        "interlock.cli.demo.command:demo",
         "Watch scripted agents in every state; no agent is needed.",
         """\
   interlock demo                      a board to play with; q ends it
@@ -560,8 +562,10 @@ Exit codes: 0 delivered; 1 none was; 3 some were; 7 nothing could be tried.""",
 
 Nothing is left behind: it has a home, a server and a tmux of its own.""",
     ),
-    Command("completion", "interlock.cli.completion:completion", "Print or install a completion script for a shell."),
-    Command("version", "interlock.cli.version:version", "Print the version."),
+    Command(
+        "completion", "interlock.cli.setup.completion:completion", "Print or install a completion script for a shell."
+    ),
+    Command("version", "interlock.cli.setup.version:version", "Print the version."),
 )
 
 # Titles of the first help page, with the commands below each. `tests/cli/test_main.py`: each command stands once.

@@ -12,12 +12,13 @@ import apsw
 import msgspec
 from cyclopts import Parameter
 
-from interlock.cli import output, server_options
+from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
+from interlock.cli.server import options as server_options
 from interlock.log import paths
 from interlock.log.lease import LeaseHeld, Life, judge, read_holder, this_process
 from interlock.log.port import LogDamage, LogUnavailable, Slice
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.vocabulary.ids import SessionId
 
 HomeOption: TypeAlias = Annotated[

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, TextIO
 
-from interlock.cli import looks
+from interlock.cli import colours as looks
 from interlock.vocabulary.unsafe_text import UNSAFE
 
 _UNSAFE_BUT_TABS: Final = re.compile(rf"(?!\t){UNSAFE.pattern}")
@@ -108,7 +108,7 @@ def _json_escape(match: re.Match[str]) -> str:
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows in columns, as all tables are drawn: see `painting`. A pipe or a file gets one line a row."""
-    from interlock.cli.painting import text_table
+    from interlock.cli.tables import text_table
 
     print_painted(text_table(header, rows))
 

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from interlock.client.board import Board
-from interlock.client.connection import Connection
-from interlock.client.patience import Chance, Patience, delay_before
-from interlock.client.questions import Answer
+from interlock.client.machine.board import Board
+from interlock.client.timeouts import Chance, ClientTimeouts, delay_before
+from interlock.client.transport.connection import Connection
+from interlock.client.transport.pending_answers import Answer
 from interlock.vocabulary.errors import InterlockError, Unreachable, UsageError
-from interlock.vocabulary.frames import TaskSummary
-from interlock.vocabulary.requests import BoardBehind, BoardJoin, BoardJoined, BoardTask
+from interlock.vocabulary.wire.frames import TaskSummary
+from interlock.vocabulary.wire.requests import BoardBehind, BoardJoin, BoardJoined, BoardTask
 
 OnLines: TypeAlias = Callable[[tuple[TaskSummary, ...]], None]
 
@@ -20,7 +20,7 @@ OnLines: TypeAlias = Callable[[tuple[TaskSummary, ...]], None]
 class BoardFeed:
     """`on_lines` is called with lines that changed. One question at a time; one that failed is asked again later."""
 
-    def __init__(self, connection: Connection, on_lines: OnLines, patience: Patience, chance: Chance) -> None:
+    def __init__(self, connection: Connection, on_lines: OnLines, patience: ClientTimeouts, chance: Chance) -> None:
         self.board = Board()
         self._connection = connection
         self._on_lines = on_lines

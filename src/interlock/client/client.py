@@ -15,20 +15,20 @@ from types import TracebackType
 from typing import Self
 from weakref import WeakSet, WeakValueDictionary
 
-from interlock.client.discovery import Address, fixed_address, home_address
-from interlock.client.inputs import CheckReason
-from interlock.client.iterators import Bell, Lines
-from interlock.client.patience import Chance, Patience
+from interlock.client.iterators import Lines, Wakeup
+from interlock.client.machine.inputs import CheckReason
 from interlock.client.shapes import OpenTask, ServerInfo
-from interlock.client.shell import Shell
+from interlock.client.shell import ClientShell
 from interlock.client.task import TaskHandle, new_id
-from interlock.vocabulary.approval import Approval
-from interlock.vocabulary.audit import ReplyContract
+from interlock.client.timeouts import Chance, ClientTimeouts
+from interlock.client.transport.discovery import Address, fixed_address, home_address
 from interlock.vocabulary.errors import InterlockError
-from interlock.vocabulary.frames import TaskSummary
+from interlock.vocabulary.events.audit import ReplyContract
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.registry import Json
-from interlock.vocabulary.requests import AccessRole
+from interlock.vocabulary.wire.approval import Approval
+from interlock.vocabulary.wire.frames import TaskSummary
+from interlock.vocabulary.wire.requests import AccessRole
 
 
 class Client:
@@ -39,12 +39,12 @@ class Client:
         url: str | Address,
         *,
         token: str = "",
-        patience: Patience | None = None,
+        patience: ClientTimeouts | None = None,
         chance: Chance = random.random,
     ) -> None:
         address = fixed_address(url, token) if isinstance(url, str) else url
-        self._patience = patience or Patience()
-        self._shell = Shell(
+        self._patience = patience or ClientTimeouts()
+        self._shell = ClientShell(
             address, patience=self._patience, chance=chance, on_lines=self._tell_lines, on_edge=self._wake
         )
         # Whatever is followed is held by the shell. What was closed is its holder's alone, with all that it knows.
@@ -53,7 +53,7 @@ class Client:
 
     @classmethod
     def of_home(
-        cls, home: Path | None = None, *, role: AccessRole = AccessRole.OPERATOR, patience: Patience | None = None
+        cls, home: Path | None = None, *, role: AccessRole = AccessRole.OPERATOR, patience: ClientTimeouts | None = None
     ) -> Self:
         """A client of the server that runs in a home folder, also when it is started again at another port."""
         address = home_address(home, role=role)
@@ -104,7 +104,7 @@ class Client:
     def board(self) -> Lines:
         """Every task's line, and then each line that changed, across lost connections."""
         board = self._shell.board
-        lines = Lines(board.tasks, lambda: self._shell.problem, Bell())
+        lines = Lines(board.tasks, lambda: self._shell.problem, Wakeup())
         self._lines.add(lines)
         self._shell.want_board()
         return lines

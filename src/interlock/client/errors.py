@@ -12,7 +12,7 @@ import msgspec
 
 from interlock.vocabulary.actions import NextAction
 from interlock.vocabulary.errors import Unreachable, UsageError
-from interlock.vocabulary.requests import Problem
+from interlock.vocabulary.wire.requests import Problem
 
 _NOT_KNOWN: Final = frozenset({502, 503, 504})
 _REMEDIES: Final = {

@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Self
 
-from interlock.client.api import Api
-from interlock.client.catching_up import message_frame
-from interlock.client.frame_feed import FrameFeed, Hole
-from interlock.client.probe import Probe
-from interlock.client.state import SyncState, TaskState
+from interlock.client.machine.catching_up import message_frame
+from interlock.client.machine.frame_feed import FrameFeed, Hole
+from interlock.client.machine.probe import Probe
+from interlock.client.machine.state import SyncState, TaskState
+from interlock.client.transport.api import Api
 from interlock.vocabulary.errors import InterlockError, UsageError
-from interlock.vocabulary.frames import Message, TaskFrame, TaskSummary
 from interlock.vocabulary.ids import SessionId
+from interlock.vocabulary.wire.frames import Message, TaskFrame, TaskSummary
 
 
-class Bell:
+class Wakeup:
     """Rings for one sleeper. Rung while nobody sleeps, it is heard by the next."""
 
     def __init__(self) -> None:
@@ -53,10 +53,10 @@ def shown(state: TaskState) -> TaskState:
     )
 
 
-class Changes(AsyncIterator[TaskState]):
+class ChangeFeed(AsyncIterator[TaskState]):
     """States of a task: the present one, then the newest each time that something changed. It ends with the handle."""
 
-    def __init__(self, look: Look, bell: Bell) -> None:
+    def __init__(self, look: Look, bell: Wakeup) -> None:
         self._look = look
         self._bell = bell
         self._last: TaskState | None = None
@@ -79,7 +79,7 @@ class Changes(AsyncIterator[TaskState]):
 class Frames(AsyncIterator[TaskFrame]):
     """Frames of a task. It ends with the handle, and raises if the task cannot be followed."""
 
-    def __init__(self, look: Look, trouble: Trouble, bell: Bell, feed: FrameFeed, api: Api) -> None:
+    def __init__(self, look: Look, trouble: Trouble, bell: Wakeup, feed: FrameFeed, api: Api) -> None:
         self._look = look
         self._trouble = trouble
         self._bell = bell
@@ -129,7 +129,7 @@ async def fill_hole(api: Api, task_id: SessionId, hole: Hole) -> list[Message]:
 class Lines(AsyncIterator[TaskSummary]):
     """Lines of the board: each task once, and then each that changed, the newest of each. It ends with the client."""
 
-    def __init__(self, lines: dict[SessionId, TaskSummary], trouble: Trouble, bell: Bell) -> None:
+    def __init__(self, lines: dict[SessionId, TaskSummary], trouble: Trouble, bell: Wakeup) -> None:
         self._waiting = dict(lines)
         self._trouble = trouble
         self._bell = bell

@@ -7,12 +7,12 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 
 from interlock.lifecycle.queue import PromptState
-from interlock.vocabulary.approval import Approval, ApprovalState
-from interlock.vocabulary.audit import DeliveryStage, ReplyContract
-from interlock.vocabulary.frames import QueueView, TaskSummary
+from interlock.vocabulary.events.audit import DeliveryStage, ReplyContract
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
-from interlock.vocabulary.registry import Json
-from interlock.vocabulary.requests import AccessRole
+from interlock.vocabulary.wire.approval import Approval, ApprovalState
+from interlock.vocabulary.wire.frames import QueueView, TaskSummary
+from interlock.vocabulary.wire.requests import AccessRole
 
 ItemT = TypeVar("ItemT")
 

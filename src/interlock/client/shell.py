@@ -15,14 +15,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol, assert_never
 
-from interlock.client.api import Api
-from interlock.client.board import Board
 from interlock.client.board_feed import BoardFeed, OnLines
-from interlock.client.connection import Connection, Pushed
-from interlock.client.discovery import Address
 from interlock.client.errors import Refusal
-from interlock.client.http import Http
-from interlock.client.inputs import (
+from interlock.client.machine.board import Board
+from interlock.client.machine.inputs import (
     CheckAnswered,
     CheckFailed,
     CheckReason,
@@ -42,14 +38,18 @@ from interlock.client.inputs import (
     TaskInput,
     TimerFired,
 )
-from interlock.client.manager import TaskStateManager
-from interlock.client.patience import Chance, Patience
-from interlock.client.questions import Answer
-from interlock.client.state import TaskState
+from interlock.client.machine.manager import TaskStateManager
+from interlock.client.machine.state import TaskState
+from interlock.client.timeouts import Chance, ClientTimeouts
+from interlock.client.transport.api import Api
+from interlock.client.transport.connection import Connection, Pushed
+from interlock.client.transport.discovery import Address
+from interlock.client.transport.http import Http
+from interlock.client.transport.pending_answers import Answer
 from interlock.vocabulary.errors import InterlockError, Unreachable, UsageError
-from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.requests import (
+from interlock.vocabulary.wire.frames import TaskSummary
+from interlock.vocabulary.wire.requests import (
     BoardBehind,
     BoardTask,
     TaskBehind,
@@ -62,13 +62,13 @@ from interlock.vocabulary.requests import (
 _GONE: Final = frozenset({401, 403, 404})
 
 
-class Watcher(Protocol):
+class TaskWatcher(Protocol):
     """Somebody who wants to know what happens to a task."""
 
     def stepped(self, before: TaskState, input: TaskInput, after: TaskState) -> None: ...
 
 
-class Shell:
+class ClientShell:
     """Every task that one client has open, over one connection. `on_lines` hears of lines of the board that changed,
     `on_edge` of each change of the connection."""
 
@@ -76,12 +76,12 @@ class Shell:
         self,
         address: Address,
         *,
-        patience: Patience | None = None,
+        patience: ClientTimeouts | None = None,
         chance: Chance = random.random,
         on_lines: OnLines = lambda _: None,
         on_edge: Callable[[], None] = lambda: None,
     ) -> None:
-        self._patience = patience or Patience()
+        self._patience = patience or ClientTimeouts()
         self._http = Http(address, patience=self._patience, chance=chance)
         self.api = Api(self._http)
         self.connection = Connection(
@@ -91,7 +91,7 @@ class Shell:
         self._on_lines = on_lines
         self._on_edge = on_edge
         self._manager = TaskStateManager()
-        self._watchers: dict[SessionId, Watcher] = {}
+        self._watchers: dict[SessionId, TaskWatcher] = {}
         self._inbox: deque[tuple[SessionId, TaskInput]] = deque()
         self._is_deciding = False
         self._timer: asyncio.TimerHandle | None = None
@@ -110,7 +110,7 @@ class Shell:
 
     # Tasks
 
-    def open(self, task_id: SessionId, watcher: Watcher) -> None:
+    def open(self, task_id: SessionId, watcher: TaskWatcher) -> None:
         """Follow a task. One watcher a task."""
         self._refuse_if_closed()
         self._watchers[task_id] = watcher

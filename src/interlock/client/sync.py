@@ -22,21 +22,21 @@ from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
 
 from interlock.client.client import Client
-from interlock.client.discovery import Address, fixed_address, home_address
-from interlock.client.patience import Patience
+from interlock.client.machine.state import TaskState
 from interlock.client.shapes import AgentStanding, ApprovalStanding, Cancelled, Page, PromptStanding, ServerInfo
-from interlock.client.state import TaskState
 from interlock.client.task import TaskHandle
+from interlock.client.timeouts import ClientTimeouts
+from interlock.client.transport.discovery import Address, fixed_address, home_address
 from interlock.lifecycle.turns import TurnRecord
 from interlock.projections.why import Explanation
-from interlock.vocabulary.approval import Approval
-from interlock.vocabulary.audit import ReplyContract
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.frames import Message, QueueView, StateDocument, TaskFrame, TaskSummary
+from interlock.vocabulary.events.audit import ReplyContract
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
-from interlock.vocabulary.registry import Json
-from interlock.vocabulary.requests import AccessRole
-from interlock.vocabulary.task_screen import TaskScreen
+from interlock.vocabulary.wire.approval import Approval
+from interlock.vocabulary.wire.frames import Message, QueueView, StateDocument, TaskFrame, TaskSummary
+from interlock.vocabulary.wire.requests import AccessRole
+from interlock.vocabulary.wire.task_screen import TaskScreen
 
 T = TypeVar("T")
 
@@ -257,14 +257,14 @@ class SyncTask:
 class SyncClient:
     """Use it as a context manager."""
 
-    def __init__(self, url: str | Address, *, token: str = "", patience: Patience | None = None) -> None:
+    def __init__(self, url: str | Address, *, token: str = "", patience: ClientTimeouts | None = None) -> None:
         address = fixed_address(url, token) if isinstance(url, str) else url
         self._thread = LoopThread()
         self._client = self._thread.call(_make(address, patience))
 
     @classmethod
     def of_home(
-        cls, home: Path | None = None, *, role: AccessRole = AccessRole.OPERATOR, patience: Patience | None = None
+        cls, home: Path | None = None, *, role: AccessRole = AccessRole.OPERATOR, patience: ClientTimeouts | None = None
     ) -> Self:
         """A client of the server that runs in a home folder."""
         address = home_address(home, role=role)
@@ -343,5 +343,5 @@ class SyncClient:
         return SyncTask(self._thread, self._thread.call(work))
 
 
-async def _make(address: Address, patience: Patience | None) -> Client:
+async def _make(address: Address, patience: ClientTimeouts | None) -> Client:
     return Client(address, patience=patience)

@@ -23,8 +23,9 @@ from weakref import WeakSet
 import msgspec
 
 from interlock.client.errors import Unavailable
-from interlock.client.frame_feed import FrameFeed
-from interlock.client.inputs import (
+from interlock.client.iterators import ChangeFeed, Frames, Wakeup, refuse_if_lost
+from interlock.client.machine.frame_feed import FrameFeed
+from interlock.client.machine.inputs import (
     CancelAcked,
     CancelFailed,
     CheckReason,
@@ -33,21 +34,20 @@ from interlock.client.inputs import (
     StopPressed,
     TaskInput,
 )
-from interlock.client.iterators import Bell, Changes, Frames, refuse_if_lost
+from interlock.client.machine.state import SyncState, TaskState
 from interlock.client.shapes import AgentStanding, ApprovalStanding, Cancelled, Page, PromptStanding, TaskDetail
-from interlock.client.shell import Shell
-from interlock.client.state import SyncState, TaskState
+from interlock.client.shell import ClientShell
 from interlock.client.turn_wait import TurnWait
 from interlock.lifecycle.task_status import has_open_turn
 from interlock.lifecycle.turns import TurnRecord
 from interlock.projections.why import Explanation
-from interlock.vocabulary.approval import Approval, ApprovalState
-from interlock.vocabulary.audit import ReplyContract
 from interlock.vocabulary.errors import InterlockError, PeerFault, Unreachable, UsageError
-from interlock.vocabulary.frames import Message, QueueView, StateDocument
+from interlock.vocabulary.events.audit import ReplyContract
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SPAWN_ID_VARIABLE, PromptId, SessionId, TurnId, sortable_id
-from interlock.vocabulary.registry import Json
-from interlock.vocabulary.requests import (
+from interlock.vocabulary.wire.approval import Approval, ApprovalState
+from interlock.vocabulary.wire.frames import Message, QueueView, StateDocument
+from interlock.vocabulary.wire.requests import (
     Ack,
     ApprovalDecide,
     ChatCancel,
@@ -57,7 +57,7 @@ from interlock.vocabulary.requests import (
     QueueSetGate,
     Request,
 )
-from interlock.vocabulary.task_screen import TaskScreen
+from interlock.vocabulary.wire.task_screen import TaskScreen
 
 T = TypeVar("T")
 
@@ -69,12 +69,12 @@ def new_id(prefix: str) -> str:
 class TaskHandle:
     """A task that is followed, from the moment that this is made until `close`."""
 
-    def __init__(self, shell: Shell, task_id: SessionId, command_seconds: float) -> None:
+    def __init__(self, shell: ClientShell, task_id: SessionId, command_seconds: float) -> None:
         self.task_id = task_id
         self.first_prompt: PromptId | None = None
         self._shell = shell
         self._command_seconds = command_seconds
-        self._bells: WeakSet[Bell] = WeakSet()
+        self._bells: WeakSet[Wakeup] = WeakSet()
         self._feeds: WeakSet[FrameFeed] = WeakSet()
         self._last = TaskState(task_id=task_id)
         self._is_closed = False
@@ -137,9 +137,9 @@ class TaskHandle:
 
     # Following
 
-    def changes(self) -> Changes:
+    def changes(self) -> ChangeFeed:
         """The state now, and then each time that it changed. A slow reader sees the newest, not every one."""
-        return Changes(self._look, self._new_bell())
+        return ChangeFeed(self._look, self._new_bell())
 
     def frames(self, *, history: bool = False) -> Frames:
         """Every frame from what this handle knows on, also across lost connections: then what was missed is told as
@@ -332,13 +332,13 @@ class TaskHandle:
         for bell in tuple(self._bells):
             bell.ring()
 
-    def _new_bell(self) -> Bell:
-        bell = Bell()
+    def _new_bell(self) -> Wakeup:
+        bell = Wakeup()
         self._bells.add(bell)
         return bell
 
     @contextmanager
-    def _listening(self) -> Iterator[Bell]:
+    def _listening(self) -> Iterator[Wakeup]:
         bell = self._new_bell()
         try:
             yield bell
@@ -371,7 +371,7 @@ class TaskHandle:
             raise TimeoutError(f"{what} did not come within {seconds:g} s; {describe(self.state)}") from late
 
 
-async def _rings(bell: Bell, seconds: float) -> bool:
+async def _rings(bell: Wakeup, seconds: float) -> bool:
     """Whether a bell rings within so many seconds."""
     try:
         async with asyncio.timeout(seconds):

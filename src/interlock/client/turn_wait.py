@@ -14,14 +14,14 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from interlock.client.api import Api
-from interlock.client.state import SyncState, TaskState
+from interlock.client.machine.state import SyncState, TaskState
+from interlock.client.transport.api import Api
 from interlock.lifecycle.task_status import StatusClass, classify
 from interlock.lifecycle.turns import TurnRecord
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.frames import Message, QueueView
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
 from interlock.vocabulary.states import Activity, TurnState
+from interlock.vocabulary.wire.frames import Message, QueueView
 
 UNOWNED_SECONDS: Final = 2.0
 _ASK_AGAIN_SECONDS: Final = 15.0

@@ -19,24 +19,24 @@ from typing import Final
 
 from msgspec import structs
 
+from interlock.lifecycle.decisions.toolcall import CallKey, EndKind, ended
 from interlock.lifecycle.run import Ended, RunLifecycleState
 from interlock.lifecycle.run import step as step_run
-from interlock.lifecycle.toolcall import CallKey, EndKind, ended
 from interlock.lifecycle.turn import Answer, Basis, TurnFacts, is_clean_end, owns_text, verdict
 from interlock.lifecycle.turns import error_kind, next_actions
 from interlock.vocabulary.actions import NextAction
-from interlock.vocabulary.audit import RunState, TurnFailed
-from interlock.vocabulary.conversation import (
+from interlock.vocabulary.ending_words import AGENT, TIMED_BY, recorded_words
+from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.events.audit import RunState, TurnFailed
+from interlock.vocabulary.events.conversation import (
     AssistantMessage,
     MessageMetadata,
     MessageSource,
     ToolResult,
 )
-from interlock.vocabulary.ending_words import AGENT, TIMED_BY, recorded_words
-from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.events.registry import Json, Payload
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
 from interlock.vocabulary.ids import RunId, StreamId
-from interlock.vocabulary.registry import Json, Payload
 from interlock.vocabulary.run import ReasonType, RunStatus, StopCode, TerminationReason
 from interlock.vocabulary.states import TurnState
 

@@ -22,9 +22,9 @@ from msgspec import Struct
 from interlock.lifecycle.patch import apply_patch
 from interlock.lifecycle.run import RunLifecycleState
 from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.patch import Patch, SetOp, TrackedPatch
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.run import RunStatus
+from interlock.vocabulary.wire.patch import Patch, SetOp, TrackedPatch
 
 
 class RunLifecycleAction:

@@ -17,10 +17,10 @@ from typing import Final, TypeAlias, assert_never
 
 from msgspec import UNSET, UnsetType
 
-from interlock.vocabulary.codec import MAX_DEPTH
 from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.patch import AppendOp, DeleteOp, IncrementOp, MergeObjectOp, Op, Patch, Path, SetOp
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.codec import MAX_DEPTH
+from interlock.vocabulary.events.registry import Json
+from interlock.vocabulary.wire.patch import AppendOp, DeleteOp, IncrementOp, MergeObjectOp, Op, Patch, Path, SetOp
 
 Found: TypeAlias = Json | UnsetType
 

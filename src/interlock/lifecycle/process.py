@@ -124,7 +124,7 @@ class LifecycleChanged:
     after: Lifecycle
 
 
-class Facts(NamedTuple):
+class ProcessFacts(NamedTuple):
     """What guards may ask: the lifecycle, and how many tools are in flight once the input has opened or closed its
     own."""
 
@@ -132,15 +132,15 @@ class Facts(NamedTuple):
     open_tools: int
 
 
-def process_lives(facts: Facts) -> bool:
+def process_lives(facts: ProcessFacts) -> bool:
     return facts.lifecycle is not Lifecycle.KILLED
 
 
-def tools_are_open(facts: Facts) -> bool:
+def tools_are_open(facts: ProcessFacts) -> bool:
     return facts.open_tools > 0
 
 
-def no_tool_is_open(facts: Facts) -> bool:
+def no_tool_is_open(facts: ProcessFacts) -> bool:
     return not tools_are_open(facts)
 
 
@@ -150,13 +150,13 @@ _LIVING: Final = (Lifecycle.SPAWNING, Lifecycle.WORKING, Lifecycle.IDLE)
 _BUSY: Final = (AgentState.THINKING, AgentState.RUNNING_TOOL, AgentState.RESPONDING)
 
 
-def _leads_to(on: AgentEventType, target: AgentState) -> tuple[Edge[AgentState, Facts], ...]:
+def _leads_to(on: AgentEventType, target: AgentState) -> tuple[Edge[AgentState, ProcessFacts], ...]:
     """Only the edge from idle asks whether the process lives: a killed one has no other substate (law 4)."""
     others = (state for state in _BUSY if state is not target)
     return (Edge(AgentState.IDLE, on, target, process_lives), *from_each(others, on, target))
 
 
-LIFECYCLE_TRANSITIONS: Final[tuple[Edge[Lifecycle, Facts], ...]] = (
+LIFECYCLE_TRANSITIONS: Final[tuple[Edge[Lifecycle, ProcessFacts], ...]] = (
     *(Edge(Lifecycle.SPAWNING, on, Lifecycle.WORKING) for on in _SIGNS_OF_WORK),
     *(Edge(Lifecycle.IDLE, on, Lifecycle.WORKING) for on in _SIGNS_OF_WORK),
     *(Edge(Lifecycle.SPAWNING, on, Lifecycle.IDLE) for on in _TURN_ENDS),
@@ -167,7 +167,7 @@ LIFECYCLE_TRANSITIONS: Final[tuple[Edge[Lifecycle, Facts], ...]] = (
     *(Edge(state, Mark.IDLE, state) for state in Lifecycle),
 )
 
-SUBSTATE_TRANSITIONS: Final[tuple[Edge[AgentState, Facts], ...]] = (
+SUBSTATE_TRANSITIONS: Final[tuple[Edge[AgentState, ProcessFacts], ...]] = (
     *_leads_to(AgentEventType.THINKING, AgentState.THINKING),
     *_leads_to(AgentEventType.TOOL_USE, AgentState.RUNNING_TOOL),
     *_leads_to(AgentEventType.TEXT_DELTA, AgentState.RESPONDING),
@@ -187,7 +187,7 @@ SUBSTATE_TRANSITIONS: Final[tuple[Edge[AgentState, Facts], ...]] = (
     *from_each(AgentState, Mark.SPAWNING, AgentState.IDLE),
 )
 
-LIFECYCLE: Final[Machine[Lifecycle, Facts]] = Machine(
+LIFECYCLE: Final[Machine[Lifecycle, ProcessFacts]] = Machine(
     name="process.lifecycle",
     title="Whether an agent's process lives, and in what shape",
     states=Lifecycle,
@@ -199,7 +199,7 @@ LIFECYCLE: Final[Machine[Lifecycle, Facts]] = Machine(
     terminal=frozenset({Lifecycle.KILLED}),
 )
 
-SUBSTATE: Final[Machine[AgentState, Facts]] = Machine(
+SUBSTATE: Final[Machine[AgentState, ProcessFacts]] = Machine(
     name="process.substate",
     title="What a living agent is doing",
     states=AgentState,
@@ -219,7 +219,7 @@ def step(state: ProcessState, input: ProcessInput, now: float) -> tuple[ProcessS
     is_sign_of_life = not isinstance(input, Mark) or input is Mark.SPAWNING
     last_active = max(state.last_active, now) if is_sign_of_life else state.last_active
     tools, unnamed = _tools_after(state, input, last_active)
-    facts = Facts(state.lifecycle, tools.total + unnamed.total)
+    facts = ProcessFacts(state.lifecycle, tools.total + unnamed.total)
     following = ProcessState(
         last_active=last_active,
         lifecycle=LIFECYCLE.next_state(state.lifecycle, on, facts),

@@ -21,7 +21,8 @@ from enum import StrEnum
 from typing import Final
 
 from interlock.lifecycle.table import Edge, Machine
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.errors import ContractError, UsageError
+from interlock.vocabulary.events.audit import (
     DeliveryReceipt,
     DeliveryStage,
     QueueEvent,
@@ -29,9 +30,8 @@ from interlock.vocabulary.audit import (
     QueueGate,
     ReplyContract,
 )
-from interlock.vocabulary.errors import ContractError, UsageError
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import PromptId
-from interlock.vocabulary.registry import Payload
 
 
 class PromptState(StrEnum):

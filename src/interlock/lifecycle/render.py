@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from interlock.lifecycle.table import ContextT, Edge, Machine, Outcome, StateT
+from interlock.lifecycle.table import ContextT, Edge, Machine, StateT, StepOutcome
 
 _NOT_AN_ID: Final = re.compile(r"\W")
 _MERMAID_WORDS: Final = frozenset(
@@ -118,7 +118,7 @@ def _cell(machine: Machine[StateT, ContextT], state: StateT, on: str) -> str:
     ]
     if all(e.when is not None for e in edges):
         # `next_state` is lenient with every observation; only what is a command and nothing else is refused.
-        otherwise = Outcome.STAYS if on in machine.observations else Outcome.REFUSED
+        otherwise = StepOutcome.STAYS if on in machine.observations else StepOutcome.REFUSED
         parts.append(f"else {otherwise.value}")
     return "; ".join(parts)
 
@@ -127,7 +127,7 @@ def outline(machine: Machine[StateT, ContextT]) -> str:
     """The whole table for a terminal: each input, where it leads from which states, and what it does elsewhere."""
     lines: list[str] = []
     for on in inputs_in_order(machine):
-        otherwise = Outcome.STAYS if on in machine.observations else Outcome.REFUSED
+        otherwise = StepOutcome.STAYS if on in machine.observations else StepOutcome.REFUSED
         lines.append(f"{on}  ({'command' if on in machine.commands else 'observation'}, else {otherwise.value})")
         lines += [f"    {row}" for row in _outline_rows(machine, on)]
     return "\n".join(lines)

@@ -17,7 +17,7 @@ from typing import Annotated, Final, TypeAlias, assert_never
 
 from msgspec import Meta, Struct
 
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.run import StopCode
 
 Limit: TypeAlias = Annotated[int, Meta(ge=0)]
@@ -87,7 +87,7 @@ class CallMade:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class LoopProgress:
     """What a turn has come to, as far as conditions ask. `last_calls` is empty at a natural end."""
 
     rounds: int = 0
@@ -103,7 +103,7 @@ class Progress:
         return self.rounds > 0 and not self.last_calls
 
 
-def after_round(before: Progress, *, calls: Sequence[CallMade], text: str, tokens: int) -> Progress:
+def after_round(before: LoopProgress, *, calls: Sequence[CallMade], text: str, tokens: int) -> LoopProgress:
     """The turn with one more round, whose calls have their results."""
     key = tuple(sorted(_key(call) for call in calls))
     has_failed = bool(calls) and all(call.is_failed for call in calls)
@@ -127,7 +127,7 @@ class Stop:
     detail: str = ""
 
 
-def judge(conditions: Sequence[StopCondition], progress: Progress, elapsed_seconds: float) -> Stop | None:
+def judge(conditions: Sequence[StopCondition], progress: LoopProgress, elapsed_seconds: float) -> Stop | None:
     """The first condition that stops the turn after the round that was noted last."""
     return next(
         (stop for one in conditions if (stop := _judge_one(one, progress, elapsed_seconds)) is not None),
@@ -135,7 +135,7 @@ def judge(conditions: Sequence[StopCondition], progress: Progress, elapsed_secon
     )
 
 
-def _judge_one(condition: StopCondition, progress: Progress, elapsed_seconds: float) -> Stop | None:
+def _judge_one(condition: StopCondition, progress: LoopProgress, elapsed_seconds: float) -> Stop | None:
     if progress.is_natural_end and not isinstance(condition, ContentMatch):
         return None
     match condition:

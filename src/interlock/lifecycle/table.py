@@ -23,7 +23,7 @@ StateT = TypeVar("StateT", bound=StrEnum)
 ContextT = TypeVar("ContextT")
 
 
-class Outcome(StrEnum):
+class StepOutcome(StrEnum):
     """What a table says about one (state, input) pair."""
 
     MOVES = "moves"
@@ -96,11 +96,11 @@ class Machine(Generic[StateT, ContextT]):
         """The arrows that may be taken from `state` on input `on`, in the order in which they are tried."""
         return self._by_pair.get((state, on), ())
 
-    def outcome(self, state: StateT, on: str) -> Outcome:
+    def outcome(self, state: StateT, on: str) -> StepOutcome:
         """What the table says of a pair, guards aside: the cell that the documentation shows."""
         if self.edges_for(state, on):
-            return Outcome.MOVES
-        return Outcome.REFUSED if on in self.commands else Outcome.STAYS
+            return StepOutcome.MOVES
+        return StepOutcome.REFUSED if on in self.commands else StepOutcome.STAYS
 
     def next_state(self, state: StateT, on: str, context: ContextT) -> StateT:
         """Run the table: the target of the first open edge, the same state, or `ContractError` for a command."""

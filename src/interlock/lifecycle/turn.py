@@ -32,12 +32,12 @@ from typing import Final, NamedTuple, TypeAlias
 from msgspec import Struct, structs
 
 from interlock.lifecycle.table import Edge, Machine, from_each
-from interlock.vocabulary.audit import RunState, StreamCheckpoint, TurnFailed, TurnStarted
-from interlock.vocabulary.conversation import AssistantMessage, MessageSource, ToolCall, ToolResult
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import RunState, StreamCheckpoint, TurnFailed, TurnStarted
+from interlock.vocabulary.events.conversation import AssistantMessage, MessageSource, ToolCall, ToolResult
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
 from interlock.vocabulary.ids import CallId, RunId, SessionId, SpawnId, TurnId
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.run import ReasonType, RunStatus, StopCode, StoppedReason, TerminationReason
 from interlock.vocabulary.states import TURN_TERMINAL, DriverKind, TurnState
 

@@ -39,13 +39,13 @@ from interlock.vocabulary.actions import (
     repair_log,
     verify_log,
 )
-from interlock.vocabulary.audit import RunState, StreamCheckpoint, TurnFailed, TurnStarted
-from interlock.vocabulary.conversation import AssistantMessage, ToolCall, ToolResult, UserMessage
 from interlock.vocabulary.ending_words import ending_words
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import RunState, StreamCheckpoint, TurnFailed, TurnStarted
+from interlock.vocabulary.events.conversation import AssistantMessage, ToolCall, ToolResult, UserMessage
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import PayloadClass
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
 from interlock.vocabulary.ids import IMPORTED_TURN_PREFIX, RunId, SessionId, SpawnId, TurnId
-from interlock.vocabulary.registry import PayloadClass
 from interlock.vocabulary.run import TerminationReason
 from interlock.vocabulary.states import TurnState
 

@@ -15,11 +15,11 @@ from msgspec import structs
 
 from interlock.log.port import DamageKind, Followed, LogDamage, VersionConflict
 from interlock.vocabulary.actions import verify_log
-from interlock.vocabulary.codec import encode_event
 from interlock.vocabulary.errors import ContractError, MalformedEvent
-from interlock.vocabulary.events import TYPE_OF, Event, UnknownEvent
+from interlock.vocabulary.events.codec import encode_event
+from interlock.vocabulary.events.envelope import TYPE_OF, Event, UnknownEvent
+from interlock.vocabulary.events.registry import DECLARATIONS, Durability
 from interlock.vocabulary.ids import SessionId, is_valid_id
-from interlock.vocabulary.registry import DECLARATIONS, Durability
 
 _LINK: Final = b"interlock-log-1\n"
 _START: Final = b"interlock-log-1 session\n"
@@ -89,7 +89,7 @@ def _refuse_misplaced(session_id: SessionId, event: Event, seq: int) -> None:
             )
 
 
-class Row(NamedTuple):
+class ChainRow(NamedTuple):
     """An event as it is stored. One whose page is lost keeps its place and has no line."""
 
     position: int
@@ -120,7 +120,7 @@ class Inspector:
         self._previous: tuple[bytes, ...] = () if after else (start(session_id),)
         self._is_head_told = False
 
-    def see(self, row: Row) -> Iterator[Followed]:
+    def see(self, row: ChainRow) -> Iterator[Followed]:
         """What the next row holds, and before it what is missing. A row at or before the last one yields nothing.
 
         A damaged row may lie about its place as well, so it moves the walk on only if it stands where it should.
@@ -165,7 +165,7 @@ class Inspector:
             self._is_head_told = True
             yield damage(DamageKind.HEAD_MISMATCH, self.session_id, message, seq)
 
-    def _read(self, row: Row) -> Followed:
+    def _read(self, row: ChainRow) -> Followed:
         if not row.line:
             return damage(DamageKind.UNREADABLE, self.session_id, "its page cannot be read", row.seq)
         try:

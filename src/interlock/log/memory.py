@@ -20,9 +20,9 @@ from interlock.log.port import (
     Slice,
     TurnSlice,
 )
-from interlock.log.turn_index import TurnIndex, process_of, turn_slice, whole_slice
+from interlock.log.sqlite.turn_index import TurnIndex, process_of, turn_slice, whole_slice
 from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId
 
 FOLLOW_PAGE = 256

@@ -24,13 +24,13 @@ from typing import BinaryIO, Final, NamedTuple, TypeAlias
 from msgspec import Struct, structs
 
 from interlock.log.port import Log, LogDamage, VersionConflict
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.log.verify import session_ids as known_sessions
-from interlock.vocabulary.codec import MAX_LINE_BYTES, decode_event, encode_event
 from interlock.vocabulary.errors import ContractError, MalformedEvent, PeerFault, UsageError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.codec import MAX_LINE_BYTES, decode_event, encode_event
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import DECLARATIONS, Durability
 from interlock.vocabulary.ids import SessionId, is_valid_id
-from interlock.vocabulary.registry import DECLARATIONS, Durability
 
 EXPORT_PAGE: Final = 500
 BATCH_LINES: Final = 500

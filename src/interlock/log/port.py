@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from interlock.vocabulary.actions import NextAction
 from interlock.vocabulary.errors import InterlockError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.evidence import Moment
 from interlock.vocabulary.ids import SessionId, TurnId
 

@@ -18,17 +18,17 @@ from typing import Final, TypeAlias, assert_never
 import apsw
 from msgspec import Struct
 
-from interlock.log import turn_index
-from interlock.log.chain import Decoder, Row, link, start
-from interlock.log.faults import UNREADABLE, rows_of, scan
+from interlock.log.chain import ChainRow, Decoder, link, start
 from interlock.log.port import DamageKind, LogDamage
-from interlock.log.readers import head_of
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite import turn_index
+from interlock.log.sqlite.faults import UNREADABLE, rows_of, scan
+from interlock.log.sqlite.readers import head_of
+from interlock.log.sqlite.store import SqliteLog
 from interlock.log.verify import VerifyReport, check_file, find_hidden, verify
 from interlock.vocabulary.errors import MalformedEvent, UsageError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SessionId, is_valid_id
-from interlock.vocabulary.registry import Json
 
 _MOVE: Final = """
 INSERT INTO quarantine (at_unix_ms, position, session_id, seq, line, digest, reason)
@@ -214,14 +214,14 @@ def _reason(report: VerifyReport, seq: int) -> str:
     return ""
 
 
-def _belongs(connection: apsw.Connection, row: Row, decode: Decoder) -> bool:
+def _belongs(connection: apsw.Connection, row: ChainRow, decode: Decoder) -> bool:
     """Whether a row is the event of its place, by its own words and by the digest before it, if that is there."""
     before = [each for each in rows_of(connection, row.session_id, row.seq - 2, 1) if each.seq == row.seq - 1]
     previous = start(row.session_id) if row.seq == 1 else before[0].digest if before else None
     return _event_of(row, decode) is not None and (previous is None or link(previous, row.line) == row.digest)
 
 
-def _event_of(row: Row, decode: Decoder) -> Event | None:
+def _event_of(row: ChainRow, decode: Decoder) -> Event | None:
     try:
         event = decode(row.line, row.schema_version)
     except MalformedEvent:
@@ -267,5 +267,5 @@ def _make_summary(connection: apsw.Connection, report: VerifyReport, decode: Dec
     )
 
 
-def _quarantine(row: Row, reason: str) -> Quarantine:
+def _quarantine(row: ChainRow, reason: str) -> Quarantine:
     return Quarantine(session_id=row.session_id, seq=row.seq, position=row.position, reason=reason)

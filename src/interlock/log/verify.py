@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 import apsw
 from msgspec import Struct, structs
 
-from interlock.log import turn_index
-from interlock.log.chain import Decoder, Head, Inspector, Row, damage, link
-from interlock.log.faults import UNREADABLE, rows_of, scan
+from interlock.log.chain import ChainRow, Decoder, Head, Inspector, damage, link
 from interlock.log.port import DamageKind, LogDamage
-from interlock.log.readers import head_of
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite import turn_index
+from interlock.log.sqlite.faults import UNREADABLE, rows_of, scan
+from interlock.log.sqlite.readers import head_of
+from interlock.log.sqlite.store import SqliteLog
 from interlock.vocabulary.actions import NextAction, NextActionKind
 from interlock.vocabulary.errors import MalformedEvent, UsageError
 from interlock.vocabulary.ids import SessionId, is_valid_id
@@ -245,7 +245,7 @@ class Examination:
             return ""
         return turn_index.problem_of(connection, self.session_id, self._head)
 
-    def _see(self, connection: apsw.Connection, row: Row) -> None:
+    def _see(self, connection: apsw.Connection, row: ChainRow) -> None:
         if row.seq < 1:
             self._add(DamageKind.CHANGED, "sequence numbers count from 1", row.seq)
         if self._anchor is not None and row.seq == self._anchor.version:
@@ -271,7 +271,7 @@ class Examination:
         elif self._inspector.last_seq:
             self._add(DamageKind.HEAD_MISMATCH, "it has events, and no summary that keeps its head")
 
-    def _explained(self, connection: apsw.Connection, hole: LogDamage, after: Row | None) -> LogDamage:
+    def _explained(self, connection: apsw.Connection, hole: LogDamage, after: ChainRow | None) -> LogDamage:
         """A hole, with how much of it is in quarantine, and whether the event after it can be proven all the same."""
         message = hole.message
         try:
@@ -288,7 +288,7 @@ class Examination:
             message += f"; event {after.seq} after it cannot be proven unchanged"
         return structs.replace(hole, message=message)
 
-    def _moved(self, connection: apsw.Connection, row: Row) -> LogDamage | None:
+    def _moved(self, connection: apsw.Connection, row: ChainRow) -> LogDamage | None:
         """Whether a damaged row holds an event of this session that belongs elsewhere, or that stands there as well."""
         try:
             event = self._decode(row.line, row.schema_version)

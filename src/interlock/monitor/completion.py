@@ -38,18 +38,18 @@ from msgspec import Struct, structs
 
 from interlock.lifecycle.table import Edge, Machine, from_each
 from interlock.monitor import stall
-from interlock.monitor.evidence import PostSubmitEvidence, Submit, accumulate, names_end_of_found
 from interlock.monitor.guards import (
     UNSEEN,
-    Facts,
+    ObservationFacts,
     deadline_is_due,
     operator_is_awaited,
     stall_was_terminal,
     surface_is_gone,
     surface_is_unknown,
 )
-from interlock.monitor.observation import Arrival, ShadowObservation, SurfaceGone, TimerFired, not_before
+from interlock.monitor.observation import Arrival, ObservationTimerFired, ShadowObservation, SurfaceGone, not_before
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
+from interlock.monitor.post_submit_evidence import PostSubmitEvidence, Submit, accumulate, names_end_of_found
 from interlock.monitor.results import (
     BlockedResult,
     CompletedResult,
@@ -67,9 +67,9 @@ from interlock.monitor.results import (
     Result,
 )
 from interlock.screen.assessment import Availability, BusinessState, InputMode, SurfaceAssessment, TurnEnd
-from interlock.vocabulary.audit import TURN_ABANDONED, Anomaly
+from interlock.vocabulary.events.audit import TURN_ABANDONED, Anomaly
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import TurnId
-from interlock.vocabulary.registry import Json
 
 
 class CompletionStatus(StrEnum):
@@ -97,7 +97,7 @@ class ObserverReported:
     payload: ObserverPayload
 
 
-CompletionInput: TypeAlias = Submit | ShadowObservation | ObserverReported | SurfaceGone | TimerFired
+CompletionInput: TypeAlias = Submit | ShadowObservation | ObserverReported | SurfaceGone | ObservationTimerFired
 
 
 class Signature(NamedTuple):
@@ -154,44 +154,44 @@ class CompletionState(Struct, frozen=True):
         return stall.failure_of(self.clock, self.observation)
 
 
-def surface_is_working(at: Facts) -> bool:
+def surface_is_working(at: ObservationFacts) -> bool:
     return at.surface.business_state is _WORKING
 
 
-def submit_ready_after_activity(at: Facts) -> bool:
+def submit_ready_after_activity(at: ObservationFacts) -> bool:
     return at.has_activity and at.surface.submit_ready
 
 
-def submit_ready_with_payload(at: Facts) -> bool:
+def submit_ready_with_payload(at: ObservationFacts) -> bool:
     return at.bypasses and submit_ready_after_activity(at) and surface_names_no_other_end(at)
 
 
-def surface_names_no_other_end(at: Facts) -> bool:
+def surface_names_no_other_end(at: ObservationFacts) -> bool:
     return at.surface.turn_end is None or at.surface.turn_end is TurnEnd.COMPLETED
 
 
-def submit_ready_interrupted(at: Facts) -> bool:
+def submit_ready_interrupted(at: ObservationFacts) -> bool:
     """After work that was shown: before that, the mark may be the last turn's, or that of a prompt not yet taken up."""
     return at.surface.turn_end is TurnEnd.INTERRUPTED and at.saw_working and submit_ready_after_activity(at)
 
 
-def interrupted_and_due(at: Facts) -> bool:
+def interrupted_and_due(at: ObservationFacts) -> bool:
     return at.surface.turn_end is TurnEnd.INTERRUPTED and deadline_is_due(at)
 
 
-def interrupted_and_confirmed(at: Facts) -> bool:
+def interrupted_and_confirmed(at: ObservationFacts) -> bool:
     return at.is_confirmed and at.surface.turn_end is TurnEnd.INTERRUPTED
 
 
-def window_is_confirmed(at: Facts) -> bool:
+def window_is_confirmed(at: ObservationFacts) -> bool:
     return at.is_confirmed
 
 
-def turn_failed_and_confirmed(at: Facts) -> bool:
+def turn_failed_and_confirmed(at: ObservationFacts) -> bool:
     return at.is_confirmed and at.surface.turn_end is TurnEnd.FAILED
 
 
-def turn_failed_and_due(at: Facts) -> bool:
+def turn_failed_and_due(at: ObservationFacts) -> bool:
     return at.surface.turn_end is TurnEnd.FAILED and deadline_is_due(at)
 
 
@@ -209,18 +209,18 @@ _ENDED: Final = (_S.COMPLETED, _S.INTERRUPTED, _S.TURN_FAILED, _S.GONE)
 _OPEN: Final[tuple[CompletionStatus, ...]] = tuple(status for status in _S if status not in _ENDED)
 _UNSTALLED: Final[tuple[CompletionStatus, ...]] = tuple(status for status in _OPEN if status is not _S.STALLED)
 
-TRANSITIONS: Final[tuple[Edge[CompletionStatus, Facts], ...]] = (
+TRANSITIONS: Final[tuple[Edge[CompletionStatus, ObservationFacts], ...]] = (
     *from_each(_OPEN, Submit.on, _S.WAITING),
     *from_each(_ENDED, Submit.on, _S.WAITING, reopens=True),
     Edge(_S.FAILED, SurfaceGone.on, _S.FAILED, stall_was_terminal),
     *from_each(_OPEN, SurfaceGone.on, _S.GONE),
-    Edge(_S.CANDIDATE_COMPLETE, TimerFired.on, _S.INTERRUPTED, interrupted_and_due),
-    Edge(_S.CANDIDATE_COMPLETE, TimerFired.on, _S.TURN_FAILED, turn_failed_and_due),
-    Edge(_S.CANDIDATE_COMPLETE, TimerFired.on, _S.COMPLETED, deadline_is_due),
+    Edge(_S.CANDIDATE_COMPLETE, ObservationTimerFired.on, _S.INTERRUPTED, interrupted_and_due),
+    Edge(_S.CANDIDATE_COMPLETE, ObservationTimerFired.on, _S.TURN_FAILED, turn_failed_and_due),
+    Edge(_S.CANDIDATE_COMPLETE, ObservationTimerFired.on, _S.COMPLETED, deadline_is_due),
     Edge(_S.CANDIDATE_COMPLETE, ObserverReported.on, _S.COMPLETED, surface_names_no_other_end),
-    Edge(_S.UNKNOWN, TimerFired.on, _S.STALLED, deadline_is_due),
+    Edge(_S.UNKNOWN, ObservationTimerFired.on, _S.STALLED, deadline_is_due),
     # A stall has a deadline only where it is terminal.
-    Edge(_S.STALLED, TimerFired.on, _S.FAILED, deadline_is_due),
+    Edge(_S.STALLED, ObservationTimerFired.on, _S.FAILED, deadline_is_due),
     Edge(_S.FAILED, _SEEN, _S.FAILED, stall_was_terminal),
     *from_each(_OPEN, _SEEN, _S.FAILED, surface_is_gone),
     *from_each(_OPEN, _SEEN, _S.BLOCKED, operator_is_awaited),
@@ -236,7 +236,7 @@ TRANSITIONS: Final[tuple[Edge[CompletionStatus, Facts], ...]] = (
     *from_each(_OPEN, _SEEN, _S.WAITING),
 )
 
-MACHINE: Final[Machine[CompletionStatus, Facts]] = Machine(
+MACHINE: Final[Machine[CompletionStatus, ObservationFacts]] = Machine(
     name="completion",
     title="How a submitted turn stands, by its surface",
     states=CompletionStatus,
@@ -244,7 +244,7 @@ MACHINE: Final[Machine[CompletionStatus, Facts]] = Machine(
     edges=TRANSITIONS,
     laws=__doc__,
     commands=frozenset({Submit.on}),
-    observations=frozenset({_SEEN, ObserverReported.on, SurfaceGone.on, TimerFired.on}),
+    observations=frozenset({_SEEN, ObserverReported.on, SurfaceGone.on, ObservationTimerFired.on}),
     terminal=frozenset(_ENDED),
 )
 
@@ -275,9 +275,11 @@ _ARROWS_FROM: Final = {
 }
 
 
-def _facts(state: CompletionState, surface: SurfaceAssessment, now: float, *, is_confirmed: bool = False) -> Facts:
+def _facts(
+    state: CompletionState, surface: SurfaceAssessment, now: float, *, is_confirmed: bool = False
+) -> ObservationFacts:
     is_found = state.turn is not None and names_end_of_found(state.turn, surface)
-    return Facts(
+    return ObservationFacts(
         surface,
         now,
         state.clock,
@@ -292,7 +294,7 @@ def _facts(state: CompletionState, surface: SurfaceAssessment, now: float, *, is
 def step(state: CompletionState, input: CompletionInput, now: float) -> tuple[CompletionState, tuple[Output, ...]]:
     """Apply one input, after every deadline that is due. Refuses nothing but a time that is not finite."""
     now = not_before(state.at_seconds, now)
-    if isinstance(input, TimerFired):
+    if isinstance(input, ObservationTimerFired):
         return _fire(state, now)
     said: tuple[Output, ...] = ()
     while state.deadline is not None and state.deadline <= now:
@@ -313,7 +315,7 @@ def _fire(state: CompletionState, now: float) -> tuple[CompletionState, tuple[Ou
     at, seen, clock = state.deadline, state.observation, state.clock
     if at is None or seen is None:
         return state, ()
-    status = MACHINE.next_state(state.status, TimerFired.on, _facts(state, seen.assessment, now))
+    status = MACHINE.next_state(state.status, ObservationTimerFired.on, _facts(state, seen.assessment, now))
     if status is state.status:
         return state, ()
     if clock is None:

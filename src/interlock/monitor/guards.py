@@ -11,7 +11,7 @@ from interlock.screen.assessment import SurfaceAssessment
 UNSEEN: Final = SurfaceAssessment()
 
 
-class Facts(NamedTuple):
+class ObservationFacts(NamedTuple):
     """What guards may ask: the surface, the time, and the state with all that the input has already added to it."""
 
     surface: SurfaceAssessment
@@ -24,21 +24,21 @@ class Facts(NamedTuple):
     is_confirmed: bool = False
 
 
-def stall_was_terminal(at: Facts) -> bool:
+def stall_was_terminal(at: ObservationFacts) -> bool:
     return at.clock is not None
 
 
-def surface_is_gone(at: Facts) -> bool:
+def surface_is_gone(at: ObservationFacts) -> bool:
     return at.surface.is_gone
 
 
-def operator_is_awaited(at: Facts) -> bool:
+def operator_is_awaited(at: ObservationFacts) -> bool:
     return at.surface.operator_blocked
 
 
-def surface_is_unknown(at: Facts) -> bool:
+def surface_is_unknown(at: ObservationFacts) -> bool:
     return at.surface.unknown_for_stall
 
 
-def deadline_is_due(at: Facts) -> bool:
+def deadline_is_due(at: ObservationFacts) -> bool:
     return at.deadline is not None and at.now >= at.deadline

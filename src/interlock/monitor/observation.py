@@ -59,7 +59,7 @@ class SurfaceGone:
 
 
 @dataclass(frozen=True, slots=True)
-class TimerFired:
+class ObservationTimerFired:
     """Look at the deadline. It is applied once; a state may have another one, due at the same instant."""
 
     on: ClassVar[str] = "timer_fired"

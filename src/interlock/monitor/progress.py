@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from interlock.monitor.arbitration_claims import Claim
+from interlock.monitor.arbitration.claims import Claim
 from interlock.screen.projection import DialogProjection
 from interlock.vocabulary.evidence import EvidenceSource
 
@@ -26,7 +26,7 @@ _KEPT_ROWS: Final = 1024
 _Told = tuple[object, ...]
 
 
-class Progress(NamedTuple):
+class AgentProgress(NamedTuple):
     """A sign that the agent got on: when it was seen, and what it was."""
 
     at_seconds: float
@@ -38,7 +38,7 @@ class Progress(NamedTuple):
 class ProgressState:
     """What was seen so far. `last` is None before anything was."""
 
-    last: Progress | None = None
+    last: AgentProgress | None = None
     key: str = ""
     figures: tuple[str, ...] = ()
     rows: frozenset[str] = frozenset()
@@ -49,7 +49,7 @@ def begin(state: ProgressState, projection: DialogProjection | None, now: float,
     """A turn begins: what stands on the screen then is no work of it."""
     rows = frozenset() if projection is None else _text_rows(projection)
     key = "" if projection is None else projection.key
-    return replace(state, last=Progress(now, EvidenceSource.OPERATOR, rule), key=key, figures=(), rows=rows)
+    return replace(state, last=AgentProgress(now, EvidenceSource.OPERATOR, rule), key=key, figures=(), rows=rows)
 
 
 def see(
@@ -63,7 +63,7 @@ def see(
     is_new_text, is_new_figure = not rows <= state.rows, not state.rows.issuperset(found)
     last = state.last
     if is_new_text or is_new_figure:
-        last = Progress(now, EvidenceSource.SCREEN, "screen.new_text" if is_new_text else "screen.new_tokens")
+        last = AgentProgress(now, EvidenceSource.SCREEN, "screen.new_text" if is_new_text else "screen.new_tokens")
     known = state.rows.union(rows, found)
     if len(known) > _KEPT_ROWS:
         known = rows.union(found)
@@ -73,13 +73,13 @@ def see(
 def hear(state: ProgressState, claim: Claim, now: float) -> ProgressState:
     """Take in what another source says."""
     if claim.rung is EvidenceSource.HOOK:
-        return replace(state, last=Progress(now, claim.rung, claim.rule))
+        return replace(state, last=AgentProgress(now, claim.rung, claim.rule))
     if claim.rung is not EvidenceSource.NATIVE_FILE:
         return state
     said = (claim.activity, claim.attention, claim.children, claim.withdraws)
     if state.told.get(claim.rung) == said:
         return state
-    return replace(state, last=Progress(now, claim.rung, claim.rule), told={**state.told, claim.rung: said})
+    return replace(state, last=AgentProgress(now, claim.rung, claim.rule), told={**state.told, claim.rung: said})
 
 
 def _above_composer(projection: DialogProjection) -> int:

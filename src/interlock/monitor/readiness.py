@@ -25,14 +25,14 @@ from interlock.lifecycle.table import Edge, Machine, from_each
 from interlock.monitor import stall
 from interlock.monitor.guards import (
     UNSEEN,
-    Facts,
+    ObservationFacts,
     deadline_is_due,
     operator_is_awaited,
     stall_was_terminal,
     surface_is_gone,
     surface_is_unknown,
 )
-from interlock.monitor.observation import ShadowObservation, SurfaceGone, TimerFired, not_before
+from interlock.monitor.observation import ObservationTimerFired, ShadowObservation, SurfaceGone, not_before
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
 from interlock.monitor.results import (
     BlockedResult,
@@ -60,7 +60,7 @@ class ReadinessStatus(StrEnum):
     GONE = "gone"
 
 
-ReadinessInput: TypeAlias = ShadowObservation | SurfaceGone | TimerFired
+ReadinessInput: TypeAlias = ShadowObservation | SurfaceGone | ObservationTimerFired
 
 
 class ReadinessState(Struct, frozen=True):
@@ -90,7 +90,7 @@ class ReadinessState(Struct, frozen=True):
         return None if self.observation is None else self.observation.question
 
 
-def surface_is_submit_ready(at: Facts) -> bool:
+def surface_is_submit_ready(at: ObservationFacts) -> bool:
     return at.surface.submit_ready
 
 
@@ -99,10 +99,10 @@ _SEEN: Final = ShadowObservation.on
 _OPEN: Final[tuple[ReadinessStatus, ...]] = tuple(status for status in _S if status is not _S.GONE)
 _UNSTALLED: Final[tuple[ReadinessStatus, ...]] = tuple(status for status in _OPEN if status is not _S.STALLED)
 
-TRANSITIONS: Final[tuple[Edge[ReadinessStatus, Facts], ...]] = (
-    Edge(_S.UNKNOWN, TimerFired.on, _S.STALLED, deadline_is_due),
+TRANSITIONS: Final[tuple[Edge[ReadinessStatus, ObservationFacts], ...]] = (
+    Edge(_S.UNKNOWN, ObservationTimerFired.on, _S.STALLED, deadline_is_due),
     # A stall has a deadline only where it is terminal.
-    Edge(_S.STALLED, TimerFired.on, _S.FAILED, deadline_is_due),
+    Edge(_S.STALLED, ObservationTimerFired.on, _S.FAILED, deadline_is_due),
     Edge(_S.FAILED, SurfaceGone.on, _S.FAILED, stall_was_terminal),
     *from_each(_OPEN, SurfaceGone.on, _S.GONE),
     Edge(_S.FAILED, _SEEN, _S.FAILED, stall_was_terminal),
@@ -114,14 +114,14 @@ TRANSITIONS: Final[tuple[Edge[ReadinessStatus, Facts], ...]] = (
     *from_each(_OPEN, _SEEN, _S.WAITING),
 )
 
-MACHINE: Final[Machine[ReadinessStatus, Facts]] = Machine(
+MACHINE: Final[Machine[ReadinessStatus, ObservationFacts]] = Machine(
     name="readiness",
     title="Whether a prompt may be submitted to a surface",
     states=ReadinessStatus,
     initial=ReadinessStatus.WAITING,
     edges=TRANSITIONS,
     laws=__doc__,
-    observations=frozenset({_SEEN, SurfaceGone.on, TimerFired.on}),
+    observations=frozenset({_SEEN, SurfaceGone.on, ObservationTimerFired.on}),
     terminal=frozenset({ReadinessStatus.GONE}),
 )
 
@@ -142,7 +142,7 @@ _RECOVERIES: Final = _ARROWS | {
 def step(state: ReadinessState, input: ReadinessInput, now: float) -> tuple[ReadinessState, tuple[Output, ...]]:
     """Apply one input, after every deadline that is due. Refuses nothing but a time that is not finite."""
     now = not_before(state.at_seconds, now)
-    if isinstance(input, TimerFired):
+    if isinstance(input, ObservationTimerFired):
         return _fire(state, now)
     said: tuple[Output, ...] = ()
     while state.deadline is not None and state.deadline <= now:
@@ -162,7 +162,9 @@ def _fire(state: ReadinessState, now: float) -> tuple[ReadinessState, tuple[Outp
     if clock is None or clock.deadline is None or seen is None:
         return state, ()
     at = clock.deadline
-    status = MACHINE.next_state(state.status, TimerFired.on, Facts(seen.assessment, now, state.clock, state.deadline))
+    status = MACHINE.next_state(
+        state.status, ObservationTimerFired.on, ObservationFacts(seen.assessment, now, state.clock, state.deadline)
+    )
     if status is state.status:
         return state, ()
     if status is ReadinessStatus.STALLED:
@@ -173,7 +175,7 @@ def _fire(state: ReadinessState, now: float) -> tuple[ReadinessState, tuple[Outp
 
 
 def _leave(state: ReadinessState, ended: SurfaceGone, now: float) -> tuple[ReadinessState, tuple[Output, ...]]:
-    status = MACHINE.next_state(state.status, ended.on, Facts(UNSEEN, now, state.clock, state.deadline))
+    status = MACHINE.next_state(state.status, ended.on, ObservationFacts(UNSEEN, now, state.clock, state.deadline))
     if status is state.status:
         return state, ()
     moved = Moved(Phase.READINESS, MonitorEvent.PROCESS_GONE, state.status, status, now)
@@ -183,7 +185,9 @@ def _leave(state: ReadinessState, ended: SurfaceGone, now: float) -> tuple[Readi
 
 
 def _see(state: ReadinessState, seen: ShadowObservation, now: float) -> ReadinessState:
-    status = MACHINE.next_state(state.status, _SEEN, Facts(seen.assessment, now, state.clock, state.deadline))
+    status = MACHINE.next_state(
+        state.status, _SEEN, ObservationFacts(seen.assessment, now, state.clock, state.deadline)
+    )
     clock = None
     if status is ReadinessStatus.UNKNOWN or status is ReadinessStatus.STALLED:
         clock = stall.see_unknown(state.clock, seen.arrival, now, state.policy)

@@ -10,7 +10,7 @@ from interlock.monitor.observation import ShadowObservation, SurfaceGone
 from interlock.monitor.policy import MonitorPolicy
 from interlock.screen.assessment import ParserMetadata, SurfaceAssessment
 from interlock.screen.projection import DialogProjection
-from interlock.vocabulary.audit import Anomaly
+from interlock.vocabulary.events.audit import Anomaly
 
 
 class Phase(StrEnum):

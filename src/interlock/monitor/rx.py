@@ -27,15 +27,15 @@ from interlock.monitor import completion as completion_kernel
 from interlock.monitor import readiness as readiness_kernel
 from interlock.monitor import tracker
 from interlock.monitor.completion import CompletionState, ObserverReported
-from interlock.monitor.evidence import Submit
-from interlock.monitor.observation import Arrival, ShadowObservation, SurfaceGone, TimerFired
+from interlock.monitor.observation import Arrival, ObservationTimerFired, ShadowObservation, SurfaceGone
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
+from interlock.monitor.post_submit_evidence import Submit
 from interlock.monitor.readiness import ReadinessState
 from interlock.monitor.results import Moved, Result
 from interlock.screen.selection import ScreenReader
 from interlock.screen.snapshot import Snapshot
-from interlock.vocabulary.audit import Anomaly
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events.audit import Anomaly
 
 if TYPE_CHECKING:
     from reactivex import Observable, abc
@@ -64,7 +64,7 @@ class _HasDeadline(Protocol):
 StateT = TypeVar("StateT", bound=_HasDeadline)
 InputT = TypeVar("InputT")
 SaidT = TypeVar("SaidT")
-_Step: TypeAlias = Callable[[StateT, InputT | TimerFired, float], tuple[StateT, tuple[SaidT | Moved, ...]]]
+_Step: TypeAlias = Callable[[StateT, InputT | ObservationTimerFired, float], tuple[StateT, tuple[SaidT | Moved, ...]]]
 
 
 def readiness(
@@ -117,7 +117,7 @@ class _Tracking:
 
 
 def _step_tracking(
-    state: _Tracking, input: TrackSource | TimerFired, now: float
+    state: _Tracking, input: TrackSource | ObservationTimerFired, now: float
 ) -> tuple[_Tracking, tuple[tracker.Verdict, ...]]:
     session, verdicts = state.session, list[tracker.Verdict]()
     while (due := session.deadline) is not None and due <= now:
@@ -129,7 +129,7 @@ def _step_tracking(
             verdicts.append(session.on_submit(now, prompt))
         case SurfaceGone(exit_code, signal):
             verdicts.append(session.on_exit(now, exit_code, signal))
-        case TimerFired():
+        case ObservationTimerFired():
             pass
         case _:
             assert_never(input)
@@ -206,7 +206,7 @@ class _Shell(Generic[StateT, InputT, SaidT]):
             finally:
                 self._waiting.clear()
 
-    def _give(self, input: InputT | TimerFired, now: float) -> None:
+    def _give(self, input: InputT | ObservationTimerFired, now: float) -> None:
         if self.timer.is_disposed:
             return
         try:
@@ -239,7 +239,7 @@ class _Shell(Generic[StateT, InputT, SaidT]):
     def _take_timer(self, due: float, now: float) -> None:
         if self._armed == due:
             self._armed = None
-        self._give(TimerFired(), now)
+        self._give(ObservationTimerFired(), now)
 
     def _now(self) -> float:
         return self._scheduler.to_seconds(self._scheduler.now)

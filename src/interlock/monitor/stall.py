@@ -30,8 +30,8 @@ from interlock.monitor.results import (
     StalledResult,
 )
 from interlock.screen.assessment import Availability
-from interlock.vocabulary.audit import Anomaly
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.audit import Anomaly
+from interlock.vocabulary.events.registry import Json
 
 STRETCH: Final = 3
 _RECOVERED: Final = "evt_stalled_recovered_to_"

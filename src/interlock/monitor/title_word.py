@@ -21,7 +21,7 @@ from typing import Final
 from interlock.screen.assessment import BusinessState, InputMode, SurfaceAssessment, SurfaceEvidence
 from interlock.screen.conditions import RowMatches, TitleMatches
 from interlock.screen.engine import ScreenReading
-from interlock.screen.profile import Profile, Rule
+from interlock.screen.profile import Profile, ProfileRule
 from interlock.vocabulary.evidence import TITLE_CONTRADICTED
 
 _SAYS: Final = {BusinessState.WORKING: "work", BusinessState.AWAITING_OPERATOR: "a question"}
@@ -51,7 +51,7 @@ def rules_by_title(profile: Profile) -> frozenset[str]:
     return frozenset(rule.id for rule in profile.rules if _is_by_title(rule))
 
 
-def _is_by_title(rule: Rule) -> bool:
+def _is_by_title(rule: ProfileRule) -> bool:
     has_title = any(isinstance(one, TitleMatches) and not one.is_absent for one in rule.when)
     reads = any(isinstance(one, RowMatches) and not one.is_absent and one.region != "screen" for one in rule.when)
     return has_title and not reads

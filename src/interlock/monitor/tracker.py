@@ -26,9 +26,12 @@ from typing import Final, TypeAlias
 
 from msgspec import structs
 
-from interlock.monitor import arbitration, completion, native_end, progress, readiness, stall, steady, title_word
-from interlock.monitor.arbitration_claims import Claim
-from interlock.monitor.arbitration_state import (
+from interlock.monitor import completion, progress, readiness, stall, title_word
+from interlock.monitor import debounce as steady
+from interlock.monitor.arbitration import arbiter as arbitration
+from interlock.monitor.arbitration.agent_status import Standing, StatusBasis
+from interlock.monitor.arbitration.claims import Claim
+from interlock.monitor.arbitration.state import (
     Arbitration,
     ArbitrationInput,
     ChannelClosed,
@@ -38,20 +41,20 @@ from interlock.monitor.arbitration_state import (
     StandingChanged,
     TurnSubmitted,
 )
-from interlock.monitor.evidence import Observer, Submit, shows_change
-from interlock.monitor.native_status import trusted_status
-from interlock.monitor.observation import Arrival, ShadowObservation, SurfaceGone, TimerFired
+from interlock.monitor.observation import Arrival, ObservationTimerFired, ShadowObservation, SurfaceGone
+from interlock.monitor.observer import native_end
+from interlock.monitor.observer.native_status import trusted_status
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
-from interlock.monitor.progress import Progress, ProgressState
+from interlock.monitor.post_submit_evidence import Observer, Submit, shows_change
+from interlock.monitor.progress import AgentProgress, ProgressState
 from interlock.monitor.results import BlockedResult, FailedResult, ObserverPayload, Output, Phase
 from interlock.monitor.sources.surface import claim_of_screen, claim_of_title
-from interlock.monitor.standing import Basis, Standing
 from interlock.screen.assessment import BusinessState, InputMode, SurfaceAssessment, TurnEnd
 from interlock.screen.engine import ScreenReading
 from interlock.screen.projection import DialogProjection
 from interlock.screen.selection import ScreenReader
 from interlock.screen.snapshot import Snapshot
-from interlock.vocabulary.audit import TURN_ABANDONED, Anomaly
+from interlock.vocabulary.events.audit import TURN_ABANDONED, Anomaly
 from interlock.vocabulary.evidence import NO_PROFILE_FITS, TITLE_CONTRADICTED, Evidence, EvidenceSource
 from interlock.vocabulary.ids import TurnId
 from interlock.vocabulary.states import Activity, Attention
@@ -88,11 +91,11 @@ class Verdict:
     surface: SurfaceAssessment
     standing: Standing
     draft: str | None
-    turn: steady.OpenTurn | None
+    turn: steady.BelievedTurn | None
     last_turn: TrackerEvent | None
     events: tuple[TrackerEvent, ...] = ()
     outputs: tuple[Said, ...] = ()
-    progress: Progress | None = None
+    progress: AgentProgress | None = None
 
     @property
     def activity(self) -> Activity:
@@ -156,7 +159,7 @@ class TuiTrackerSession:
     ) -> Verdict:
         """A prompt was submitted. Where nobody tells which, it is the draft that stood in the composer.
 
-        `turn_id` is how `on_reported` names the turn. `observer` looks for its reply (`monitor.reply`).
+        `turn_id` is how `on_reported` names the turn. `observer` looks for its reply (`monitor.observer.reply`).
         """
         reading = self._reading
         self._prompt = (reading.draft if reading else None) if prompt is None else prompt
@@ -353,7 +356,7 @@ class TuiTrackerSession:
 
     def on_timer(self, now: float) -> Verdict:
         """The deadline came. Where changes are pushed, the screen is still the one that was seen last."""
-        self._arbitrate(TimerFired(), now)
+        self._arbitrate(ObservationTimerFired(), now)
         if self._reading is None:
             return self._verdict(now)  # nobody looks: what the kernels wait for cannot be seen
         if not self._is_polled:
@@ -363,9 +366,9 @@ class TuiTrackerSession:
                 self._hear_title(self._snapshot.title, now)
             return self._verdict(now)
         if self._turn is None:
-            self._ready, said = readiness.step(self._ready, TimerFired(), now)
+            self._ready, said = readiness.step(self._ready, ObservationTimerFired(), now)
         else:
-            self._turn, said = completion.step(self._turn, TimerFired(), now)
+            self._turn, said = completion.step(self._turn, ObservationTimerFired(), now)
         self._outputs += said
         if self._turn is not None and self._turn.observation is not None and _has_ended(said):
             self._close(self._turn.observation, now)
@@ -480,7 +483,7 @@ class TuiTrackerSession:
         if standing.activity is Activity.UNKNOWN and self._title.contradicted and self._reading is not None:
             where = self._title.contradicted
             proof = Evidence(source=EvidenceSource.PANE_TITLE, rule=TITLE_CONTRADICTED, where=where)
-            return replace(standing, activity_basis=Basis(evidence=(proof,)))
+            return replace(standing, activity_basis=StatusBasis(evidence=(proof,)))
         is_unread = self._turn is None and self._ready.status is readiness.ReadinessStatus.STALLED
         is_unknown = standing.activity is Activity.UNKNOWN and standing.attention is Attention.NONE
         if not is_unread or not is_unknown or self._reading is None:
@@ -488,7 +491,7 @@ class TuiTrackerSession:
         read_by = self._reader.metadata
         where = f"profile {read_by.profile_id}, version {read_by.detected_version or 'unknown'}"
         proof = Evidence(source=EvidenceSource.SCREEN, rule=NO_PROFILE_FITS, where=where)
-        return replace(standing, activity_basis=Basis(evidence=(proof,)))
+        return replace(standing, activity_basis=StatusBasis(evidence=(proof,)))
 
     def _verdict(self, now: float) -> Verdict:
         outputs, self._outputs = tuple(self._outputs), []

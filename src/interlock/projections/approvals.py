@@ -14,8 +14,7 @@ from typing import Final
 
 from msgspec import structs
 
-from interlock.vocabulary.approval import Approval, ApprovalState
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.events.audit import (
     DecisionAction,
     DecisionUndelivered,
     DialogAnswered,
@@ -26,12 +25,13 @@ from interlock.vocabulary.audit import (
     ToolCallDecided,
     ToolCallSuspended,
 )
-from interlock.vocabulary.conversation import ToolResult
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.conversation import ToolResult
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import TurnId
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import Attention
+from interlock.vocabulary.wire.approval import Approval, ApprovalState
 
 MAX_CALLED_WITH: Final = 4_000
 

@@ -28,17 +28,17 @@ from msgspec import structs
 from interlock.projections.attention_ledger import (
     DEFAULT_KINDS,
     REASONS,
-    Ledger,
     Notice,
     NoticeKind,
+    NoticeLedger,
     is_told,
     keys_of,
     note,
 )
 from interlock.projections.badge import badge_of
-from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.states import Outcome, TaskStatus
+from interlock.vocabulary.wire.frames import TaskSummary
 
 MAX_TEXT: Final = 300
 MAX_QUESTION: Final = 4_000
@@ -70,7 +70,7 @@ class Sighted:
 
 
 @dataclass(frozen=True, slots=True)
-class TimerFired:
+class AttentionTimerFired:
     """The earliest deadline is due."""
 
 
@@ -79,7 +79,7 @@ class Lost:
     """The board cannot be seen any more: what waits to be told is not known to stand, and waits anew when it is."""
 
 
-Input: TypeAlias = Sighted | TimerFired | Lost
+Input: TypeAlias = Sighted | AttentionTimerFired | Lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class AttentionPolicy:
 class AttentionState:
     """`standing`: the keys of what each task needs now. `pending`: notices that wait, by key, each with its time."""
 
-    ledger: Ledger
+    ledger: NoticeLedger
     policy: AttentionPolicy = AttentionPolicy()
     versions: Mapping[SessionId, int] = field(default_factory=dict)
     standing: Mapping[SessionId, frozenset[str]] = field(default_factory=dict)
@@ -113,7 +113,7 @@ def step(state: AttentionState, given: Input, now: datetime) -> tuple[AttentionS
         case Sighted():
             state, more = _see(state, given, now)
             return state, (*told, *more)
-        case TimerFired():
+        case AttentionTimerFired():
             return state, told
         case Lost():
             return replace(state, pending={}), told

@@ -76,26 +76,26 @@ class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True):
     keys: tuple[str, ...] = ()
 
 
-class Ledger(Struct, frozen=True, kw_only=True):
+class NoticeLedger(Struct, frozen=True, kw_only=True):
     """What was told. Ends up to `horizon` count as told. `tasks` stand in the order of their last note."""
 
     horizon: Moment
     tasks: dict[SessionIdField, Noted] = {}
 
 
-def keys_of(ledger: Ledger, task_id: SessionId) -> tuple[str, ...]:
+def keys_of(ledger: NoticeLedger, task_id: SessionId) -> tuple[str, ...]:
     """What was told of a task in its newest turn."""
     noted = ledger.tasks.get(task_id)
     return () if noted is None else noted.keys
 
 
-def is_told(ledger: Ledger, notice: Notice) -> bool:
+def is_told(ledger: NoticeLedger, notice: Notice) -> bool:
     """Whether the ledger knows this edge."""
     noted = ledger.tasks.get(notice.task_id)
     return noted is not None and notice.key in noted.keys
 
 
-def note(ledger: Ledger, notice: Notice) -> Ledger:
+def note(ledger: NoticeLedger, notice: Notice) -> NoticeLedger:
     """The ledger that knows this edge too."""
     if is_told(ledger, notice):
         return ledger
@@ -107,14 +107,14 @@ def note(ledger: Ledger, notice: Notice) -> Ledger:
     return _bounded(structs.replace(ledger, tasks={**tasks, notice.task_id: added}))
 
 
-def merge(one: Ledger, other: Ledger) -> Ledger:
+def merge(one: NoticeLedger, other: NoticeLedger) -> NoticeLedger:
     """What both know together. Of a task in two turns the one with the higher version holds."""
     tasks = dict(one.tasks)
     for task, noted in other.tasks.items():
         known = tasks.get(task)
         tasks[task] = noted if known is None else _merged(known, noted)
     ordered = dict(sorted(tasks.items(), key=lambda entry: entry[1].at))
-    return _bounded(Ledger(horizon=max(one.horizon, other.horizon), tasks=ordered))
+    return _bounded(NoticeLedger(horizon=max(one.horizon, other.horizon), tasks=ordered))
 
 
 def _merged(known: Noted, noted: Noted) -> Noted:
@@ -130,10 +130,10 @@ def _is_same_turn(noted: Noted, notice: Notice) -> bool:
     return notice.turn_id is None or noted.turn_id is None or notice.turn_id == noted.turn_id
 
 
-def _bounded(ledger: Ledger) -> Ledger:
+def _bounded(ledger: NoticeLedger) -> NoticeLedger:
     if len(ledger.tasks) <= MAX_TASKS:
         return ledger
     tasks, horizon = dict(ledger.tasks), ledger.horizon
     while len(tasks) > MAX_TASKS:
         horizon = max(horizon, tasks.pop(next(iter(tasks))).at)
-    return Ledger(horizon=horizon, tasks=tasks)
+    return NoticeLedger(horizon=horizon, tasks=tasks)

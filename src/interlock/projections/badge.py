@@ -23,10 +23,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from interlock.lifecycle.task_status import has_open_turn
-from interlock.vocabulary.badge import Badge
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
-from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.states import Activity, AgentState, Attention, Outcome, TaskStatus, TurnState
+from interlock.vocabulary.wire.badge import Badge
+from interlock.vocabulary.wire.frames import TaskSummary
 
 ANSWER_ON_ITS_WAY: Final = "answer_on_its_way"
 # Longer than the runtime waits for a sign that the answer was taken.

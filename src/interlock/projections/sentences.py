@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.ending_words import failure_words
+from interlock.vocabulary.events.audit import (
     AgentSession,
     DecisionUndelivered,
     DialogAnswered,
@@ -23,9 +24,8 @@ from interlock.vocabulary.audit import (
     TurnReply,
     TurnStarted,
 )
-from interlock.vocabulary.conversation import AssistantMessage, MessageSource, ToolCall, ToolResult, UserMessage
-from interlock.vocabulary.ending_words import failure_words
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.conversation import AssistantMessage, MessageSource, ToolCall, ToolResult, UserMessage
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import Attention
 

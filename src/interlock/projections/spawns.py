@@ -16,8 +16,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import assert_never
 
-from interlock.vocabulary.audit import EndedProcess, ProcessEvent, ProcessEventKind, SessionOpened
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import EndedProcess, ProcessEvent, ProcessEventKind, SessionOpened
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId, SpawnId
 from interlock.vocabulary.states import ExitReason
 

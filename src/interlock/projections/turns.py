@@ -9,9 +9,9 @@ from __future__ import annotations
 from interlock.lifecycle.turn import Finding, lose_owner
 from interlock.lifecycle.turns import TurnFold, TurnRecord, record_of
 from interlock.log.port import LogDamage, Slice
-from interlock.projections.dossier import lose_damaged
+from interlock.projections.turn_evidence import lose_damaged
 from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId, TurnId
 
 

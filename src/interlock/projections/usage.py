@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from interlock.vocabulary.audit import ProviderUsage, UsageScope
-from interlock.vocabulary.conversation import UserMessage
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import ProviderUsage, UsageScope
+from interlock.vocabulary.events.conversation import UserMessage
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import TurnId
 
 Number = TypeVar("Number", int, float)

@@ -23,10 +23,11 @@ from msgspec import Struct, structs
 from interlock.lifecycle.turn import Basis, Finding, has_answer, is_clean_end
 from interlock.lifecycle.turns import TurnRecord
 from interlock.log.port import LogDamage, TurnSlice
-from interlock.projections.dossier import Dossier, dossiers_in, dossiers_of
 from interlock.projections.sentences import sentence
+from interlock.projections.turn_evidence import Dossier, dossiers_in, dossiers_of
 from interlock.vocabulary.actions import NextAction, diagnose_session, inspect_log
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events.audit import (
     ProcessEvent,
     ProcessEventKind,
     StreamCheckpoint,
@@ -35,9 +36,8 @@ from interlock.vocabulary.audit import (
     TurnReply,
     TurnStarted,
 )
-from interlock.vocabulary.conversation import AssistantMessage, ToolCall, ToolResult, UserMessage
-from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.conversation import AssistantMessage, ToolCall, ToolResult, UserMessage
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.evidence import Evidence, Moment
 from interlock.vocabulary.ids import SessionId, TurnId
 from interlock.vocabulary.states import Activity, Attention, TurnState

@@ -8,8 +8,8 @@ from datetime import datetime
 from interlock.lifecycle.turn import Basis
 from interlock.projections.why import Explanation, PathStep, SurfaceStep
 from interlock.vocabulary.advice import advice_lines
-from interlock.vocabulary.audit import SurfaceResult, TurnReply
 from interlock.vocabulary.ending_words import ending_detail
+from interlock.vocabulary.events.audit import SurfaceResult, TurnReply
 from interlock.vocabulary.evidence import TELLS_WHERE
 from interlock.vocabulary.states import Attention
 

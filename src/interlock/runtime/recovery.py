@@ -34,12 +34,13 @@ from interlock.lifecycle.turn import TurnFacts
 from interlock.lifecycle.turns import LOG_DAMAGED, record_of
 from interlock.log.home_identity import HomeStanding, NotOurs
 from interlock.log.port import Log, Slice
-from interlock.runtime.book import LivingSpawn, SessionBook
 from interlock.runtime.policy import RunPolicy
-from interlock.runtime.session.agent_calls import Services
+from interlock.runtime.session.agent.calls import Services
 from interlock.runtime.session.supervisor import Supervisor
+from interlock.runtime.session_fold import LivingSpawn, SessionFold
 from interlock.vocabulary.actions import NextAction, NextActionKind
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.errors import PeerFault, Unreachable
+from interlock.vocabulary.events.audit import (
     Anomaly,
     DeliveryReceipt,
     DeliveryStage,
@@ -50,10 +51,9 @@ from interlock.vocabulary.audit import (
     QueueGate,
     SessionOpened,
 )
-from interlock.vocabulary.errors import PeerFault, Unreachable
-from interlock.vocabulary.events import Event, new_event
+from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import EventId, RunId, SessionId, SpawnId, TurnId
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.states import ExitReason, TurnState
 
 
@@ -127,7 +127,7 @@ async def recover(
     return recovered if is_news else None, supervisor
 
 
-async def _stop_left(book: SessionBook, events: Sequence[Event], log: Log, services: Services) -> StopReport:
+async def _stop_left(book: SessionFold, events: Sequence[Event], log: Log, services: Services) -> StopReport:
     """End what is left of the newest spawn, if it is ours."""
     spawn, home = book.spawn, services.home
     if spawn is not None:
@@ -147,7 +147,7 @@ def policy_from_log(opened: SessionOpened) -> RunPolicy | None:
         return None
 
 
-def _hold(book: SessionBook, home: HomeStanding) -> QueueGate | None:
+def _hold(book: SessionFold, home: HomeStanding) -> QueueGate | None:
     """Close the gate for a prompt that must not go by itself."""
     if home.is_fresh_copy and book.queue.is_open and book.queue.waiting:
         return QueueGate(is_open=False, reason=f"this home is a copy of {home.copied_from}, which may send them")
@@ -173,7 +173,7 @@ def _owner(events: Sequence[Event], spawn_id: SpawnId | None) -> str:
     return next((one.owner for one in of_spawn if one.owner), "")
 
 
-def _result(book: SessionBook, turn: TurnFacts, problem: str) -> tuple[str, TurnId | None, TurnState | None]:
+def _result(book: SessionFold, turn: TurnFacts, problem: str) -> tuple[str, TurnId | None, TurnState | None]:
     """The problem to report, and the turn that was closed with its state. One of which events are lost is left open."""
     if turn.state is TurnState.UNKNOWN:
         book.give_up_turn()
@@ -181,9 +181,9 @@ def _result(book: SessionBook, turn: TurnFacts, problem: str) -> tuple[str, Turn
     return problem, turn.turn_id, book.turns.turns[(book.session_id, turn.turn_id)].state
 
 
-def _book_of(session_id: SessionId, found: Slice) -> SessionBook:
+def _book_of(session_id: SessionId, found: Slice) -> SessionFold:
     """What the log says. A turn of which events are lost is not open again once a recovery said that nobody runs it."""
-    book = SessionBook.of(session_id, found.events, found.damage)
+    book = SessionFold.of(session_id, found.events, found.damage)
     book.version = found.version
     noted = (one for one in found.events if isinstance(one.data, Anomaly) and one.data.kind == LOG_DAMAGED)
     if book.turn is not None and any(one.turn_id == book.turn.turn_id for one in noted):
@@ -198,7 +198,7 @@ def _census(report: StopReport) -> ProcessEvent:
 
 
 async def _adopt(
-    book: SessionBook, spec: AgentSpec | None, driver: Driver | None, home: HomeStanding
+    book: SessionFold, spec: AgentSpec | None, driver: Driver | None, home: HomeStanding
 ) -> tuple[AgentHandle | None, str]:
     """The living agent of a session; else why there is none. `Unreachable` where nobody can tell: such an agent is
     left alone, and so is its turn."""
@@ -247,7 +247,7 @@ def _identity(spawn: LivingSpawn) -> ProcessIdentity | None:
     return ProcessIdentity(pid, started) if pid is not None and started else None
 
 
-async def _settle(book: SessionBook, log: Log, services: Services, why: str, report: StopReport) -> bool:
+async def _settle(book: SessionFold, log: Log, services: Services, why: str, report: StopReport) -> bool:
     """Write the ends that are missing, in one append. Whether a prompt's delivery is unknown."""
     now = services.clock().at
     is_unknown = book.turn is not None and _is_delivery_unknown(book)
@@ -256,7 +256,7 @@ async def _settle(book: SessionBook, log: Log, services: Services, why: str, rep
 
 
 def missing_ends(
-    book: SessionBook, why: str, run_id: RunId, now: datetime, report: StopReport | None = None
+    book: SessionFold, why: str, run_id: RunId, now: datetime, report: StopReport | None = None
 ) -> list[Payload]:
     """The events that say how everything ended that a dead runtime left open."""
     spawn, turn = book.spawn, book.turn
@@ -289,14 +289,14 @@ def missing_ends(
     return ends
 
 
-def _is_delivery_unknown(book: SessionBook) -> bool:
+def _is_delivery_unknown(book: SessionFold) -> bool:
     prompt = None if book.prompt_id is None else book.queue.prompts.get(book.prompt_id)
     unproven = (DeliveryStage.QUEUED, DeliveryStage.TYPED, DeliveryStage.UNKNOWN)
     return prompt is not None and prompt.stage in unproven
 
 
 async def _append(
-    book: SessionBook, log: Log, services: Services, payloads: list[Payload], spawn_id: SpawnId | None = None
+    book: SessionFold, log: Log, services: Services, payloads: list[Payload], spawn_id: SpawnId | None = None
 ) -> None:
     turn, spawn = book.turn, book.spawn
     now = services.clock().at

@@ -32,21 +32,29 @@ from interlock.lifecycle.queue import PromptState, QueuedPrompt
 from interlock.lifecycle.turns import TurnRecord, record_of
 from interlock.log.home_identity import HomeStanding
 from interlock.log.port import Log, LogUnavailable, VersionConflict
-from interlock.monitor.reply import asked_text
-from interlock.runtime.book import SessionBook
+from interlock.monitor.observer.reply import asked_text
 from interlock.runtime.policy import Instant, RunPolicy
 from interlock.runtime.recovery import Recovered, recover
 from interlock.runtime.redaction.outlet import RedactedFeed, RedactedLog, redacted
 from interlock.runtime.redaction.redactor import Redactor
-from interlock.runtime.session.agent_calls import Services
-from interlock.runtime.session.inputs import Answer, Cancel, EditPrompt, RemovePrompt, Send, SetGate, Start
+from interlock.runtime.session.agent.calls import Services
+from interlock.runtime.session.inputs import (
+    AnswerQuestion,
+    CancelTurnInput,
+    EditQueuedPrompt,
+    RemovePrompt,
+    Send,
+    SetGate,
+    StartAgentInput,
+)
 from interlock.runtime.session.router import SessionMachine
 from interlock.runtime.session.supervisor import ResultT, Supervisor
-from interlock.vocabulary.audit import ReplyContract, SessionDeleted, SessionOpened
+from interlock.runtime.session_fold import SessionFold
 from interlock.vocabulary.errors import InterlockError, UsageError
-from interlock.vocabulary.events import Event, new_event
+from interlock.vocabulary.events.audit import ReplyContract, SessionDeleted, SessionOpened
+from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.ids import EventId, PromptId, SessionId, TurnId, is_valid_id, sortable_id
-from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.states import ExitReason
 
 MAX_UNREAD = 10_000
@@ -96,7 +104,7 @@ class InterruptReport:
     is_killed: bool = False
 
 
-class Watcher:
+class EventWatcher:
     """Published events, for one reader, without a gap. It ends with the runtime. One that falls behind ends where its
     gap begins (`has_missed`), and goes on from the log."""
 
@@ -165,7 +173,7 @@ class Runtime:
         self._slots = Slots(limits)
         self._supervisors: dict[SessionId, Supervisor] = {}
         self._runs: dict[SessionId, asyncio.Task[None]] = {}
-        self._watchers: set[Watcher] = set()
+        self._watchers: set[EventWatcher] = set()
         self._changing: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._hooks = hooks
         self._hearing: asyncio.Task[None] | None = None
@@ -224,7 +232,7 @@ class Runtime:
             raise UsageError(f"session {session_id} is in the log already", remedy="choose another id") from conflict
         event = structs.replace(event, seq=1)
         self._publish(event)
-        book = SessionBook.of(session_id, [event])
+        book = SessionFold.of(session_id, [event])
         self._supervise(Supervisor(book, spec, driver, policy or self._policy, self._services()))
         return session_id
 
@@ -242,7 +250,7 @@ class Runtime:
 
     async def start(self, session_id: SessionId) -> None:
         """Start or restart a session's agent."""
-        await self._of(session_id).order(Start())
+        await self._of(session_id).order(StartAgentInput())
 
     async def stop(self, session_id: SessionId, reason: ExitReason = ExitReason.STOPPED) -> None:
         """Stop the agent of a session with everything that it started, and wait for it. An open turn is interrupted."""
@@ -285,7 +293,7 @@ class Runtime:
 
     async def edit(self, session_id: SessionId, prompt_id: PromptId, text: str) -> None:
         """Change a prompt that was not dispatched yet."""
-        await self._of(session_id).order(EditPrompt(prompt_id=prompt_id, text=text))
+        await self._of(session_id).order(EditQueuedPrompt(prompt_id=prompt_id, text=text))
 
     async def remove(self, session_id: SessionId, prompt_id: PromptId) -> None:
         """Take back a prompt that was not dispatched yet."""
@@ -306,7 +314,7 @@ class Runtime:
     ) -> None:
         """Ask for the open turn to end. That it did is for `wait_turn` to say. A turn that goes on all the same is left
         alone, and the cancel is taken back; forced, the agent's process is ended."""
-        await self._of(session_id).order(Cancel(turn_id=turn_id, decided_by=decided_by, is_forced=is_forced))
+        await self._of(session_id).order(CancelTurnInput(turn_id=turn_id, decided_by=decided_by, is_forced=is_forced))
 
     async def wait_interrupt(
         self, session_id: SessionId, turn_id: TurnId, seconds: float, *, is_forced: bool = False
@@ -332,7 +340,7 @@ class Runtime:
             problem = ("" if life is None else life.interrupt_problem) or "the agent has not answered yet"
             return InterruptReport(is_delivered=False, problem=self.redactor.diagnostic(problem))
 
-    async def decide(self, session_id: SessionId, answer: Answer) -> None:
+    async def decide(self, session_id: SessionId, answer: AnswerQuestion) -> None:
         """Answer a question of the agent. The answer is persisted when this returns, and then given. An option may be
         named as it is shown, also where a secret in it is masked."""
         supervisor = self._of(session_id)
@@ -399,9 +407,9 @@ class Runtime:
         return replace(seen, snapshot=self.redactor.snapshot(seen.snapshot), problem=problem)
 
     @asynccontextmanager
-    async def watch(self) -> AsyncIterator[Watcher]:
+    async def watch(self) -> AsyncIterator[EventWatcher]:
         """Everything that is published from now on: events of the log with their `seq`, and live ones without."""
-        watcher = Watcher()
+        watcher = EventWatcher()
         self._watchers.add(watcher)
         try:
             yield watcher
@@ -519,7 +527,7 @@ class Runtime:
         return recovered
 
 
-def ended_turn(book: SessionBook, prompt_id: PromptId) -> TurnRecord | None:
+def ended_turn(book: SessionFold, prompt_id: PromptId) -> TurnRecord | None:
     """How the turn of a prompt ended; None while it has not. One of which events are lost is as over as it gets."""
     turn_id = book.turn_of.get(prompt_id)
     facts = None if turn_id is None else book.turns.turns.get((book.session_id, turn_id))

@@ -87,7 +87,7 @@ Condition: TypeAlias = RowMatches | RegionStands | TitleMatches | CommandMatches
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ScreenScene:
     """One screen, as conditions see it."""
 
     snapshot: Snapshot
@@ -95,7 +95,7 @@ class Scene:
     draft: str | None
 
 
-def check(condition: Condition, scene: Scene) -> Rows | None:
+def check(condition: Condition, scene: ScreenScene) -> Rows | None:
     """The rows that the condition rests on, or None where it does not hold."""
     match condition:
         case RowMatches():
@@ -119,7 +119,7 @@ def _held(holds: bool) -> Rows | None:
     return NO_ROWS if holds else None
 
 
-def _check_rows(asked: RowMatches, scene: Scene) -> Rows | None:
+def _check_rows(asked: RowMatches, scene: ScreenScene) -> Rows | None:
     found = rows_matching(asked, scene.located)
     if asked.is_absent:
         return _held(not found)
@@ -138,7 +138,7 @@ def _matches(asked: RowMatches, row: Row) -> bool:
     return asked.style is None or asked.style.fits(row.style_at(found.start()))
 
 
-def _check_cursor(asked: CursorIs, scene: Scene) -> Rows | None:
+def _check_cursor(asked: CursorIs, scene: ScreenScene) -> Rows | None:
     if asked.is_visible is not None and scene.snapshot.cursor_visible is not asked.is_visible:
         return None
     if asked.region is None:

@@ -18,13 +18,48 @@ from interlock.screen.assessment import (
     SurfaceEvidence,
     TurnEnd,
 )
-from interlock.screen.conditions import Condition, Scene, check, rows_matching
-from interlock.screen.drafts import read_draft
+from interlock.screen.conditions import Condition, ScreenScene, check, rows_matching
 from interlock.screen.options import read_options, unselected
-from interlock.screen.profile import Profile, Proof, Rule
+from interlock.screen.profile import ComposerSpec, Profile, ProfileRule, Proof
 from interlock.screen.projection import DialogProjection, normalize_projection_text, project_dialog
 from interlock.screen.regions import Located
-from interlock.screen.snapshot import Snapshot
+from interlock.screen.snapshot import Row, Snapshot, Span
+
+# The draft in a composer: what somebody typed, told from placeholder and ghost text by its style.
+
+
+def read_draft(spec: ComposerSpec, located: Located) -> str | None:
+    """The typed text, "" for none; None where there is no composer. What is in doubt counts as typed."""
+    region = located[spec.region]
+    if region is None:
+        return None
+    texts = (_typed(spec, located.rows[number]) for number in region)
+    draft = "\n".join(text for text in texts if text is not None).strip()
+    return "" if spec.placeholder and spec.placeholder.fullmatch(draft) else draft
+
+
+def _typed(spec: ComposerSpec, row: Row) -> str | None:
+    if spec.ignore and spec.ignore.search(row.text):
+        return None
+    mark = spec.mark.match(row.text) if spec.mark else None
+    start = mark.end() if mark else 0
+    edge = spec.edge.search(row.text, start) if spec.edge else None
+    end = edge.start() if edge else len(row.text)
+    kept = [
+        row.text[max(span.start, start) : min(span.end, end)]
+        for span, after in zip(row.spans, (*row.spans[1:], None), strict=False)  # a blank row has no span
+        if span.end > start and not _is_ghost(spec, span, after)
+    ]
+    return "".join(kept).replace("\u200b", "").rstrip()
+
+
+def _is_ghost(spec: ComposerSpec, span: Span, after: Span | None) -> bool:
+    """In the style of a ghost, or a cursor of one column right before one."""
+    if any(ghost.fits(span.style) for ghost in spec.ghosts):
+        return True
+    is_cursor = spec.cursor is not None and span.end - span.start == 1 and spec.cursor.fits(span.style)
+    return is_cursor and after is not None and any(ghost.fits(after.style) for ghost in spec.ghosts)
+
 
 _MAX_EXCERPT: Final = 2048
 _PADDING: Final = re.compile(r" {3,}|[─╌▔═━]{4,}")
@@ -55,13 +90,13 @@ def holds(conditions: Iterable[Condition], snapshot: Snapshot, profile: Profile)
     return _rows_behind(conditions, _scene(snapshot, profile)) is not None
 
 
-def _scene(snapshot: Snapshot, profile: Profile) -> Scene:
+def _scene(snapshot: Snapshot, profile: Profile) -> ScreenScene:
     located = Located(snapshot.rows, profile.regions)
     draft = None if profile.composer is None else read_draft(profile.composer, located)
-    return Scene(snapshot, located, draft)
+    return ScreenScene(snapshot, located, draft)
 
 
-def _rows_behind(conditions: Iterable[Condition], scene: Scene) -> tuple[int, ...] | None:
+def _rows_behind(conditions: Iterable[Condition], scene: ScreenScene) -> tuple[int, ...] | None:
     rows: list[int] = []
     for condition in conditions:
         found = check(condition, scene)
@@ -72,7 +107,7 @@ def _rows_behind(conditions: Iterable[Condition], scene: Scene) -> tuple[int, ..
 
 
 def _assess(
-    scene: Scene, profile: Profile, metadata: ParserMetadata, anomalies: tuple[SurfaceAnomaly, ...]
+    scene: ScreenScene, profile: Profile, metadata: ParserMetadata, anomalies: tuple[SurfaceAnomaly, ...]
 ) -> SurfaceAssessment:
     if scene.snapshot.is_dead:
         gone = Availability.DISCONNECTED
@@ -86,9 +121,9 @@ def _assess(
 
 
 def _by_rule(
-    rule: Rule,
+    rule: ProfileRule,
     rows: tuple[int, ...],
-    scene: Scene,
+    scene: ScreenScene,
     profile: Profile,
     metadata: ParserMetadata,
     anomalies: tuple[SurfaceAnomaly, ...],
@@ -110,7 +145,7 @@ def _by_rule(
     )
 
 
-def _block(rule: Rule, kind: BlockKind, scene: Scene, profile: Profile) -> OperatorBlock:
+def _block(rule: ProfileRule, kind: BlockKind, scene: ScreenScene, profile: Profile) -> OperatorBlock:
     region = scene.located[rule.region]
     spec = profile.options.get(rule.options) if rule.options else None
     if region is None or spec is None:
@@ -118,7 +153,7 @@ def _block(rule: Rule, kind: BlockKind, scene: Scene, profile: Profile) -> Opera
     return OperatorBlock(kind, read_options(spec, scene.located.rows, region))
 
 
-def _ending(scene: Scene, profile: Profile) -> tuple[TurnEnd | None, tuple[SurfaceEvidence, ...]]:
+def _ending(scene: ScreenScene, profile: Profile) -> tuple[TurnEnd | None, tuple[SurfaceEvidence, ...]]:
     for ending in profile.endings:
         rows = _rows_behind(ending.when, scene)
         if rows is not None:
@@ -126,7 +161,7 @@ def _ending(scene: Scene, profile: Profile) -> tuple[TurnEnd | None, tuple[Surfa
     return None, ()
 
 
-def _excerpt(scene: Scene, rule: Rule, profile: Profile) -> str:
+def _excerpt(scene: ScreenScene, rule: ProfileRule, profile: Profile) -> str:
     """The text of a dialog. Which option is selected, and what ticks, is left out: neither makes it another dialog."""
     spec = profile.options.get(rule.options) if rule.options else None
     texts = [scene.located.rows[number].text for number in scene.located[rule.region] or ()]
@@ -138,7 +173,7 @@ def _excerpt(scene: Scene, rule: Rule, profile: Profile) -> str:
     return text if len(text) <= _MAX_EXCERPT else f"{text[: half - 1]}…{text[-half:]}"
 
 
-def _project(scene: Scene, profile: Profile) -> DialogProjection:
+def _project(scene: ScreenScene, profile: Profile) -> DialogProjection:
     rows = scene.located.rows
     composer = scene.located[profile.composer.region] if profile.composer else None
     is_chrome = _chrome_test(profile.chrome)

@@ -25,7 +25,7 @@ class Proof(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ProfileRule:
     """What a screen on which all conditions hold says."""
 
     id: str
@@ -41,7 +41,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ProfileEnding:
     """A mark that says how the latest turn ended."""
 
     id: str
@@ -165,8 +165,8 @@ class Profile:
     title: str
     versions: Versions
     regions: Mapping[str, RegionSpec]
-    rules: tuple[Rule, ...]
-    endings: tuple[Ending, ...] = ()
+    rules: tuple[ProfileRule, ...]
+    endings: tuple[ProfileEnding, ...] = ()
     options: Mapping[str, OptionsSpec] = field(default_factory=dict)
     composer: ComposerSpec | None = None
     prompts: RowMatches | None = None

@@ -37,14 +37,14 @@ from interlock.screen.keys_file import (
 from interlock.screen.profile import (
     BrokenProfile,
     ComposerSpec,
-    Ending,
     Introduction,
     NativeStatus,
     OptionsSpec,
     Pace,
     Profile,
+    ProfileEnding,
+    ProfileRule,
     Proof,
-    Rule,
     TitleMarks,
     Versions,
 )
@@ -198,7 +198,7 @@ def _compiled(file: ProfileTable) -> Profile:
         regions=regions,
         rules=tuple(make.rule(table, f".rule[{number}]") for number, table in enumerate(file.rule)),
         endings=tuple(
-            Ending(table.id, table.end, make.conditions(table.when, f".ending[{number}].when"))
+            ProfileEnding(table.id, table.end, make.conditions(table.when, f".ending[{number}].when"))
             for number, table in enumerate(file.ending)
         ),
         options={name: _options(table, f".options.{name}") for name, table in file.options.items()},
@@ -239,7 +239,7 @@ class _Compiler:
         self._regions = regions
         self._options = options
 
-    def rule(self, table: RuleTable, path: str) -> Rule:
+    def rule(self, table: RuleTable, path: str) -> ProfileRule:
         self._known(table.region, path)
         if table.options is not None and table.options not in self._options:
             raise BrokenProfile(path, f"there are no options named {table.options!r}; add [options.{table.options}]")
@@ -247,7 +247,7 @@ class _Compiler:
             raise BrokenProfile(
                 path, f"rule {table.id!r}: `kind` belongs to the state awaiting_operator, and to no other"
             )
-        return Rule(
+        return ProfileRule(
             id=table.id,
             when=self.conditions(table.when, f"{path}.when"),
             state=table.state,

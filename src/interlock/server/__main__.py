@@ -20,9 +20,9 @@ import msgspec
 
 from interlock.log.paths import default_home
 from interlock.log.port import LogUnavailable
-from interlock.runtime.agent_choice import configured_secrets
-from interlock.runtime.config import load
-from interlock.runtime.specs import specs_by
+from interlock.runtime.config.agent_choice import configured_secrets
+from interlock.runtime.config.loading import load
+from interlock.runtime.config.spec_lookup import specs_by
 from interlock.server.serving import ServerFile, Setup, serve
 from interlock.server.settings import ServerSettings
 from interlock.vocabulary.errors import InterlockError, Unreachable, UsageError

@@ -29,7 +29,7 @@ class Account:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class Ledger:
+class UsageLedger:
     """The accounts of every task that was asked about."""
 
     def __init__(self, log: Log) -> None:

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 from interlock.log.port import Committed, Followed, Log, LogDamage, LogUnavailable, SessionPage, Slice, TurnSlice
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId
 
 _logger: Final = logging.getLogger("interlock.server")

@@ -15,9 +15,9 @@ from typing import Final
 
 from interlock.projections.spawns import SpawnRow
 from interlock.projections.usage import Usage
-from interlock.server.hub import Hub
-from interlock.server.ledger import Ledger
-from interlock.vocabulary.badge import Badge
+from interlock.server.ledger import UsageLedger
+from interlock.server.live.hub import Hub
+from interlock.vocabulary.wire.badge import Badge
 
 METRICS_TYPE: Final = "text/plain; version=0.0.4"
 _NO_STATUS: Final = "none"
@@ -34,7 +34,7 @@ class Family:
     samples: Mapping[str, float] = field(default_factory=dict)
 
 
-async def collect(hub: Hub, ledger: Ledger, *, is_recording: bool) -> tuple[Family, ...]:
+async def collect(hub: Hub, ledger: UsageLedger, *, is_recording: bool) -> tuple[Family, ...]:
     """Everything there is to tell, now."""
     spawns: list[SpawnRow] = []
     totals: list[Usage] = []

@@ -19,13 +19,13 @@ from typing import Final
 
 import msgspec
 
-from interlock.projections.attention import AttentionPolicy, Lost, Sighted, TimerFired
-from interlock.runtime.config_sections import NotifySection
-from interlock.runtime.notify import Channel, LedgerFile, Outlets, Watcher
-from interlock.server.hub import Hub
-from interlock.server.rooms import RoomName
-from interlock.vocabulary.frames import TaskSummary
-from interlock.vocabulary.requests import BoardJoin, BoardJoined, BoardTask
+from interlock.projections.attention import AttentionPolicy, AttentionTimerFired, Lost, Sighted
+from interlock.runtime.config.sections import NotifySection
+from interlock.runtime.notify.notifier import BoardWatcher, LedgerFile, NoticeChannel, Outlets
+from interlock.server.live.hub import Hub
+from interlock.server.live.rooms import RoomName
+from interlock.vocabulary.wire.frames import TaskSummary
+from interlock.vocabulary.wire.requests import BoardJoin, BoardJoined, BoardTask
 
 MAX_LINES: Final = 1_000
 ENDING_SECONDS: Final = 1.0
@@ -119,9 +119,9 @@ class Notices:
 
     async def _watch_once(self, hub: Hub) -> None:
         ear = self._ear = BoardEar()
-        watcher = Watcher(self._file, self._outlets.tell, _logger.warning, self._policy)
+        watcher = BoardWatcher(self._file, self._outlets.tell, _logger.warning, self._policy)
         try:
-            await watcher.take(TimerFired())  # from when on ends are news is noted before anything is seen
+            await watcher.take(AttentionTimerFired())  # from when on ends are news is noted before anything is seen
             # Also before the whole log is read: its lines come when they are known.
             hub.rooms.join_board(ear, _JOIN)
             await watcher.follow(ear.lines())
@@ -130,7 +130,9 @@ class Notices:
 
 
 @asynccontextmanager
-async def noticing(home: Path, settings: NotifySection, channels: Sequence[Channel]) -> AsyncIterator[Notices | None]:
+async def noticing(
+    home: Path, settings: NotifySection, channels: Sequence[NoticeChannel]
+) -> AsyncIterator[Notices | None]:
     """Notices for as long as the block; None where there is no channel to tell by."""
     if not channels:
         yield None

@@ -32,17 +32,17 @@ Address: TypeAlias = "tuple[IPv4Address | IPv6Address, int]"
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class PeerConnection:
     """Both ends of a connection, as the server sees them."""
 
     client: Address
     server: Address
 
 
-def connection_of(scope: Mapping[str, Any]) -> Connection | None:
+def connection_of(scope: Mapping[str, Any]) -> PeerConnection | None:
     """The connection of an ASGI scope; None where it is not one over TCP."""
     client, server = _address(scope.get("client")), _address(scope.get("server"))
-    return None if client is None or server is None else Connection(client, server)
+    return None if client is None or server is None else PeerConnection(client, server)
 
 
 def _address(spelled: object) -> Address | None:
@@ -60,7 +60,7 @@ def _unmapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     return address if mapped is None else mapped
 
 
-def is_of_spawn(connection: Connection, leader: ProcessIdentity | None, spawn_id: SpawnId) -> bool:
+def is_of_spawn(connection: PeerConnection, leader: ProcessIdentity | None, spawn_id: SpawnId) -> bool:
     """Whether a process of that spawn holds the client's end."""
     name = _socket_name(connection)
     if not name:
@@ -72,7 +72,7 @@ def is_of_spawn(connection: Connection, leader: ProcessIdentity | None, spawn_id
     return any(name in _sockets(one.identity.pid) for one in found)
 
 
-def _socket_name(connection: Connection) -> str:
+def _socket_name(connection: PeerConnection) -> str:
     """How /proc spells the client's socket; blank where the client is not on this machine, or cannot be seen."""
     for table in _TABLES:
         with suppress(OSError, ValueError, IndexError):

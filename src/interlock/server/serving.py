@@ -34,25 +34,25 @@ from interlock.agents.port import Driver
 from interlock.log.home_identity import HomeStanding, copy_is_settled, settle_home
 from interlock.log.port import Log
 from interlock.log.private_file import folder_key
-from interlock.log.sqlite import SqliteLog
+from interlock.log.sqlite.store import SqliteLog
 from interlock.monitor.policy import DEFAULT_POLICIES, MonitorPolicies
-from interlock.runtime.config_sections import NotifySection
-from interlock.runtime.notify import Channel
-from interlock.runtime.notify_channels import channels_of, desktop_channel
+from interlock.runtime.config.sections import NotifySection
+from interlock.runtime.notify.channels import channels_of, desktop_channel
+from interlock.runtime.notify.notifier import NoticeChannel
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.redaction.redactor import Redactor
 from interlock.runtime.redaction.values import named_secrets
 from interlock.runtime.runtime import Runtime, SpecSource, spec_from_log
-from interlock.server.access import Tokens
-from interlock.server.app import create_app
-from interlock.server.commands import Commands
-from interlock.server.http_protocol import http_protocol
-from interlock.server.hub import Hub
+from interlock.server.commands.commands import Commands
+from interlock.server.http.access import Tokens
+from interlock.server.http.app import create_app
+from interlock.server.http.http_protocol import http_protocol
+from interlock.server.live.hub import Hub
+from interlock.server.live.socket import socket_options
 from interlock.server.log_watch import WatchedLog
 from interlock.server.notices import noticing
 from interlock.server.redacted_logging import log_without_secrets
 from interlock.server.settings import ServerSettings
-from interlock.server.socket import socket_options
 from interlock.server.state import ServerState
 from interlock.vocabulary.errors import UsageError
 
@@ -161,7 +161,7 @@ def _settled(home: Path) -> HomeStanding:
     return standing
 
 
-def _channels(setup: Setup) -> list[Channel]:
+def _channels(setup: Setup) -> list[NoticeChannel]:
     """The channels that a process without a terminal has. One that was asked for and is not here is said to be so."""
     if setup.notify is None:
         return []

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from interlock.log.port import Log
 from interlock.runtime.runtime import Runtime
-from interlock.server.access import Tokens
-from interlock.server.commands import Commands
-from interlock.server.hub import Hub
+from interlock.server.commands.commands import Commands
+from interlock.server.http.access import Tokens
+from interlock.server.live.hub import Hub
 from interlock.server.settings import ServerSettings
 
 

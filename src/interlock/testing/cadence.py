@@ -8,7 +8,7 @@ from random import Random
 
 from msgspec import structs
 
-from interlock.monitor.recording import Frame, Header, Record
+from interlock.monitor.scoring.recording import Frame, Header, Record
 from interlock.vocabulary.errors import UsageError
 
 

@@ -45,7 +45,7 @@ class Way(StrEnum):
     TO_CLIENT = "to_client"
 
 
-class Fault(StrEnum):
+class ProxyFault(StrEnum):
     """What can be done to a connection.
 
     `closed`: a clean end (FIN) to both sides. `reset`: RST to both. `silenced`: half-open, nothing passes any more and
@@ -64,11 +64,11 @@ class Fault(StrEnum):
     UNREACHABLE = "unreachable"
 
 
-_STRIKES: Final = (Fault.CLOSED, Fault.RESET, Fault.SILENCED)
+_STRIKES: Final = (ProxyFault.CLOSED, ProxyFault.RESET, ProxyFault.SILENCED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weather:
+class ProxyWeather:
     """How bad the network is. Chances are per piece of bytes, `refuse` per connection; seconds are at most so many."""
 
     delay: float = 0.0
@@ -93,8 +93,8 @@ class Weather:
             raise UsageError(f"bytes_a_second is {self.bytes_a_second}", remedy="give at least 1, or None for no limit")
 
 
-CALM: Final = Weather()
-STORM: Final = Weather(delay=0.3, pause=0.05, close=0.01, reset=0.01, silence=0.01, cut=0.02, refuse=0.2)
+CALM: Final = ProxyWeather()
+STORM: Final = ProxyWeather(delay=0.3, pause=0.05, close=0.01, reset=0.01, silence=0.01, cut=0.02, refuse=0.2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Deed:
     """One thing that was done: to which connection, which way (None: both), and how many bytes had passed that way."""
 
     connection: int
-    fault: Fault
+    fault: ProxyFault
     way: Way | None = None
     passed: int = 0
 
@@ -133,13 +133,13 @@ class ChaosProxy:
         target: tuple[str, int],
         *,
         seed: int = 0,
-        weather: Weather = CALM,
+        weather: ProxyWeather = CALM,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self.target = target
         self.weather = weather
         self.log: deque[Deed] = deque(maxlen=_LOG_ENTRIES)
-        self.counts: Counter[Fault] = Counter()
+        self.counts: Counter[ProxyFault] = Counter()
         self.connections = 0
         self._seed = seed
         self._sleep = sleep
@@ -173,7 +173,7 @@ class ChaosProxy:
     def open_connections(self) -> int:
         return len(self._links)
 
-    def strike(self, fault: Fault) -> int:
+    def strike(self, fault: ProxyFault) -> int:
         """Close, reset or silence every open connection; return how many there were."""
         if fault not in _STRIKES:
             raise UsageError(f"{fault.value} needs bytes to fall on", remedy="set it as weather, or use pause()")
@@ -187,7 +187,7 @@ class ChaosProxy:
         self._held.add(way)
         for link in self._links.values():
             link.gates[way].clear()
-            self._note(link, Fault.PAUSED, way)
+            self._note(link, ProxyFault.PAUSED, way)
 
     def resume(self, way: Way) -> None:
         """Let flow again what `pause` holds back."""
@@ -202,7 +202,7 @@ class ChaosProxy:
             self.resume(way)
         for link in tuple(self._links.values()):
             if link.is_silent:
-                self._strike(link, Fault.RESET, None)
+                self._strike(link, ProxyFault.RESET, None)
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -213,12 +213,12 @@ class ChaosProxy:
     async def _serve(self, number: int, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         chance = Random(f"{self._seed}:{number}")
         if chance.random() < self.weather.refuse:
-            await self._turn_away(number, Fault.REFUSED, client)
+            await self._turn_away(number, ProxyFault.REFUSED, client)
             return
         try:
             answers, server = await asyncio.open_connection(*self.target)
         except OSError:
-            await self._turn_away(number, Fault.UNREACHABLE, client)
+            await self._turn_away(number, ProxyFault.UNREACHABLE, client)
             return
         link = _Link(number, chance, client, server)
         if self._is_leaving:
@@ -255,21 +255,21 @@ class ChaosProxy:
         """Pass a piece on, if the weather lets it. False: this connection is over, or silent for ever."""
         weather = self.weather
         ended = _struck(weather, link.chance)
-        if ended is Fault.CUT:
+        if ended is ProxyFault.CUT:
             part = piece[: link.chance.randrange(len(piece))]
             await self._write(link, way, part, writer)
-            self._note(link, Fault.CUT, way)
-            self._strike(link, link.chance.choice((Fault.CLOSED, Fault.RESET)), way)
+            self._note(link, ProxyFault.CUT, way)
+            self._strike(link, link.chance.choice((ProxyFault.CLOSED, ProxyFault.RESET)), way)
             return False
         if ended is not None:
             self._strike(link, ended, way)
-            if ended is not Fault.SILENCED:
+            if ended is not ProxyFault.SILENCED:
                 return False
         if link.chance.random() < weather.delay:
-            self._note(link, Fault.DELAYED, way)
+            self._note(link, ProxyFault.DELAYED, way)
             await self._sleep(link.chance.random() * weather.delay_seconds)
         if link.chance.random() < weather.pause:
-            self._note(link, Fault.PAUSED, way)
+            self._note(link, ProxyFault.PAUSED, way)
             await self._sleep(link.chance.random() * weather.pause_seconds)
         await self._wait_for_passage(link, way)
         await self._write(link, way, piece, writer)
@@ -285,42 +285,42 @@ class ChaosProxy:
         size = len(piece) if rate is None else max(1, rate // _SLICES_A_SECOND)
         for start in range(0, len(piece), size or 1):
             if rate is not None:
-                self._note(link, Fault.THROTTLED, way)
+                self._note(link, ProxyFault.THROTTLED, way)
                 await self._sleep(size / rate)
             part = piece[start : start + size]
             writer.write(part)
             await writer.drain()
             link.passed[way] += len(part)
 
-    def _strike(self, link: _Link, fault: Fault, way: Way | None) -> None:
+    def _strike(self, link: _Link, fault: ProxyFault, way: Way | None) -> None:
         self._note(link, fault, way)
-        if fault is Fault.SILENCED:
+        if fault is ProxyFault.SILENCED:
             link.is_silent = True
             return
-        if fault is Fault.RESET:
+        if fault is ProxyFault.RESET:
             for writer in (link.client, link.server):
                 _reset(writer)
         link.over.set()
 
-    async def _turn_away(self, number: int, fault: Fault, client: asyncio.StreamWriter) -> None:
+    async def _turn_away(self, number: int, fault: ProxyFault, client: asyncio.StreamWriter) -> None:
         self.log.append(Deed(number, fault))
         self.counts[fault] += 1
         _reset(client)
         await _close(client)
 
-    def _note(self, link: _Link, fault: Fault, way: Way | None) -> None:
+    def _note(self, link: _Link, fault: ProxyFault, way: Way | None) -> None:
         self.log.append(Deed(link.number, fault, way, 0 if way is None else link.passed[way]))
         self.counts[fault] += 1
 
 
-def _struck(weather: Weather, chance: Random) -> Fault | None:
+def _struck(weather: ProxyWeather, chance: Random) -> ProxyFault | None:
     """What ends the connection now, if anything does."""
     luck = chance.random()
     for fault, likely in (
-        (Fault.CUT, weather.cut),
-        (Fault.CLOSED, weather.close),
-        (Fault.RESET, weather.reset),
-        (Fault.SILENCED, weather.silence),
+        (ProxyFault.CUT, weather.cut),
+        (ProxyFault.CLOSED, weather.close),
+        (ProxyFault.RESET, weather.reset),
+        (ProxyFault.SILENCED, weather.silence),
     ):
         if luck < likely:
             return fault

@@ -8,11 +8,17 @@ from itertools import count
 from interlock.lifecycle.closing import Ending, closing_batch
 from interlock.lifecycle.turns import fold_turns
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.audit import ProviderUsage, RunState, TurnStarted
-from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata, ToolCall, ToolResult, UserMessage
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import ProviderUsage, RunState, TurnStarted
+from interlock.vocabulary.events.conversation import (
+    AssistantMessage,
+    MessageMetadata,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import CallId, RunId
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.run import NATURAL_END, RunStatus
 from interlock.vocabulary.states import DriverKind
 

@@ -23,10 +23,10 @@ from interlock.agents.port import (
     Prompt,
     StopReport,
 )
-from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.errors import InterlockError
+from interlock.vocabulary.events.audit import DeliveryStage
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SpawnId
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import DriverKind
 
 EVERYTHING = Capabilities(reports_approvals=True, streams_text=True, reports_usage=True, can_resume=True)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from interlock.vocabulary.events import Event, new_event
+from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import SessionId, SpawnId, TurnId, new_event_id
-from interlock.vocabulary.registry import Payload
 
 EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -14,12 +14,12 @@ import msgspec.inspect as mi
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from interlock.vocabulary.audit import StreamCheckpoint
-from interlock.vocabulary.conversation import MAX_COUNT, SeqRange
 from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.events import Event, new_event
+from interlock.vocabulary.events.audit import StreamCheckpoint
+from interlock.vocabulary.events.conversation import MAX_COUNT, SeqRange
+from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.registry import DECLARATIONS, Json, Payload
 from interlock.vocabulary.ids import EventId, SessionId, SpawnId, TurnId
-from interlock.vocabulary.registry import DECLARATIONS, Json, Payload
 from interlock.vocabulary.run import BEHAVIOR_REQUESTED, CANCELLED, NATURAL_END, SUSPENDED, TerminationReason
 
 # Everything that an event may say: no lone surrogates (JSON has none) and no NUL (refused by the codec).

@@ -19,8 +19,8 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from interlock.vocabulary.conversation import MAX_COUNT
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.conversation import MAX_COUNT
+from interlock.vocabulary.events.registry import Json
 
 Fields = dict[str, Json]
 

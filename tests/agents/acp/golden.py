@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from interlock.agents.observations import Observation, TextArrived
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.registry import Json
 
 RECORDINGS = Path(__file__).parent.parent.parent / "recordings" / "streams"
 _MAX_FIELD = 160

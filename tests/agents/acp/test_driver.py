@@ -30,8 +30,8 @@ from interlock.agents.observations import (
 )
 from interlock.agents.port import AgentSpec, Decision, NotDelivered, StaleResume
 from interlock.agents.processes.identity import is_alive
-from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.errors import PeerFault, UsageError
+from interlock.vocabulary.events.audit import DeliveryStage
 from tests.agents.acp.driving import Session, prompt
 from tests.agents.acp.peer import FLOOD
 from tests.agents.processes.trees import new_spawn_id

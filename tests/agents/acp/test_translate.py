@@ -17,7 +17,7 @@ from interlock.agents.observations import (
     TurnEnding,
     UsageReported,
 )
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.registry import Json
 
 
 def begun() -> AcpTranslator:

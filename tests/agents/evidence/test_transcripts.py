@@ -21,7 +21,7 @@ from interlock.agents.evidence.transcript_turns import (
     PromptSeen,
     TranscriptNews,
     TranscriptParser,
-    TurnFold,
+    TranscriptTurns,
 )
 from interlock.agents.evidence.transcripts import TranscriptReader, find_claude_transcript
 from interlock.agents.observations import (
@@ -53,9 +53,9 @@ COMMON: Final = [
 ]
 
 
-def read(name: str) -> tuple[list[TranscriptNews], TurnFold]:
+def read(name: str) -> tuple[list[TranscriptNews], TranscriptTurns]:
     parser: TranscriptParser = PARSERS[name.partition("-")[0]]()
-    news, fold = [], TurnFold()
+    news, fold = [], TranscriptTurns()
     for line in (RECORDED / f"{name}.jsonl").read_bytes().splitlines():
         told = parser.feed(line)
         news += told
@@ -63,12 +63,12 @@ def read(name: str) -> tuple[list[TranscriptNews], TurnFold]:
     return news, fold
 
 
-def story(fold: TurnFold) -> list[tuple[str, str, TurnEnding | None]]:
+def story(fold: TranscriptTurns) -> list[tuple[str, str, TurnEnding | None]]:
     return [(turn.prompts[0], turn.answer, turn.ending) for turn in fold.turns if turn.is_human]
 
 
-def claude(*lines: Mapping[str, object]) -> tuple[list[TranscriptNews], TurnFold]:
-    parser, news, fold = ClaudeTranscript(), [], TurnFold()
+def claude(*lines: Mapping[str, object]) -> tuple[list[TranscriptNews], TranscriptTurns]:
+    parser, news, fold = ClaudeTranscript(), [], TranscriptTurns()
     for line in lines:
         news += parser.feed(json.dumps(line).encode())
     fold.add(news)
@@ -283,7 +283,7 @@ def test_an_older_codex_that_tells_otherwise_is_understood() -> None:
         ("event_msg", counted),
         ("event_msg", counted),
     ]  # fmt: skip
-    parser, fold = CodexTranscript(), TurnFold()
+    parser, fold = CodexTranscript(), TranscriptTurns()
     news = [
         one for kind, payload in lines for one in parser.feed(json.dumps({"type": kind, "payload": payload}).encode())
     ]
@@ -322,7 +322,7 @@ JSON = st.recursive(
 @pytest.mark.parametrize("cli", PARSERS)
 @given(data=st.data())
 def test_no_line_however_spoilt_stops_a_parser(cli: str, data: st.DataObject) -> None:
-    parser, fold = PARSERS[cli](), TurnFold()
+    parser, fold = PARSERS[cli](), TranscriptTurns()
     for _ in range(data.draw(st.integers(1, 6))):
         line = data.draw(st.sampled_from(LINES))
         match data.draw(st.sampled_from(["cut", "field", "noise", "as it is"])):

@@ -13,7 +13,15 @@ from typing import Final, TypeVar
 import msgspec
 
 from interlock.agents.model import ModelDriver, Tool
-from interlock.agents.model.calls import Answer, CallFault, CallUsage, Piece, Question, RequestedCall, TextDelta
+from interlock.agents.model.calls import (
+    CallFault,
+    CallUsage,
+    ModelAnswer,
+    ModelQuestion,
+    ModelTextDelta,
+    Piece,
+    RequestedCall,
+)
 from interlock.agents.model.handle import ModelHandle
 from interlock.agents.observations import (
     ApprovalAsked,
@@ -28,13 +36,19 @@ from interlock.agents.observations import (
     UsageReported,
 )
 from interlock.agents.port import AgentSpec, Prompt
-from interlock.projections.replay import provider_items
-from interlock.vocabulary.audit import TurnFailed
-from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata, Reasoning, ToolResult, UserMessage
-from interlock.vocabulary.conversation import ToolCall as ToolCallPayload
-from interlock.vocabulary.events import new_event
+from interlock.projections.replay.provider_input import provider_items
+from interlock.vocabulary.events.audit import TurnFailed
+from interlock.vocabulary.events.conversation import (
+    AssistantMessage,
+    MessageMetadata,
+    Reasoning,
+    ToolResult,
+    UserMessage,
+)
+from interlock.vocabulary.events.conversation import ToolCall as ToolCallPayload
+from interlock.vocabulary.events.envelope import new_event
+from interlock.vocabulary.events.registry import Json, Payload
 from interlock.vocabulary.ids import CallId, EventId, PromptId, SessionId, SpawnId, TurnId, sortable_id
-from interlock.vocabulary.registry import Json, Payload
 from interlock.vocabulary.states import TurnState
 
 LIMIT_SECONDS: Final = 100.0
@@ -130,25 +144,25 @@ async def spawn(wanted: AgentSpec, driver: ModelDriver | None = None) -> ModelHa
 class PlayedModel:
     """A `ModelCaller` that plays answers from a list, and keeps what it was asked. Nothing in it takes time."""
 
-    answers: list[Answer | CallFault]
-    asked: list[Question] = field(default_factory=list)
+    answers: list[ModelAnswer | CallFault]
+    asked: list[ModelQuestion] = field(default_factory=list)
     name: str = "played:model"
     window_tokens: int | None = None
     is_closed: bool = False
     open_calls: int = 0
 
-    async def call(self, question: Question) -> AsyncGenerator[Piece, None]:
+    async def call(self, question: ModelQuestion) -> AsyncGenerator[Piece, None]:
         self.asked.append(question)
-        answer = self.answers.pop(0) if self.answers else Answer(text="That is all.")
+        answer = self.answers.pop(0) if self.answers else ModelAnswer(text="That is all.")
         self.open_calls += 1
         try:
             await asyncio.sleep(0)
             if isinstance(answer, CallFault):
-                yield TextDelta("half an ans")
+                yield ModelTextDelta("half an ans")
                 raise answer
             for word in answer.text.split(" "):
                 await asyncio.sleep(0)
-                yield TextDelta(word)
+                yield ModelTextDelta(word)
             yield answer
         finally:
             self.open_calls -= 1
@@ -157,12 +171,12 @@ class PlayedModel:
         self.is_closed = True
 
 
-def calls(*names: str, text: str = "", tokens: int = 10, **args: Json) -> Answer:
+def calls(*names: str, text: str = "", tokens: int = 10, **args: Json) -> ModelAnswer:
     """An answer that calls tools."""
     requested = tuple(
         RequestedCall(call_id=f"c{number}", name=name, args=dict(args)) for number, name in enumerate(names)
     )
-    return Answer(text=text, calls=requested, usage=CallUsage(input_tokens=tokens, output_tokens=0))
+    return ModelAnswer(text=text, calls=requested, usage=CallUsage(input_tokens=tokens, output_tokens=0))
 
 
 def as_json(items: Sequence[object]) -> list[Json]:

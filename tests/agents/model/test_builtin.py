@@ -7,15 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from interlock.agents.model import ModelDriver
-from interlock.agents.model.calls import Answer, RequestedCall
+from interlock.agents.model.calls import ModelAnswer, RequestedCall
 from interlock.agents.model.handle import ModelHandle
 from interlock.agents.observations import ApprovalAsked, Observation, ToolCalled, ToolReturned, TurnEnded, TurnEnding
 from interlock.agents.port import Decision, Prompt
 from interlock.agents.processes.identity import identity_of
-from interlock.lifecycle.permissions import remember
-from interlock.vocabulary.audit import PermissionBehavior
+from interlock.lifecycle.decisions.permissions import remember
+from interlock.vocabulary.events.audit import PermissionBehavior
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import PromptId, TurnId
-from interlock.vocabulary.registry import Json
 from tests.agents.model.harness import PlayedModel, Reader, calls, ended, of, spawn, spec
 
 
@@ -24,7 +24,7 @@ def play(root: Path, *, permissions: Json, write_policy: Json, path: str) -> lis
 
     async def run() -> list[Observation]:
         call = RequestedCall(call_id="c", name="write", args={"path": path, "text": "x"})
-        model = PlayedModel([Answer(calls=(call,))])
+        model = PlayedModel([ModelAnswer(calls=(call,))])
         wanted = spec(str(root), permissions=permissions, options={"write_policy": write_policy})
         handle = await spawn(wanted, ModelDriver(caller=model))
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 
 from interlock.agents.model import ModelDriver
-from interlock.agents.model.options import ModelOptions
+from interlock.agents.model.driver import ModelOptions
 from interlock.agents.observations import BecameReady, Exited
 from interlock.agents.port import AgentHandle, Driver, Prompt
-from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.errors import ContractError, UsageError
+from interlock.vocabulary.events.audit import DeliveryStage
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import PromptId, TurnId
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import DriverKind
 from tests.agents.model.harness import PlayedModel, Reader, ended, spawn, spec
 

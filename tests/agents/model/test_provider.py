@@ -28,9 +28,20 @@ from interlock.agents.observations import (
     UsageReported,
 )
 from interlock.agents.port import Decision
-from interlock.testing.scripted_model import Cut, Error, Gate, Hang, Outcome, ScriptedModel, Step, Text, Think, ToolCall
+from interlock.testing.scripted_model import (
+    Cut,
+    Error,
+    Gate,
+    Hang,
+    RequestOutcome,
+    ScriptedCall,
+    ScriptedModel,
+    Step,
+    Text,
+    Think,
+)
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.registry import Json
 from tests.agents.model.harness import MODELS, React, Reader, ended, instant, logged_items, of, spawn, spec
 from tests.held_time import Alarm, clock, run_held
 
@@ -77,7 +88,7 @@ def play(
             return told
 
         told = run_held(run())
-        model.wait_requests(lambda seen: all(one.outcome is not Outcome.PENDING for one in seen))
+        model.wait_requests(lambda seen: all(one.outcome is not RequestOutcome.PENDING for one in seen))
         assert model.faults == ()
         return told, model
 
@@ -89,7 +100,7 @@ async def _nothing(_: ScriptedModel, __: Observation) -> None:
 @every
 def test_a_turn_with_reasoning_tools_and_an_answer(dialect: str, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("remember\n\nthis\n")
-    script = (Think("hm"), Text("Let me", " look."), ToolCall("read", {"path": "notes.txt"}), Text("Done."))
+    script = (Think("hm"), Text("Let me", " look."), ScriptedCall("read", {"path": "notes.txt"}), Text("Done."))
     told, model = play(dialect, script, cwd=str(tmp_path))
     assert ended(told) == TurnEnded(ending=TurnEnding.NATURAL, text="Done.")
     assert [one.text for one in of(told, ThoughtArrived)] == ["hm"]
@@ -103,7 +114,7 @@ def test_a_turn_with_reasoning_tools_and_an_answer(dialect: str, tmp_path: Path)
 def test_the_next_request_says_what_the_log_says_and_begins_as_the_last_one(dialect: str, tmp_path: Path) -> None:
     """Turn by turn: a failed turn in between leaves its prompt, and neither partial text nor audit."""
     scripts = {
-        "one": (Think("hm"), Text("First."), ToolCall("look", {}), ToolCall("look", {}), Text("One.")),
+        "one": (Think("hm"), Text("First."), ScriptedCall("look", {}), ScriptedCall("look", {}), Text("One.")),
         "two": (Text("never to be seen again"), Cut()),
         "three": (Text("Three."),),
     }
@@ -194,7 +205,7 @@ def test_a_call_that_says_nothing_more_is_tried_again(dialect: str) -> None:
     told, model = play(dialect, (Text("x"), Hang(times=1), Text("y")), options={"retry": retry}, alarm=alarm)
     assert ended(told).text == "xy"
     assert [one.message.partition(":")[0] for one in of(told, RetryBegun)] == ["model_timeout"]
-    assert [one.outcome for one in model.requests] == [Outcome.DROPPED, Outcome.ANSWERED]
+    assert [one.outcome for one in model.requests] == [RequestOutcome.DROPPED, RequestOutcome.ANSWERED]
 
 
 @every
@@ -205,7 +216,7 @@ def test_the_wall_clock_ends_a_call_in_the_middle(dialect: str) -> None:
     assert (end.ending, end.stop_code) == (TurnEnding.STOPPED, "timeout")
     assert [one.text for one in of(told, TextArrived)] == ["so far"]
     model_requests = model.requests
-    assert [one.outcome for one in model_requests] == [Outcome.DROPPED], "the provider is not left streaming"
+    assert [one.outcome for one in model_requests] == [RequestOutcome.DROPPED], "the provider is not left streaming"
 
 
 @every
@@ -213,12 +224,12 @@ def test_an_interrupt_in_mid_text_drops_the_call_and_keeps_the_text(dialect: str
     told, model = play(dialect, (Text("interrupt me"), Gate("never")), react=_nothing)
     assert ended(told).ending is TurnEnding.INTERRUPTED
     assert of(told, TextVoided) == []
-    assert [one.outcome for one in model.requests] == [Outcome.DROPPED]
+    assert [one.outcome for one in model.requests] == [RequestOutcome.DROPPED]
 
 
 @every
 def test_an_approval_is_a_yes_or_a_no_and_the_model_hears_of_it(dialect: str) -> None:
-    script = (ToolCall("yes", {}), ToolCall("no", {}), Text("I see."))
+    script = (ScriptedCall("yes", {}), ScriptedCall("no", {}), Text("I see."))
     ran: list[str] = []
     tools = [instant(name, lambda name=name: ran.append(name)) for name in ("yes", "no")]  # type: ignore[misc]
     told, model = play(dialect, script, permissions=["ask *"], tools=tools, react=_nothing)
@@ -234,7 +245,7 @@ def test_parallel_calls_one_of_which_hangs(dialect: str) -> None:
         return None
 
     hanging = Tool(name="hang", description="", schema={"type": "object"}, run=hang, timeout_seconds=10)
-    script = (ToolCall("hang", {}), ToolCall("look", {}), Text("Went on."))
+    script = (ScriptedCall("hang", {}), ScriptedCall("look", {}), Text("Went on."))
     alarm = Alarm(10, lambda seen: isinstance(seen, ToolReturned))
     told, model = play(dialect, script, tools=[hanging, instant("look", lambda: "seen")], alarm=alarm)
     assert ended(told).text == "Went on."
@@ -245,7 +256,7 @@ def test_parallel_calls_one_of_which_hangs(dialect: str) -> None:
 
 @every
 def test_a_loop_with_the_same_arguments_is_stopped(dialect: str) -> None:
-    look = ToolCall("look", {"n": 1})
+    look = ScriptedCall("look", {"n": 1})
     script: list[Step] = [look, Text("again"), look, Text("again"), look]
     told, model = play(dialect, script, tools=[instant("look", lambda: "seen")])
     assert ended(told).stop_code == "loop_detected"

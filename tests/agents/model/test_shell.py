@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents.model.builtin import builtin_tools
-from interlock.agents.model.shell import MAX_OUTPUT_BYTES, Ran, run_command, shell_environment
-from interlock.agents.model.tools import Tool, run_tool, settle_arguments
-from interlock.agents.model.workspace import Workspace
+from interlock.agents.model.tools.builtin import builtin_tools
+from interlock.agents.model.tools.shell import MAX_OUTPUT_BYTES, Ran, run_command, shell_environment
+from interlock.agents.model.tools.tool import Tool, run_tool, settle_arguments
+from interlock.agents.model.tools.workspace import Workspace
 from interlock.agents.processes.identity import identity_of
 from tests.agents.model.harness import own_spawn_id
 

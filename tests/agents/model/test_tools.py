@@ -10,17 +10,17 @@ import jsonschema
 import pytest
 from msgspec import Meta, Struct
 
-from interlock.agents.model.tools import (
+from interlock.agents.model.tools.tool import (
     MAX_OUTPUT_CHARACTERS,
-    Outcome,
     Tool,
+    ToolCallOutcome,
     run_tool,
     settle_arguments,
     tool_from,
 )
-from interlock.vocabulary.conversation import ToolError
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.conversation import ToolError
+from interlock.vocabulary.events.registry import Json
 
 
 class Point(Struct):
@@ -36,14 +36,14 @@ def plot(points: list[Point], colour: Annotated[str, Meta(max_length=9)] = "red"
 PLOT = tool_from(plot)
 
 
-def run(tool: Tool, args: Json, grace_seconds: float = 5.0) -> Outcome:
+def run(tool: Tool, args: Json, grace_seconds: float = 5.0) -> ToolCallOutcome:
     arguments = settle_arguments(tool, args)
     if isinstance(arguments, ToolError):
-        return Outcome(error=arguments)
+        return ToolCallOutcome(error=arguments)
     return asyncio.run(run_tool(tool, arguments, grace_seconds=grace_seconds))
 
 
-def kind(outcome: Outcome) -> str:
+def kind(outcome: ToolCallOutcome) -> str:
     return outcome.error.kind if outcome.error else ""
 
 
@@ -57,7 +57,7 @@ def test_the_schema_says_what_the_types_say() -> None:
 
 
 def test_arguments_arrive_as_their_types() -> None:
-    assert run(PLOT, {"points": [{"x": 1}], "times": 2}) == Outcome(output="1 red 2 Point")
+    assert run(PLOT, {"points": [{"x": 1}], "times": 2}) == ToolCallOutcome(output="1 red 2 Point")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_tool_that_will_not_be_cancelled_is_left_behind_and_said_so() -> None:
                 continue
         return None
 
-    async def story() -> Outcome:
+    async def story() -> ToolCallOutcome:
         tool = Tool(name="s", description="", schema={}, run=stubborn, timeout_seconds=0.02)
         outcome = await run_tool(tool, {}, grace_seconds=0.02)
         is_over.set()

@@ -8,7 +8,15 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 import pytest
 
 from interlock.agents.model import ModelDriver, Tool, ToolFailure, tool_from
-from interlock.agents.model.calls import Answer, CallFault, CallUsage, FaultKind, Piece, Question, RequestedCall
+from interlock.agents.model.calls import (
+    CallFault,
+    CallUsage,
+    FaultKind,
+    ModelAnswer,
+    ModelQuestion,
+    Piece,
+    RequestedCall,
+)
 from interlock.agents.model.turn import CONTINUE, MAX_CONTINUATIONS
 from interlock.agents.observations import (
     ApprovalAsked,
@@ -29,10 +37,10 @@ from interlock.agents.observations import (
     Warned,
 )
 from interlock.agents.port import Decision, NotDelivered, Prompt
-from interlock.projections.replay_items import AssistantText, CompactionMemory, UserText
-from interlock.vocabulary.conversation import ToolError
+from interlock.projections.replay.items import AssistantText, CompactionMemory, UserText
+from interlock.vocabulary.events.conversation import ToolError
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import PromptId, TurnId
-from interlock.vocabulary.registry import Json
 from tests.agents.model.harness import PlayedModel, React, Reader, as_json, calls, ended, instant, of, spawn, spec
 from tests.held_time import Alarm, clock, run_held
 
@@ -40,7 +48,7 @@ ALLOW: Json = ["allow *"]
 
 
 def play(
-    answers: Sequence[Answer | CallFault],
+    answers: Sequence[ModelAnswer | CallFault],
     *,
     tools: Sequence[Tool] = (),
     react: React | None = None,
@@ -75,13 +83,13 @@ FAIL = instant("fail", lambda: 1 / 0)
 
 
 def test_an_answer_without_calls_is_a_natural_end() -> None:
-    told, _ = play([Answer(text="Hello there")])
+    told, _ = play([ModelAnswer(text="Hello there")])
     assert ended(told) == TurnEnded(ending=TurnEnding.NATURAL, text="Hello there")
     assert [one.text for one in of(told, MessageEnded)] == ["Hello there"]
 
 
 def test_an_empty_answer_is_told_as_it_is() -> None:
-    told, _ = play([Answer(text="")])
+    told, _ = play([ModelAnswer(text="")])
     assert ended(told) == TurnEnded(ending=TurnEnding.NATURAL, text="")
     assert of(told, MessageEnded) == []
 
@@ -115,10 +123,10 @@ def test_every_call_is_told_before_any_of_them_runs() -> None:
         (calls("odd"), "unserialisable_result"),
         (calls("own"), "mine"),
         (calls("thief"), "tool_error"),
-        (Answer(calls=(RequestedCall(call_id="c", name="look", unreadable="{"),)), "invalid_arguments"),
+        (ModelAnswer(calls=(RequestedCall(call_id="c", name="look", unreadable="{"),)), "invalid_arguments"),
     ],
 )
-def test_whatever_is_wrong_with_a_call_is_its_result(answer: Answer, kind: str) -> None:
+def test_whatever_is_wrong_with_a_call_is_its_result(answer: ModelAnswer, kind: str) -> None:
     def look() -> str:
         """Look."""
         return "seen"
@@ -140,14 +148,14 @@ def test_whatever_is_wrong_with_a_call_is_its_result(answer: Answer, kind: str) 
 
 def test_ids_that_a_model_uses_again_or_leaves_out_are_told_apart() -> None:
     same = tuple(RequestedCall(call_id=name, name="look", args={}) for name in ("x", "x", " ", ""))
-    told, _ = play([Answer(calls=same), Answer(calls=same[:1])], tools=[LOOK])
+    told, _ = play([ModelAnswer(calls=same), ModelAnswer(calls=same[:1])], tools=[LOOK])
     ended(told)
     assert len({one.call_id for one in of(told, ToolCalled)}) == 5
 
 
 @pytest.mark.parametrize(("rounds", "code"), [(1, "max_rounds"), (2, "max_rounds"), (3, ""), (4, "")])
 def test_a_round_limit_stops_after_the_tools_and_never_a_natural_end(rounds: int, code: str) -> None:
-    answers = [calls("look", n=1), calls("look", n=2), Answer(text="done")]
+    answers = [calls("look", n=1), calls("look", n=2), ModelAnswer(text="done")]
     told, model = play(answers, tools=[_open_tool("look")], stop=[{"type": "max_rounds", "rounds": rounds}])
     end = ended(told)
     assert end.stop_code == code
@@ -158,7 +166,7 @@ def test_a_round_limit_stops_after_the_tools_and_never_a_natural_end(rounds: int
 
 @pytest.mark.parametrize(("budget", "asked"), [(20, 2), (21, 3), (30, 3), (31, 4), (0, 4)])
 def test_a_token_budget_stops_at_its_limit(budget: int, asked: int) -> None:
-    answers = [calls("look", n=n, tokens=10) for n in range(3)] + [Answer(text="done")]
+    answers = [calls("look", n=n, tokens=10) for n in range(3)] + [ModelAnswer(text="done")]
     told, model = play(answers, tools=[_open_tool("look")], stop=[{"type": "token_budget", "max_total": budget}])
     assert len(model.asked) == asked
     assert ended(told).stop_code == ("" if asked == 4 else "token_budget")
@@ -166,7 +174,7 @@ def test_a_token_budget_stops_at_its_limit(budget: int, asked: int) -> None:
 
 @pytest.mark.parametrize(("limit", "asked"), [(1, 2), (2, 3), (3, 4)])
 def test_errors_are_counted_after_the_results(limit: int, asked: int) -> None:
-    answers = [calls("look"), calls("fail"), calls("fail"), Answer(text="done")]
+    answers = [calls("look"), calls("fail"), calls("fail"), ModelAnswer(text="done")]
     told, model = play(answers, tools=[LOOK, FAIL], stop=[{"type": "consecutive_errors", "max": limit}])
     assert len(model.asked) == asked
     assert ended(told).stop_code == ("" if asked == 4 else "consecutive_errors")
@@ -227,9 +235,9 @@ def test_the_wall_clock_ends_a_tool_that_hangs_while_others_returned() -> None:
 
 def test_the_wall_clock_ends_a_call_that_hangs() -> None:
     class Hanging(PlayedModel):
-        async def call(self, question: Question) -> AsyncGenerator[Piece, None]:
+        async def call(self, question: ModelQuestion) -> AsyncGenerator[Piece, None]:
             await asyncio.Event().wait()
-            yield Answer()
+            yield ModelAnswer()
 
     async def run() -> None:
         handle = await spawn(spec(stop=[{"type": "timeout", "seconds": 0.05}]), ModelDriver(caller=Hanging([])))
@@ -326,7 +334,7 @@ def test_a_tool_that_is_always_denied_is_not_offered() -> None:
 
 def test_text_of_a_dead_attempt_is_voided() -> None:
     fault = CallFault(FaultKind.CONNECTION, "gone")
-    told, model = play([fault, fault, Answer(text="whole")])
+    told, model = play([fault, fault, ModelAnswer(text="whole")])
     assert ended(told).text == "whole"
     assert len(of(told, TextVoided)) == len(of(told, RetryBegun)) == 2
     last_void = max(index for index, one in enumerate(told) if isinstance(one, TextVoided))
@@ -350,7 +358,7 @@ def test_what_will_not_pass_is_not_tried_again(kind: FaultKind) -> None:
 
 
 def test_a_cut_answer_is_continued_as_one_message() -> None:
-    told, model = play([Answer(text="one ", is_truncated=True), Answer(text="two")])
+    told, model = play([ModelAnswer(text="one ", is_truncated=True), ModelAnswer(text="two")])
     assert ended(told).text == "one two"
     assert [one.text for one in of(told, MessageEnded)] == ["one two"]
     assert list(model.asked[1].items[-2:]) == [AssistantText(text="one "), UserText(text=CONTINUE)]
@@ -360,14 +368,16 @@ def test_a_cut_answer_is_continued_as_one_message() -> None:
 
 
 def test_a_retry_of_a_continuation_keeps_what_was_whole() -> None:
-    told, _ = play([Answer(text="one", is_truncated=True), CallFault(FaultKind.SERVER, ""), Answer(text="two")])
+    told, _ = play(
+        [ModelAnswer(text="one", is_truncated=True), CallFault(FaultKind.SERVER, ""), ModelAnswer(text="two")]
+    )
     assert ended(told).text == "onetwo"
     void = next(index for index, one in enumerate(told) if isinstance(one, TextVoided))
     assert "".join(one.text for one in of(told[void:], TextArrived)) == "onetwo"
 
 
 def test_an_answer_that_stays_cut_is_reported() -> None:
-    told, model = play([Answer(text="x", is_truncated=True)] * 9)
+    told, model = play([ModelAnswer(text="x", is_truncated=True)] * 9)
     assert ended(told).text == "x" * (1 + MAX_CONTINUATIONS)
     assert [one.kind for one in of(told, Warned)] == ["output_truncated"]
     assert len(model.asked) == 1 + MAX_CONTINUATIONS
@@ -378,7 +388,7 @@ HISTORY = as_json([UserText(text="earlier"), AssistantText(text="indeed")])
 
 def test_an_overflow_makes_room_once_before_this_turn() -> None:
     overflow = CallFault(FaultKind.CONTEXT_OVERFLOW, "too long")
-    told, model = play([overflow, Answer(text="a summary"), Answer(text="done")], history=HISTORY)
+    told, model = play([overflow, ModelAnswer(text="a summary"), ModelAnswer(text="done")], history=HISTORY)
     assert ended(told).text == "done"
     (made,) = of(told, HistoryCompacted)
     assert made.summary == "a summary"
@@ -387,7 +397,7 @@ def test_an_overflow_makes_room_once_before_this_turn() -> None:
 
 def test_a_summary_that_fails_is_replaced_by_the_deterministic_one() -> None:
     overflow = CallFault(FaultKind.CONTEXT_OVERFLOW, "too long")
-    told, model = play([overflow, overflow, Answer(text="done")], history=HISTORY)
+    told, model = play([overflow, overflow, ModelAnswer(text="done")], history=HISTORY)
     assert ended(told).text == "done"
     memory = model.asked[-1].items[0]
     assert isinstance(memory, CompactionMemory)
@@ -402,7 +412,7 @@ def test_an_overflow_of_the_turn_itself_is_an_error() -> None:
 
 @pytest.mark.parametrize(("tokens", "summaries"), [(899, 0), (900, 1)])
 def test_room_is_made_when_the_context_is_critical(tokens: int, summaries: int) -> None:
-    answers = [calls("look", tokens=tokens), *[Answer(text="a summary")] * summaries, Answer(text="done")]
+    answers = [calls("look", tokens=tokens), *[ModelAnswer(text="a summary")] * summaries, ModelAnswer(text="done")]
     told, _ = play(answers, tools=[LOOK], history=HISTORY, window_tokens=1000)
     assert ended(told).text == "done"
     assert len(of(told, HistoryCompacted)) == summaries
@@ -411,7 +421,7 @@ def test_room_is_made_when_the_context_is_critical(tokens: int, summaries: int) 
 
 def test_room_is_made_once_a_turn_and_never_in_the_turn_itself() -> None:
     full = [calls("look", n=n, tokens=950) for n in range(2)]
-    answers = [full[0], Answer(text="a summary"), full[1], Answer(text="done")]
+    answers = [full[0], ModelAnswer(text="a summary"), full[1], ModelAnswer(text="done")]
     told, model = play(answers, tools=[_open_tool("look")], history=HISTORY, window_tokens=1000)
     assert ended(told).text == "done"
     assert len(of(told, HistoryCompacted)) == 1
@@ -420,8 +430,8 @@ def test_room_is_made_once_a_turn_and_never_in_the_turn_itself() -> None:
 
 def test_a_model_that_was_full_makes_room_before_the_next_turn_unless_somebody_did() -> None:
     async def run(second: Sequence[Json]) -> list[Observation]:
-        full = Answer(text="x", usage=CallUsage(input_tokens=950))
-        model = PlayedModel([full, Answer(text="a summary"), Answer(text="done")], window_tokens=1000)
+        full = ModelAnswer(text="x", usage=CallUsage(input_tokens=950))
+        model = PlayedModel([full, ModelAnswer(text="a summary"), ModelAnswer(text="done")], window_tokens=1000)
         handle = await spawn(spec(), ModelDriver(caller=model))
         reader = Reader(handle)
         await reader.turn("one", history=HISTORY)
@@ -434,7 +444,7 @@ def test_a_model_that_was_full_makes_room_before_the_next_turn_unless_somebody_d
 
 
 def test_what_was_not_reported_is_told_as_missing() -> None:
-    told, _ = play([Answer(text="x")], window_tokens=1000)
+    told, _ = play([ModelAnswer(text="x")], window_tokens=1000)
     (usage,) = of(told, UsageReported)
     assert (usage.input_tokens, usage.output_tokens) == (None, None)
     assert of(told, ContextFilled) == []
@@ -470,14 +480,14 @@ def test_a_stop_in_mid_turn_needs_no_reader() -> None:
     assert ended(told[:-1]).ending is TurnEnding.INTERRUPTED
 
 
-def _story() -> list[Answer | CallFault]:
+def _story() -> list[ModelAnswer | CallFault]:
     """A turn that passes through everything the loop can wait for."""
     return [
         CallFault(FaultKind.SERVER, "busy"),
         calls("look", "risky", "slow", text="let me see"),
-        Answer(text="cut ", is_truncated=True, usage=CallUsage(input_tokens=950)),
+        ModelAnswer(text="cut ", is_truncated=True, usage=CallUsage(input_tokens=950)),
         calls("look", n=2),
-        Answer(text="the end"),
+        ModelAnswer(text="the end"),
     ]
 
 

@@ -26,7 +26,7 @@ from pydantic_ai.usage import RequestUsage
 from interlock.agents.model.calls import CallFault, CallUsage, FaultKind
 from interlock.agents.model.provider import fault_of
 from interlock.agents.model.wire import answer_of, messages_of
-from interlock.projections.replay_items import (
+from interlock.projections.replay.items import (
     AssistantText,
     BranchMemory,
     CallItem,
@@ -36,7 +36,7 @@ from interlock.projections.replay_items import (
     ResultItem,
     UserText,
 )
-from interlock.vocabulary.conversation import Resource, ToolError
+from interlock.vocabulary.events.conversation import Resource, ToolError
 from interlock.vocabulary.ids import CallId
 
 ITEMS: list[ReplayItem] = [

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents.model.builtin import builtin_tools
-from interlock.agents.model.tools import Outcome, Tool, ToolFailure, run_tool, settle_arguments
-from interlock.agents.model.workspace import Workspace
-from interlock.vocabulary.audit import PermissionBehavior
-from interlock.vocabulary.conversation import ToolError
+from interlock.agents.model.tools.builtin import builtin_tools
+from interlock.agents.model.tools.tool import Tool, ToolCallOutcome, ToolFailure, run_tool, settle_arguments
+from interlock.agents.model.tools.workspace import Workspace
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.audit import PermissionBehavior
+from interlock.vocabulary.events.conversation import ToolError
+from interlock.vocabulary.events.registry import Json
 from tests.agents.model.harness import own_spawn_id
 
 
@@ -50,15 +50,15 @@ def tools(root: Path, *policy: str) -> dict[str, Tool]:
     return {tool.name: tool for tool in made}
 
 
-def use(root: Path, name: str, **args: Json) -> Outcome:
+def use(root: Path, name: str, **args: Json) -> ToolCallOutcome:
     tool = tools(root)[name]
     arguments = settle_arguments(tool, args)
     if isinstance(arguments, ToolError):
-        return Outcome(error=arguments)
+        return ToolCallOutcome(error=arguments)
     return asyncio.run(run_tool(tool, arguments))
 
 
-def kind(outcome: Outcome) -> str:
+def kind(outcome: ToolCallOutcome) -> str:
     return outcome.error.kind if outcome.error else ""
 
 

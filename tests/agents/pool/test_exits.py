@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interlock.agents.observations import Exited
-from interlock.agents.pool.exits import ASKED_FOR, exit_reason
+from interlock.agents.pool.pool import ASKED_FOR, exit_reason
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.states import ExitReason
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from interlock.agents.pool.idle import IdleFacts, idle_deadline_seconds
+from interlock.agents.pool.pool import IdleFacts, idle_deadline_seconds
 from interlock.lifecycle.process import ProcessState
 from interlock.vocabulary.states import Lifecycle
 

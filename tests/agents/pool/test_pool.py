@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agents.pool.pool import Asked, Pool, PoolLimits
+from interlock.agents.pool.pool import Pool, PoolLimits, SlotRequest
 from interlock.agents.pool.slots import Slots
 from interlock.vocabulary.errors import ContractError, UsageError
 
@@ -18,7 +18,7 @@ AGENTS = ("claude", "codex", "gemini")
 
 def test_without_caps_everybody_runs() -> None:
     pool = Pool()
-    assert all(pool.ask(str(n), "claude") is Asked.GRANTED for n in range(100))
+    assert all(pool.ask(str(n), "claude") is SlotRequest.GRANTED for n in range(100))
 
 
 def test_who_waits_for_a_full_agent_holds_up_nobody_else() -> None:
@@ -43,11 +43,11 @@ def test_a_released_slot_goes_to_the_first_whose_agent_has_room() -> None:
 
 def test_a_slot_is_counted_once_from_grant_to_release() -> None:
     pool = Pool(PoolLimits(total=2))
-    assert pool.ask("a", "claude") is Asked.GRANTED
-    assert pool.ask("a", "claude") is Asked.GRANTED  # asked again while it is being started
-    assert pool.ask("b", "claude") is Asked.GRANTED
-    assert pool.ask("c", "claude") is Asked.QUEUED
-    assert pool.ask("b", "claude") is Asked.GRANTED
+    assert pool.ask("a", "claude") is SlotRequest.GRANTED
+    assert pool.ask("a", "claude") is SlotRequest.GRANTED  # asked again while it is being started
+    assert pool.ask("b", "claude") is SlotRequest.GRANTED
+    assert pool.ask("c", "claude") is SlotRequest.QUEUED
+    assert pool.ask("b", "claude") is SlotRequest.GRANTED
     assert len(pool.held) == 2
 
 
@@ -140,7 +140,7 @@ def test_nobody_is_overtaken_by_a_later_one_that_wants_the_same(
 def test_everybody_gets_a_slot_once_if_slots_are_given_back(limits: PoolLimits, numbers: list[int]) -> None:
     pool = Pool(limits)
     keys = [str(number) for number in numbers]
-    served = [key for key in keys if pool.ask(key, agent_of(key)) is Asked.GRANTED]
+    served = [key for key in keys if pool.ask(key, agent_of(key)) is SlotRequest.GRANTED]
     for key in served:  # grows while it is walked: each one that is served gives its slot back in turn
         served.extend(pool.release(key))
     assert sorted(served) == sorted(keys)

@@ -12,7 +12,7 @@ import pytest
 
 from interlock.agents.port import DeliveryUnknown, NotDelivered
 from interlock.agents.processes import child as child_module
-from interlock.agents.processes.child import STDERR_TAIL_BYTES, Child, inherited_environment
+from interlock.agents.processes.child import STDERR_TAIL_BYTES, ChildProcess, inherited_environment
 from interlock.agents.processes.stopping import StopPolicy
 from interlock.vocabulary.errors import PeerFault, UsageError
 from interlock.vocabulary.ids import SPAWN_ID_VARIABLE
@@ -31,12 +31,12 @@ from tests.agents.processes.trees import (
 LONG: Final = "y" * 2000
 
 
-async def all_lines(child: Child) -> list[bytes]:
+async def all_lines(child: ChildProcess) -> list[bytes]:
     async with asyncio.timeout(PATIENCE_SECONDS):
         return [line.data async for line in child.lines()]
 
 
-async def take_slowly(child: Child) -> int:
+async def take_slowly(child: ChildProcess) -> int:
     taken = 0
     async for _ in child.lines():
         taken += 1
@@ -68,7 +68,7 @@ def test_a_death_by_signal_is_told_as_one() -> None:
 def test_it_gets_the_environment_that_it_was_given_and_its_spawn_id() -> None:
     async def run() -> None:
         spawn_id = new_spawn_id()
-        child = await Child.start(
+        child = await ChildProcess.start(
             [PYTHON, "-c", "import os; print(sorted(os.environ.items()))"],
             cwd="/",
             environment={"GIVEN": "1", "LC_CTYPE": "C.UTF-8"},
@@ -222,7 +222,7 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
     async def run() -> None:
         for argv, cwd, error, words in cases:
             with pytest.raises(error, match=words):
-                await Child.start(argv, cwd=cwd, environment=dict(os.environ), spawn_id=new_spawn_id())
+                await ChildProcess.start(argv, cwd=cwd, environment=dict(os.environ), spawn_id=new_spawn_id())
 
     asyncio.run(run())
 
@@ -232,7 +232,7 @@ def test_a_start_that_is_cancelled_leaves_no_process() -> None:
         spawn_id = new_spawn_id()
         for pauses in range(12):
             starting = asyncio.create_task(
-                Child.start(["sleep", "600"], cwd=".", environment=dict(os.environ), spawn_id=spawn_id)
+                ChildProcess.start(["sleep", "600"], cwd=".", environment=dict(os.environ), spawn_id=spawn_id)
             )
             for _ in range(pauses):
                 await asyncio.sleep(0)

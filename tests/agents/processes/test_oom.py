@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents.processes.oom import MemoryAccount
+from interlock.agents.processes.child import MemoryAccount
 
 V2 = (
     "0::/user/agent\n",

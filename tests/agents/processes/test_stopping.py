@@ -15,8 +15,8 @@ import pytest
 from interlock.agents.port import ProcessIdentity, StopReport
 from interlock.agents.processes.identity import identity_of, is_alive
 from interlock.agents.processes.stopping import StopPolicy, stop_tree
-from interlock.vocabulary.audit import EndedProcess
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events.audit import EndedProcess
 from interlock.vocabulary.ids import SPAWN_ID_VARIABLE, SpawnId
 from tests.agents.processes.trees import PYTHON, QUICK, first_line, living_of, new_spawn_id, shell, started, until
 

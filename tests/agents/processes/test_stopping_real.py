@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents.processes.child import Child
+from interlock.agents.processes.child import ChildProcess
 from interlock.agents.processes.table import command_of, read_table
 from interlock.testing.scripted_model import ScriptedModel
 from interlock.vocabulary.ids import SpawnId
 from tests.agents.processes.trees import living_of, new_spawn_id, until
-from tests.real.recipes import CODEX, Place
+from tests.real.recipes import CODEX, LabFolder
 from tools.agent_clis import install
 
 pytestmark = pytest.mark.real
@@ -25,18 +25,18 @@ def daemons_of(spawn_id: SpawnId) -> list[str]:
     return [command for command in commands if "daemon" in command.split("/")[-1] or "--managed-daemon" in command]
 
 
-async def start_codex(executable: Path, place: Place, url: str, spawn_id: SpawnId) -> Child:
+async def start_codex(executable: Path, place: LabFolder, url: str, spawn_id: SpawnId) -> ChildProcess:
     """Codex as a person starts it, with its daemon, in a terminal of its own."""
     environment = {**os.environ, **CODEX.environment(place, url), "HOME": str(place.home), "TERM": "xterm-256color"}
     argv = ["script", "-qfec", shlex.quote(str(executable)), "/dev/null"]
-    return await Child.start(argv, cwd=str(place.project), environment=environment, spawn_id=spawn_id)
+    return await ChildProcess.start(argv, cwd=str(place.project), environment=environment, spawn_id=spawn_id)
 
 
 def test_the_daemons_of_codex_end_with_it(tmp_path: Path) -> None:
     executable = install("codex")
 
     async def run(url: str) -> None:
-        place, spawn_id = Place(tmp_path), new_spawn_id()
+        place, spawn_id = LabFolder(tmp_path), new_spawn_id()
         place.make()
         CODEX.seed(place, url)
         child = await start_codex(executable, place, url, spawn_id)

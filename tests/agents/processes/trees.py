@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from interlock.agents.port import ProcessIdentity
-from interlock.agents.processes.child import Child
+from interlock.agents.processes.child import ChildProcess
 from interlock.agents.processes.stopping import StopPolicy
 from interlock.agents.processes.table import read_table
 from interlock.vocabulary.ids import SpawnId
@@ -39,10 +39,10 @@ def living_of(spawn_id: SpawnId) -> list[ProcessIdentity]:
 
 
 @asynccontextmanager
-async def started(*argv: str, spawn_id: SpawnId | None = None) -> AsyncIterator[Child]:
+async def started(*argv: str, spawn_id: SpawnId | None = None) -> AsyncIterator[ChildProcess]:
     """A child that is surely stopped in the end, and of whose tagged family nothing is left."""
     chosen = spawn_id or new_spawn_id()
-    child = await Child.start(argv, cwd=".", environment=dict(os.environ), spawn_id=chosen)
+    child = await ChildProcess.start(argv, cwd=".", environment=dict(os.environ), spawn_id=chosen)
     try:
         yield child
     finally:
@@ -54,7 +54,7 @@ def shell(script: str) -> tuple[str, str, str]:
     return ("sh", "-c", script)
 
 
-async def first_line(child: Child) -> str:
+async def first_line(child: ChildProcess) -> str:
     """The first line that the child prints: most scripts here say so when their tree stands."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         async for line in child.lines():

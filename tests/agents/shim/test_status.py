@@ -17,7 +17,7 @@ from uuid import uuid4
 import pytest
 
 from interlock.agents.shim import report
-from interlock.agents.shim.listeners import RETRY_SECONDS
+from interlock.agents.shim.report import RETRY_SECONDS
 from tests.agents.shim.harness import DEADLINE_SECONDS, INTERLOCK, Around, child, text_of, wait_for_text
 
 PROBE = b"\x1b]7501;?\x1b\\"

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.registry import Json
 
 READY: Final[list[Json]] = [
     ["hear", "control_request"],

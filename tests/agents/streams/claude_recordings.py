@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from interlock.agents.observations import Observation, TurnEnded
-from interlock.agents.streams.claude_lines import ClaudeLines
+from interlock.agents.streams.claude.lines import ClaudeLines
 
 FOLDER: Final = Path(__file__).parents[2] / "recordings" / "streams" / "claude"
 NAMES: Final = sorted(path.name.removesuffix(".ndjson.gz") for path in FOLDER.glob("*.ndjson.gz"))

@@ -14,11 +14,11 @@ import msgspec
 from interlock.agents.observations import Observation, Traced
 from interlock.agents.port import Decision
 from interlock.agents.processes.lines import Line
-from interlock.agents.streams.codex_lines import CodexLines
-from interlock.agents.streams.codex_rpc import CodexThread
-from interlock.agents.streams.jsonrpc import Answered, Asked, Incoming, Notified, Refused
+from interlock.agents.streams.codex.app_server_messages import CodexThread
+from interlock.agents.streams.codex.exec_lines import CodexLines
+from interlock.agents.streams.jsonrpc import Answered, Incoming, Notified, PeerRefused, RpcRequest
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.foreign_json import Fields, inner, text
-from interlock.vocabulary.registry import Json
 
 RECORDINGS: Final = Path(__file__).parents[2] / "recordings" / "streams" / "codex"
 EXEC: Final = sorted((RECORDINGS / "exec").glob("*.ndjson.gz"))
@@ -56,10 +56,10 @@ def _incoming(message: Fields, asked: dict[str, str]) -> Incoming:
     if not method:
         ours = asked[str(peer_id)]
         if "error" in message:
-            return Refused(ours, text(inner(message, "error"), "message"))
+            return PeerRefused(ours, text(inner(message, "error"), "message"))
         return Answered(ours, inner(message, "result"))
     if isinstance(peer_id, int):
-        return Asked(peer_id, method, inner(message, "params"))
+        return RpcRequest(peer_id, method, inner(message, "params"))
     return Notified(method, inner(message, "params"))
 
 

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from interlock.agents.observations import Exited, Observation, TurnEnded
 from interlock.agents.port import AgentHandle, Prompt
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.events.audit import DeliveryStage
 from interlock.vocabulary.ids import PromptId, TurnId
 
 LISTEN_SECONDS: Final = 100.0

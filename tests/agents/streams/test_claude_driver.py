@@ -28,11 +28,11 @@ from interlock.agents.observations import (
 )
 from interlock.agents.port import AgentHandle, AgentSpec, Decision, Driver, NotDelivered, Prompt
 from interlock.agents.processes.stopping import StopPolicy
-from interlock.agents.streams.claude import ClaudeStreamDriver, command_line, prompt_uuid
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.agents.streams.claude.driver import ClaudeStreamDriver, command_line, prompt_uuid
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events.audit import DeliveryStage
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import PromptId, TurnId
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import DriverKind
 from tests.agents.processes.trees import new_spawn_id
 from tests.agents.streams.claude_fake import READY, heard_by, make_fake
@@ -216,7 +216,7 @@ def test_a_silent_end_between_turns_is_only_an_exit(tmp_path: Path) -> None:
 
 
 def test_output_that_ends_before_the_process_is_a_lost_channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.agents.streams.claude._EXIT_AFTER_OUTPUT_SECONDS", 0.1)
+    monkeypatch.setattr("interlock.agents.streams.claude.driver._EXIT_AFTER_OUTPUT_SECONDS", 0.1)
 
     async def react(agent: AgentHandle, seen: Observation) -> None:
         await submit_when_ready(agent, seen)
@@ -336,7 +336,7 @@ def test_a_spawn_that_is_cancelled_leaves_no_process(tmp_path: Path, monkeypatch
     async def never(self: object, data: bytes) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("interlock.agents.streams.claude.Child.write", never)
+    monkeypatch.setattr("interlock.agents.streams.claude.driver.Child.write", never)
 
     async def story() -> None:
         spec = AgentSpec(agent="a", driver="claude-stream", argv=(str(path),), cwd=str(tmp_path))

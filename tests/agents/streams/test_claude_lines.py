@@ -30,10 +30,10 @@ from interlock.agents.observations import (
     UsageScope,
     Warned,
 )
-from interlock.agents.streams.claude_asking import DECIDED, INITIALIZE
-from interlock.agents.streams.claude_lines import ClaudeLines
-from interlock.vocabulary.audit import DeliveryStage
-from interlock.vocabulary.registry import Json
+from interlock.agents.streams.claude.asking import DECIDED, INITIALIZE
+from interlock.agents.streams.claude.lines import ClaudeLines
+from interlock.vocabulary.events.audit import DeliveryStage
+from interlock.vocabulary.events.registry import Json
 from tests.agents.streams.claude_recordings import FOLDER, NAMES, lines_of, play, told
 
 Frame = dict[str, Json]

@@ -6,9 +6,9 @@ import pytest
 
 from interlock.agents.observations import ApprovalOption, OptionKind
 from interlock.agents.port import Decision
-from interlock.agents.streams.claude_questions import OpenQuestion, answer, read_question
+from interlock.agents.streams.claude.questions import OpenQuestion, answer, read_question
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.states import Attention
 
 RULE: dict[str, Json] = {

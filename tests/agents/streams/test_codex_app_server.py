@@ -26,11 +26,11 @@ from interlock.agents.observations import (
 )
 from interlock.agents.port import AgentSpec, Decision, NotDelivered, StaleResume
 from interlock.agents.processes.census import Census
-from interlock.agents.streams.codex_app_server import _MAX_WAITING, CodexAppServerDriver
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.agents.streams.codex.app_server import _MAX_WAITING, CodexAppServerDriver
 from interlock.vocabulary.errors import PeerFault, UsageError
+from interlock.vocabulary.events.audit import DeliveryStage
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SpawnId
-from interlock.vocabulary.registry import Json
 from tests.agents.streams.codex_talk import Talk, listening
 from tests.agents.streams.fake_codex import DEAD, THREAD
 

@@ -14,10 +14,10 @@ import pytest
 
 from interlock.agents.observations import BecameReady, SessionNamed, TurnEnded, TurnEnding
 from interlock.agents.port import AgentSpec, Decision, NotDelivered, StaleResume
-from interlock.agents.streams.codex_exec import CodexExec, CodexExecDriver, exec_argv
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.agents.streams.codex.exec import CodexExec, CodexExecDriver, exec_argv
+from interlock.vocabulary.events.audit import DeliveryStage
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SpawnId
-from interlock.vocabulary.registry import Json
 from tests.agents.streams.codex_talk import Talk, listening
 from tests.agents.streams.fake_codex import DEAD, THREAD
 

@@ -25,10 +25,10 @@ from interlock.agents.observations import (
     Warned,
 )
 from interlock.agents.processes.lines import Line
-from interlock.agents.streams.codex_lines import CodexLines
-from interlock.vocabulary.audit import DeliveryStage
-from interlock.vocabulary.conversation import ToolError
-from interlock.vocabulary.registry import Json
+from interlock.agents.streams.codex.exec_lines import CodexLines
+from interlock.vocabulary.events.audit import DeliveryStage
+from interlock.vocabulary.events.conversation import ToolError
+from interlock.vocabulary.events.registry import Json
 
 
 def told(*messages: dict[str, Json]) -> list[Observation]:

@@ -22,11 +22,11 @@ from interlock.agents.observations import (
     Warned,
 )
 from interlock.agents.port import Decision, NotDelivered
-from interlock.agents.streams.codex_rpc import CodexThread
-from interlock.agents.streams.jsonrpc import Answered, Asked, Notified
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.agents.streams.codex.app_server_messages import CodexThread
+from interlock.agents.streams.jsonrpc import Answered, Notified, RpcRequest
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.audit import DeliveryStage
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.states import Attention
 
 COMMAND = "item/commandExecution/requestApproval"
@@ -50,7 +50,7 @@ class Session:
         return self.thread.read(Notified(method, {"threadId": "t", "turnId": "u", **params}), b"raw")
 
     def asked(self, method: str, **params: Json) -> ApprovalAsked:
-        [shown] = self.thread.read(Asked(0, method, {"threadId": "t", "turnId": "u", **params}), b"raw")
+        [shown] = self.thread.read(RpcRequest(0, method, {"threadId": "t", "turnId": "u", **params}), b"raw")
         assert isinstance(shown, ApprovalAsked)
         return shown
 
@@ -311,14 +311,14 @@ def test_an_elicitation_carries_its_schema_and_its_content() -> None:
 
 def test_a_request_that_is_no_question_must_be_refused() -> None:
     session = Session()
-    asked = Asked(5, "attestation/generate", {})
+    asked = RpcRequest(5, "attestation/generate", {})
     assert session.thread.read(asked, b"raw") == [Traced(raw="raw")]
     assert not session.thread.knows(asked)
 
 
 def test_a_number_and_a_word_are_two_requests() -> None:
     session = Session()
-    [first], [second] = (session.thread.read(Asked(peer_id, COMMAND, {}), b"") for peer_id in (0, "0"))
+    [first], [second] = (session.thread.read(RpcRequest(peer_id, COMMAND, {}), b"") for peer_id in (0, "0"))
     assert isinstance(first, ApprovalAsked)
     assert isinstance(second, ApprovalAsked)
     assert first.request_id != second.request_id

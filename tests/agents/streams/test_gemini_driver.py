@@ -21,7 +21,7 @@ from interlock.agents.observations import (
 )
 from interlock.agents.port import AgentHandle, AgentSpec, Decision, NotDelivered
 from interlock.agents.streams.gemini import GeminiStreamDriver
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.events.audit import DeliveryStage
 from tests.agents.acp.driving import Session, prompt
 from tests.agents.processes.trees import new_spawn_id
 

@@ -16,10 +16,9 @@ from interlock.agents.observations import (
     Warned,
 )
 from interlock.agents.port import AgentSpec
-from interlock.agents.streams.gemini import gemini_argv
-from interlock.agents.streams.gemini_lines import GeminiLines
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.agents.streams.gemini import GeminiLines, gemini_argv
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events.audit import DeliveryStage
 from tests.agents.acp.golden import check, printed, short
 
 

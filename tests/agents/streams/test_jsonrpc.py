@@ -13,11 +13,11 @@ from interlock.agents.processes.lines import Line
 from interlock.agents.streams.jsonrpc import (
     METHOD_NOT_FOUND,
     Answered,
-    Asked,
     JsonRpcPeer,
     Notified,
-    Refused,
+    PeerRefused,
     RpcRefused,
+    RpcRequest,
     Unread,
 )
 
@@ -69,7 +69,7 @@ def test_ids_count_by_direction() -> None:
         wire = Wire()
         asking = asyncio.create_task(wire.peer.request("ours", {}))
         await asyncio.sleep(0)
-        assert wire.peer.take(line(id=0, method="theirs", params={"x": 1})) == Asked(0, "theirs", {"x": 1})
+        assert wire.peer.take(line(id=0, method="theirs", params={"x": 1})) == RpcRequest(0, "theirs", {"x": 1})
         await wire.peer.answer(0, {"yes": True})
         assert not asking.done()
         wire.peer.take(line(id=0, result={}))
@@ -85,7 +85,7 @@ def test_a_refusal_is_raised_where_it_was_asked() -> None:
         asking = asyncio.create_task(wire.peer.request("ours", {}))
         await asyncio.sleep(0)
         error = {"code": -5, "message": "no"}
-        assert wire.peer.take(line(id=0, error=error)) == Refused("ours", "no")
+        assert wire.peer.take(line(id=0, error=error)) == PeerRefused("ours", "no")
         with pytest.raises(RpcRefused, match="ours: no") as raised:
             await asking
         assert raised.value.code == -5

@@ -22,9 +22,9 @@ from interlock.agents.observations import (
     TurnEnding,
 )
 from interlock.agents.port import AgentSpec, Decision, NotDelivered, StaleResume
-from interlock.agents.streams.opencode import OpencodeDriver, opencode_argv
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.agents.streams.opencode.driver import OpencodeDriver, opencode_argv
 from interlock.vocabulary.errors import PeerFault, UsageError
+from interlock.vocabulary.events.audit import DeliveryStage
 from tests.agents.acp.driving import Session, prompt
 from tests.agents.processes.trees import new_spawn_id
 

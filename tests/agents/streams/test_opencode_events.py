@@ -17,10 +17,10 @@ from interlock.agents.observations import (
     TurnEnding,
 )
 from interlock.agents.port import Decision
-from interlock.agents.streams.opencode_events import OpencodeEvents
-from interlock.agents.streams.opencode_questions import answer
+from interlock.agents.streams.opencode.events import OpencodeEvents
+from interlock.agents.streams.opencode.questions import answer
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.foreign_json import mapping
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import Attention
 from tests.agents.acp.golden import check, records, short
 

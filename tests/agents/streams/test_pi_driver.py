@@ -24,8 +24,8 @@ from interlock.agents.observations import (
     TurnEnding,
 )
 from interlock.agents.port import AgentSpec, Decision, DeliveryUnknown, NotDelivered
-from interlock.agents.streams.pi import PiDriver
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.agents.streams.pi.driver import PiDriver
+from interlock.vocabulary.events.audit import DeliveryStage
 from tests.agents.acp.driving import Session, prompt
 from tests.agents.processes.trees import new_spawn_id
 

@@ -22,11 +22,10 @@ from interlock.agents.observations import (
     UsageReported,
 )
 from interlock.agents.port import AgentSpec, Decision
-from interlock.agents.streams.pi import pi_argv
-from interlock.agents.streams.pi_lines import PiLines
-from interlock.agents.streams.pi_questions import answer
+from interlock.agents.streams.pi.driver import pi_argv
+from interlock.agents.streams.pi.lines import PiLines, answer
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.states import Attention
 from tests.agents.acp.golden import check, printed, short
 

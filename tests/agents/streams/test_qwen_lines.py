@@ -23,8 +23,7 @@ from interlock.agents.observations import (
     Warned,
 )
 from interlock.agents.port import AgentSpec
-from interlock.agents.streams.qwen import qwen_argv
-from interlock.agents.streams.qwen_lines import QwenLines
+from interlock.agents.streams.qwen import QwenLines, qwen_argv
 from tests.agents.acp.golden import RECORDINGS, check, printed, short
 
 

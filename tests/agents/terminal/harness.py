@@ -21,7 +21,7 @@ from interlock.agents.processes.stopping import StopPolicy
 from interlock.agents.profiles import builtin_profiles
 from interlock.agents.terminal.driver import TerminalDriver
 from interlock.agents.terminal.handle import TerminalHandle, TerminalPolicy
-from interlock.agents.terminal.where import read_where
+from interlock.agents.terminal.launch import read_where
 from interlock.agents.tmux.panes import list_panes
 from interlock.agents.tmux.server import Absent, NoServer, TmuxServer
 from interlock.vocabulary.ids import PromptId, SpawnId, TurnId

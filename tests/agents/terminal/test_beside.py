@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from interlock.agents.live import Told
 from interlock.agents.observations import Observation, SessionNamed
+from interlock.agents.pane_tracker import Told
 from interlock.agents.port import ProcessIdentity
-from interlock.agents.terminal.beside import Beside, Fence, agent_home, open_rollouts
+from interlock.agents.terminal.side_files import Beside, Fence, agent_home, open_rollouts
 from interlock.vocabulary.ids import SpawnId, TurnId
 from tests.contract.harness import run
 

@@ -9,7 +9,7 @@ import pytest
 from interlock.agents.observations import OptionKind
 from interlock.agents.port import Decision, NotDelivered
 from interlock.agents.profiles import builtin_profiles
-from interlock.agents.terminal.dialogs import Answer, Dialog, answer_to, dialog_on, is_same_dialog, offered
+from interlock.agents.terminal.dialogs import DialogAnswer, ScreenDialog, answer_to, dialog_on, is_same_dialog, offered
 from interlock.agents.terminal.launch import recognise
 from interlock.screen.assessment import BlockKind, Option
 from interlock.screen.selection import select_reader
@@ -34,7 +34,7 @@ BASH = f"""● I will do it.
 """
 
 
-def dialog_of(command: str, *, selected: int = 0) -> Dialog:
+def dialog_of(command: str, *, selected: int = 0) -> ScreenDialog:
     reader = select_reader(builtin_profiles(), "claude", "2.1.325")
     marks = {"first": "❯" if selected == 0 else " ", "second": "❯" if selected == 1 else " "}
     snapshot = read_snapshot(BASH.format(command=command, **marks), columns=80, height=24)
@@ -104,7 +104,7 @@ PERMISSION = """
 """
 
 
-def permission(glyph: str, command: str) -> Dialog:
+def permission(glyph: str, command: str) -> ScreenDialog:
     reader = select_reader(builtin_profiles(), "opencode")
     snapshot = read_snapshot(PERMISSION.format(glyph=glyph, command=command), columns=100, height=24)
     found = dialog_on(reader.parse_snapshot(snapshot).assessment, snapshot, reader.profile)
@@ -121,7 +121,7 @@ def test_a_spinner_in_a_dialog_makes_no_other_one() -> None:
 
 @pytest.mark.parametrize("is_allowed", [True, False])
 def test_what_asks_for_leave_is_not_answered_before_its_options_are_drawn(is_allowed: bool) -> None:
-    asked = Dialog(BlockKind.APPROVAL, "Run it?", (), "Run it?")
+    asked = ScreenDialog(BlockKind.APPROVAL, "Run it?", (), "Run it?")
     assert asked.is_unfinished
     with pytest.raises(NotDelivered, match="options of the dialog are not on the screen"):
         answer_to(asked, decision(is_allowed=is_allowed))
@@ -140,11 +140,11 @@ def test_whether_options_stand_beside_each_other_is_told(cli: str, name: str, t:
 
 def test_options_are_chosen_by_their_text() -> None:
     asked = dialog_of("sleep 20s")
-    assert answer_to(asked, decision(label="Yes")) == Answer(0)
-    assert answer_to(asked, decision(label="Yes, and don't ask again")) == Answer(1)
-    assert answer_to(asked, decision()) == Answer(0)
-    assert answer_to(asked, decision(is_allowed=False)) == Answer(2)
-    assert answer_to(asked, decision(is_allowed=False, text="not now")) == Answer(2)
+    assert answer_to(asked, decision(label="Yes")) == DialogAnswer(0)
+    assert answer_to(asked, decision(label="Yes, and don't ask again")) == DialogAnswer(1)
+    assert answer_to(asked, decision()) == DialogAnswer(0)
+    assert answer_to(asked, decision(is_allowed=False)) == DialogAnswer(2)
+    assert answer_to(asked, decision(is_allowed=False, text="not now")) == DialogAnswer(2)
 
 
 @pytest.mark.parametrize("label", ["Maybe", "Y", "yes"])
@@ -155,19 +155,21 @@ def test_a_text_that_fits_no_option_or_several_chooses_none(label: str) -> None:
 
 def test_a_question_takes_one_of_its_answers_or_words() -> None:
     options = (Option("Red", is_selected=True), Option("Blue", key="b"), Option("Type something."))
-    asked = Dialog(BlockKind.QUESTION, "Which?", options, "Which?")
+    asked = ScreenDialog(BlockKind.QUESTION, "Which?", options, "Which?")
     assert {one.kind for one in offered(asked)} == {OptionKind.CHOICE}
-    assert answer_to(asked, decision(label="Blue")) == Answer(1)
-    assert answer_to(asked, decision(key="b")) == Answer(1)
-    assert answer_to(asked, decision(text="Green")) == Answer(2, "Green")
-    assert answer_to(asked, decision(label="Type something.", text="Green")) == Answer(2, "Green")
-    assert answer_to(asked, decision(is_allowed=False)) == Answer(None)
+    assert answer_to(asked, decision(label="Blue")) == DialogAnswer(1)
+    assert answer_to(asked, decision(key="b")) == DialogAnswer(1)
+    assert answer_to(asked, decision(text="Green")) == DialogAnswer(2, "Green")
+    assert answer_to(asked, decision(label="Type something.", text="Green")) == DialogAnswer(2, "Green")
+    assert answer_to(asked, decision(is_allowed=False)) == DialogAnswer(None)
     with pytest.raises(NotDelivered, match="asks for one of"):
         answer_to(asked, decision())
 
 
 def test_a_dialog_that_takes_several_answers_is_not_answered_by_one() -> None:
-    asked = Dialog(BlockKind.QUESTION, "Which?", (Option("Lint", is_selected=True),), "Which?", takes_several=True)
+    asked = ScreenDialog(
+        BlockKind.QUESTION, "Which?", (Option("Lint", is_selected=True),), "Which?", takes_several=True
+    )
     with pytest.raises(NotDelivered, match="several"):
         answer_to(asked, decision(label="Lint"))
 

@@ -31,15 +31,15 @@ from interlock.agents.port import AgentSpec, Decision, DeliveryUnknown, NotDeliv
 from interlock.agents.processes.identity import is_alive
 from interlock.agents.terminal.answering import AnswerPolicy
 from interlock.agents.terminal.driver import TerminalDriver
-from interlock.agents.terminal.where import AgentGone, read_where
+from interlock.agents.terminal.launch import AgentGone, read_where
 from interlock.agents.tmux.panes import start_pane
 from interlock.agents.tmux.typing import TypingPolicy
 from interlock.monitor.policy import MonitorPolicies, MonitorPolicy
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
-from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
+from interlock.vocabulary.events.audit import DeliveryStage
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.evidence import NATIVE_CONTRADICTED, EvidenceSource
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import Activity, Attention
 from tests.agents.terminal.harness import (
     QUICK,

@@ -17,9 +17,9 @@ from interlock.agents.port import AgentSpec, DeliveryUnknown
 from interlock.agents.profiles import load_profiles
 from interlock.agents.terminal.driver import TerminalDriver
 from interlock.agents.terminal.handle import TerminalPolicy
-from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.audit import DeliveryStage
+from interlock.vocabulary.events.registry import Json
 from tests.agents.terminal.harness import QUICK, SCRIPTED, agent, driving, prompt, scripted, shows
 from tests.contract.harness import run
 

@@ -13,9 +13,9 @@ import pytest
 
 from interlock.agents.observations import BecameReady, StandingSeen, Warned
 from interlock.agents.terminal import listening
-from interlock.agents.terminal.listening import ShimEar
-from interlock.agents.terminal.where import read_where
-from interlock.vocabulary.audit import Anomaly
+from interlock.agents.terminal.launch import read_where
+from interlock.agents.terminal.listening import ShimChannel
+from interlock.vocabulary.events.audit import Anomaly
 from interlock.vocabulary.evidence import EvidenceSource
 from tests.agents.terminal.harness import agent, driving
 from tests.contract.harness import run
@@ -67,7 +67,7 @@ def test_another_user_and_another_process_are_refused_before_a_byte_is_read(
     monkeypatch.setattr(listening, "peer_of", lambda _: (pid, uid))
 
     async def main(folder: Path) -> None:
-        ear, noted = await ShimEar.open(folder / "s"), list[Anomaly]()
+        ear, noted = await ShimChannel.open(folder / "s"), list[Anomaly]()
         try:
             ear.expect(os.getpid())
             assert await write_forged(ear.path) == b""
@@ -83,7 +83,7 @@ def test_another_user_and_another_process_are_refused_before_a_byte_is_read(
 
 def test_the_expected_process_is_heard_also_if_it_came_before_it_was_expected() -> None:
     async def main(folder: Path) -> None:
-        ear = await ShimEar.open(folder / "s")
+        ear = await ShimChannel.open(folder / "s")
         try:
             _, writer = await asyncio.open_unix_connection(ear.path)
             writer.write(json.dumps(FORGED[0]).encode() + b"\n")

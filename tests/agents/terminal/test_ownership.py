@@ -10,12 +10,12 @@ from interlock.agents.observations import BecameReady, Exited
 from interlock.agents.port import NotDelivered
 from interlock.agents.processes.identity import is_alive
 from interlock.agents.terminal.driver import TerminalDriver
-from interlock.agents.terminal.where import read_where
+from interlock.agents.terminal.launch import read_where
 from interlock.agents.tmux.ownership import OWNER_OPTION, claim_pane, owner_here, read_mark
 from interlock.agents.tmux.panes import find_pane, start_pane
 from interlock.agents.tmux.server import Absent, TmuxServer
 from interlock.log.home_identity import NotOurs, look_at_home
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.registry import Json
 from tests.agents.terminal.harness import QUICK, agent, driving, new_spawn, prompt, reading, scripted
 from tests.contract.harness import run
 

@@ -25,7 +25,7 @@ def capture(text: str, at: float) -> watcher.PaneSeen:
     ("event", "why"),
     [
         (watcher.ChannelDown(("%1",), "no answer"), "tmux cannot be reached now: no answer"),
-        (watcher.ChannelLost(("%1",), "it ended"), "tmux cannot be reached any more: it ended"),
+        (watcher.PaneChannelLost(("%1",), "it ended"), "tmux cannot be reached any more: it ended"),
         (watcher.PaneMoved("%1", "$2"), "somebody moved the pane to another session of tmux"),
         (watcher.PaneDied("%1", 7, 1, None), "its program has ended"),
         (watcher.PaneGone("%1"), "its pane is gone"),

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from interlock.agents.live import LiveVerdict
 from interlock.agents.observations import ApprovalAsked, ApprovalGone, Observation
+from interlock.agents.pane_tracker import LiveVerdict
 from interlock.agents.port import AgentSpec
 from interlock.agents.profiles import builtin_profiles
 from interlock.agents.terminal.translate import Translator

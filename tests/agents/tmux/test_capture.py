@@ -9,7 +9,7 @@ import pytest
 
 from interlock.agents.tmux.capture import capture_pane, read_capture
 from interlock.agents.tmux.client import Wake
-from interlock.agents.tmux.control import Reply
+from interlock.agents.tmux.control import TmuxReply
 from interlock.agents.tmux.link import FalseReply
 from interlock.agents.tmux.server import Absent
 from tests.agents.tmux.harness import PYTHON, Wakes, shows, stage
@@ -152,8 +152,8 @@ def test_a_screen_that_imitates_the_end_of_a_reply_is_refused_and_the_channel_ma
 def test_replies_that_do_not_fit_each_other_are_refused() -> None:
     beside = "\t".join(["%1", "@1", "7", "80", "2", "0", "0", "1", "0", "0", "", "", "0", "0", "0", "0", "title", "sh"])
 
-    def reply(*lines: str) -> Reply:
-        return Reply(1, True, False, tuple(line.encode() for line in lines))
+    def reply(*lines: str) -> TmuxReply:
+        return TmuxReply(1, True, False, tuple(line.encode() for line in lines))
 
     assert read_capture("%1", (reply(beside), reply("a", "b"))).snapshot.rows[1].text == "b"
     for told, rows in [(beside, ["a"]), (beside, ["a", "b", "c"]), (beside.replace("80", "x"), ["a", "b"]), ("%1", [])]:

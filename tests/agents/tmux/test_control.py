@@ -13,15 +13,15 @@ from interlock.agents.tmux.control import (
     Continued,
     ControlEvent,
     ControlParser,
-    Exited,
-    Malformed,
+    MalformedLine,
     Notification,
     Output,
     Paused,
-    Reply,
     SessionChanged,
     SessionsChanged,
     SubscriptionChanged,
+    TmuxExited,
+    TmuxReply,
     WindowChanged,
 )
 
@@ -43,22 +43,22 @@ def parse(*pieces: bytes) -> list[ControlEvent]:
 
 def test_each_notification_has_its_event() -> None:
     assert parse(TALK) == [
-        Reply(260, False, False, ()),
+        TmuxReply(260, False, False, ()),
         SessionChanged("$0", "a b"),
         Output("%1", b"hi\\015\\012\xff\xc3"),
-        Reply(261, True, False, (b"%output %9 no", b"%end 2 262 1", b"", b"%exit")),
+        TmuxReply(261, True, False, (b"%output %9 no", b"%end 2 262 1", b"", b"%exit")),
         Output("%2", b"a : b\\134", 17),
         Paused("%2"),
         Continued("%2"),
         SessionsChanged(),
-        Reply(262, True, True, (b"can't find pane: %7",)),
+        TmuxReply(262, True, True, (b"can't find pane: %7",)),
         WindowChanged("layout-change", "@3"),
         WindowChanged("window-close", "@4"),
         WindowChanged("unlinked-window-close", "@5"),
         WindowChanged("window-pane-changed", "@3"),
         SubscriptionChanged("il", "$0", "@0", "%0", "a : b"),
         Notification("paste-buffer-changed", "buffer0"),
-        Exited("server exited"),
+        TmuxExited("server exited"),
     ]
 
 
@@ -85,12 +85,12 @@ def test_no_bytes_whatever_break_the_parser(pieces: list[bytes]) -> None:
 def test_a_line_without_end_is_dropped_and_the_next_one_is_read() -> None:
     pieces = [b"%output %1 ", *[b"x" * 65536] * 40, b"\n%pause %1\n"]
     events = parse(*pieces)
-    assert [type(event) for event in events] == [Malformed, Paused]
+    assert [type(event) for event in events] == [MalformedLine, Paused]
 
 
 def test_a_long_line_in_one_piece_is_dropped_too() -> None:
     events = parse(b"x" * (MAX_LINE_BYTES + 1) + b"\n%pause %1\n")
-    assert [type(event) for event in events] == [Malformed, Paused]
+    assert [type(event) for event in events] == [MalformedLine, Paused]
 
 
 def test_the_memory_for_a_reply_is_bounded_and_a_cut_one_says_so() -> None:
@@ -100,16 +100,18 @@ def test_the_memory_for_a_reply_is_bounded_and_a_cut_one_says_so() -> None:
     for _ in range(2 * MAX_REPLY_BYTES // len(line)):
         assert parser.feed(line) == []
     (reply,) = parser.feed(b"%end 1 2 1\n")
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, TmuxReply)
     assert reply.is_cut
     assert sum(map(len, reply.lines)) <= MAX_REPLY_BYTES
 
 
 def test_text_outside_of_a_reply_and_an_end_without_beginning_are_told() -> None:
-    assert [type(event) for event in parse(b"hello\n%end 1 2 1\n%begin x\n\n%pause %1\n")] == [Malformed] * 3 + [Paused]
+    assert [type(event) for event in parse(b"hello\n%end 1 2 1\n%begin x\n\n%pause %1\n")] == [MalformedLine] * 3 + [
+        Paused
+    ]
 
 
 def test_a_reply_that_is_no_utf8_is_still_text() -> None:
     (reply,) = parse(b"%begin 1 2 1\n\xff\xfe\n%end 1 2 1\n")
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, TmuxReply)
     assert reply.text == "\ufffd\ufffd"

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from interlock.agents.tmux.panes import Pane
-from interlock.agents.tmux.typing import Refusal, TypingOutcome, TypingPolicy, Verified, type_prompt
+from interlock.agents.tmux.typing import TypingOutcome, TypingPolicy, TypingRefusal, Verified, type_prompt
 from interlock.screen.assessment import Availability, BusinessState, InputMode, SurfaceAssessment
 from interlock.screen.snapshot import Snapshot
 from interlock.vocabulary.errors import UsageError
@@ -129,9 +129,10 @@ def test_a_slash_command_is_submitted_through_its_menu_and_marked(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("mode", "refusal"), [("dialog", Refusal.DIALOG), ("working", Refusal.WORKING), ("draft", Refusal.DRAFT)]
+    ("mode", "refusal"),
+    [("dialog", TypingRefusal.DIALOG), ("working", TypingRefusal.WORKING), ("draft", TypingRefusal.DRAFT)],
 )
-def test_a_dialog_a_working_agent_and_a_draft_are_left_alone(mode: str, refusal: Refusal, tmp_path: Path) -> None:
+def test_a_dialog_a_working_agent_and_a_draft_are_left_alone(mode: str, refusal: TypingRefusal, tmp_path: Path) -> None:
     async def main() -> None:
         async with desk(mode, tmp_path) as at:
             before = (await at.pane.capture()).snapshot
@@ -149,7 +150,7 @@ def test_a_dialog_is_left_alone_whatever_the_caller_allows(tmp_path: Path) -> No
     async def main() -> None:
         async with desk("dialog", tmp_path) as at:
             outcome = await at.type("hello", TypingPolicy(over_draft=True, while_working=True, press_again=True))
-            assert outcome.refusal is Refusal.DIALOG
+            assert outcome.refusal is TypingRefusal.DIALOG
 
     run(main())
 
@@ -174,7 +175,7 @@ def test_a_draft_and_a_working_agent_are_typed_into_when_told(tmp_path: Path) ->
 def test_a_reader_that_cannot_see_the_composer_is_not_trusted_unless_told(tmp_path: Path) -> None:
     async def main() -> None:
         async with desk("echo", tmp_path) as at:
-            assert (await type_prompt(at.pane, "hello", read_blindly)).refusal is Refusal.DRAFT_UNKNOWN
+            assert (await type_prompt(at.pane, "hello", read_blindly)).refusal is TypingRefusal.DRAFT_UNKNOWN
             outcome = await type_prompt(at.pane, "hello", read_blindly, TypingPolicy(over_draft=True))
             assert (outcome.verified, bool(outcome.started)) == (Verified.CHANGED, True)
 
@@ -185,7 +186,7 @@ def test_a_surface_that_is_not_known_to_be_ready_is_not_typed_into(tmp_path: Pat
     async def main() -> None:
         async with desk("echo", tmp_path) as at:
             unknown = Read(SurfaceAssessment(), "")
-            assert (await type_prompt(at.pane, "hello", lambda _: unknown)).refusal is Refusal.NOT_READY
+            assert (await type_prompt(at.pane, "hello", lambda _: unknown)).refusal is TypingRefusal.NOT_READY
 
     run(main())
 
@@ -195,7 +196,7 @@ def test_a_pane_in_which_a_person_reads_back_is_not_typed_into(tmp_path: Path) -
         async with desk("echo", tmp_path) as at:
             await at.pane.client.command("copy-mode", "-t", at.pane.pane_id)
             outcome = await at.type("hello")
-            assert outcome.refusal is Refusal.CLOSED
+            assert outcome.refusal is TypingRefusal.CLOSED
             assert "reading back" in outcome.typed.evidence
 
     run(main())

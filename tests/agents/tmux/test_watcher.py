@@ -18,8 +18,8 @@ from interlock.agents.tmux.process import ClientProcess
 from interlock.agents.tmux.server import TmuxServer
 from interlock.agents.tmux.watcher import (
     ChannelDown,
-    ChannelLost,
     ChannelUp,
+    PaneChannelLost,
     PaneDied,
     PaneGone,
     PaneMoved,
@@ -223,7 +223,7 @@ def test_a_killed_server_is_lost_and_no_pane_is_said_to_have_ended() -> None:
             await anext(events)
             await on.server.kill()
             rest = [event async for event in events]
-            assert [type(event) for event in rest] == [ChannelDown, ChannelLost]
+            assert [type(event) for event in rest] == [ChannelDown, PaneChannelLost]
 
     run(main())
 

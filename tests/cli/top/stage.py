@@ -12,19 +12,19 @@ from textual.events import Paste
 from textual.pilot import Pilot
 
 from interlock.agents.observations import ApprovalAsked, ApprovalOption, OptionKind, ToolCalled
-from interlock.cli.server_api import ServerApi
+from interlock.cli.server.api import ServerApi
 from interlock.cli.top.app import TopApp
 from interlock.cli.top.following import FRAME_SECONDS
 from interlock.client.client import Client
-from interlock.client.patience import Patience
+from interlock.client.timeouts import ClientTimeouts
 from interlock.log.memory import MemoryLog
 from interlock.runtime.runtime import Runtime
-from interlock.server.access import Tokens
+from interlock.server.http.access import Tokens
 from interlock.server.serving import Running, bind, running
 from interlock.server.settings import ServerSettings
 from interlock.testing.puppet import EVERYTHING, Puppet, PuppetDriver
-from interlock.vocabulary.requests import AccessRole
 from interlock.vocabulary.states import Attention
+from interlock.vocabulary.wire.requests import AccessRole
 from tests.client.waiting import QUICK, until
 
 FRAMES: Final = 300
@@ -143,7 +143,7 @@ class House:
             ):
                 yield server
 
-    def client(self, patience: Patience = QUICK) -> Client:
+    def client(self, patience: ClientTimeouts = QUICK) -> Client:
         return Client(self.url, token=self.token, patience=patience)
 
     def api(self) -> ServerApi:

@@ -9,7 +9,7 @@ from interlock.agents.observations import ApprovalAsked, TextArrived, ToolCalled
 from interlock.cli.top.app import TopApp
 from interlock.cli.top.keys import KEYS
 from interlock.cli.top.themes import DARK, LIGHT
-from interlock.vocabulary.requests import AccessRole
+from interlock.vocabulary.wire.requests import AccessRole
 from tests.cli.top.stage import COLOURS, SIZES, YES_NO, House
 from tests.client.waiting import until
 from tests.contract.harness import run

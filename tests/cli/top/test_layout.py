@@ -14,22 +14,39 @@ from rich.cells import cell_len
 from textual.theme import Theme
 from textual.widget import Widget
 
-from interlock.cli.looks import is_light_terminal
-from interlock.cli.painting import Line, Tone
-from interlock.cli.server_api import Body
-from interlock.cli.task_lines import shown_of
-from interlock.cli.top import deeds, drawing
-from interlock.cli.top.board import Board
-from interlock.cli.top.facts import facts_lines, told
-from interlock.cli.top.pages import spawns_page, usage_page
-from interlock.cli.top.questions import can_approve, can_deny, can_reply, option_at, question_lines, whole_question
-from interlock.cli.top.reading import Reader, Window, message_lines
-from interlock.cli.top.sessions import arrange, group_of, is_match, places, row_line, row_lines, sign_of, sums
+from interlock.cli.colours import is_light_terminal
+from interlock.cli.look.session_lines import shown_of
+from interlock.cli.server.api import Body
+from interlock.cli.tables import Line, Tone
+from interlock.cli.top import actions as deeds
+from interlock.cli.top import drawing
+from interlock.cli.top.board import BoardApp
+from interlock.cli.top.layout.facts import facts_lines, told
+from interlock.cli.top.layout.pages import spawns_page, usage_page
+from interlock.cli.top.layout.questions import (
+    can_approve,
+    can_deny,
+    can_reply,
+    option_at,
+    question_lines,
+    whole_question,
+)
+from interlock.cli.top.layout.session_list import (
+    arrange,
+    group_of,
+    is_match,
+    places,
+    row_line,
+    row_lines,
+    sign_of,
+    sums,
+)
+from interlock.cli.top.layout.transcript import Reader, TranscriptWindow, message_lines
+from interlock.cli.top.layout.wrapping import MAX_CHARACTERS, cut, fit, plain_lines, wrap
 from interlock.cli.top.themes import DARK, LIGHT
-from interlock.cli.top.wrapping import MAX_CHARACTERS, cut, fit, plain_lines, wrap
-from interlock.client.state import TaskState
-from interlock.vocabulary.frames import Message, MessageStatus, Role
+from interlock.client.machine.state import TaskState
 from interlock.vocabulary.ids import SessionId, StreamId
+from interlock.vocabulary.wire.frames import Message, MessageStatus, Role
 from tests.cli.badges import with_badge
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -264,7 +281,7 @@ def test_a_changed_message_is_laid_out_again() -> None:
 
 def test_a_window_stays_with_its_message() -> None:
     messages = [message(at) for at in range(1, 1_001)]
-    window = Window()
+    window = TranscriptWindow()
     assert window.of(messages)[-1].message_id == 1_000
     window.hold(messages)
     first = window.of(messages)[0]
@@ -431,15 +448,15 @@ def test_keys_in_a_title_leave_what_it_says_whole(width: int, said: str) -> None
 
 
 def test_what_is_said_has_more_than_one_line_if_need_be() -> None:
-    said = deeds.Said(f"not done: {'because ' * 12}; the remedy \x1b[2J", Tone.DOUBTFUL)
+    said = deeds.ActionMessage(f"not done: {'because ' * 12}; the remedy \x1b[2J", Tone.DOUBTFUL)
     app = SimpleNamespace(said=said, size=SimpleNamespace(width=80))
-    lines = drawing._said(cast("Board", app))
+    lines = drawing._said(cast("BoardApp", app))
     assert len(lines) == 2
     assert read(lines).endswith(r"; the remedy \x1b[2J")
     assert all(cell_len(read([line])) <= 78 for line in lines)
-    assert drawing._said(cast("Board", SimpleNamespace(said=None, size=app.size))) == []
-    endless = SimpleNamespace(said=deeds.Said("word " * 500), size=app.size)
-    assert len(drawing._said(cast("Board", endless))) == 3
+    assert drawing._said(cast("BoardApp", SimpleNamespace(said=None, size=app.size))) == []
+    endless = SimpleNamespace(said=deeds.ActionMessage("word " * 500), size=app.size)
+    assert len(drawing._said(cast("BoardApp", endless))) == 3
 
 
 def test_the_first_line_says_it_in_less_where_there_is_little_room() -> None:
@@ -451,7 +468,7 @@ def test_the_first_line_says_it_in_less_where_there_is_little_room() -> None:
         )
     )
     for width in (40, 60, 78, 120):
-        line = read([drawing.bar_line(cast("Board", app), width)])
+        line = read([drawing.bar_line(cast("BoardApp", app), width)])
         assert cell_len(line) == width
         assert line.endswith("disconnected")
         assert line.startswith("interlock") == (width == 120)

@@ -12,17 +12,19 @@ from msgspec import structs
 from rich.cells import cell_len
 
 from interlock.agents.observations import ApprovalAsked, TextArrived, TurnEnded, TurnEnding
-from interlock.cli.server_api import ServerApi
-from interlock.cli.top import following, panes, reading, sessions
+from interlock.cli.server.api import ServerApi
+from interlock.cli.top import following, panes
+from interlock.cli.top.layout import session_list as sessions
+from interlock.cli.top.layout import transcript as reading
 from interlock.client.client import Client
 from interlock.projections.badge import ANSWER_ON_ITS_WAY, ANSWER_SECONDS, badge_of
 from interlock.server.routes import server as server_routes
+from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
-from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.ids import PromptId, SessionId
-from interlock.vocabulary.presenter import Status
-from interlock.vocabulary.requests import BoardJoin, BoardJoined, BoardTask, Request
 from interlock.vocabulary.states import Activity, Attention, TaskStatus
+from interlock.vocabulary.wire.frames import TaskSummary
+from interlock.vocabulary.wire.requests import BoardJoin, BoardJoined, BoardTask, Request
 from tests.cli.top.stage import COLOURS, YES_NO, House, Seat, seated
 from tests.client.fake_room import FakeRoom
 from tests.client.fake_server import TOKEN, Answering, FakeServer, FakeSocket, HttpAnswer, HttpCall, Silence

@@ -12,16 +12,16 @@ from typing import Any, cast
 
 import pytest
 
-from interlock.cli.top import ringing
-from interlock.cli.top.ringing import Ringing
+from interlock.cli.top import bell as ringing
+from interlock.cli.top.bell import Ringing
 from interlock.client.client import Client
-from interlock.client.iterators import Bell, Lines
+from interlock.client.iterators import Lines, Wakeup
 from interlock.projections.attention import Lost, Sighted
-from interlock.runtime.config_sections import NotifySection
-from interlock.runtime.notify import BELL_LEDGER_NAME, LEDGER_NAME
+from interlock.runtime.config.sections import NotifySection
+from interlock.runtime.notify.notifier import BELL_LEDGER_NAME, LEDGER_NAME
 from interlock.vocabulary.errors import Unreachable
-from interlock.vocabulary.frames import TaskSummary
 from interlock.vocabulary.ids import SessionId
+from interlock.vocabulary.wire.frames import TaskSummary
 from tests.cli.serving import Served, serving
 from tests.cli.serving import until as looked_for
 from tests.cli.top.stage import House
@@ -45,7 +45,7 @@ class Board:
         self.is_connected = True
         self.trouble: Unreachable | None = None
         self.asked = 0
-        self.lines = Lines({}, lambda: self.trouble, Bell())
+        self.lines = Lines({}, lambda: self.trouble, Wakeup())
 
     def board(self) -> Lines:
         return self.lines

@@ -14,9 +14,9 @@ from textual.events import MouseScrollDown, MouseScrollUp
 from textual.pilot import Pilot
 
 from interlock.agents.port import ScreenSeen
-from interlock.cli.painting import Tone
+from interlock.cli.tables import Tone
 from interlock.cli.top import drawing
-from interlock.cli.top.questions import option_at, question_lines
+from interlock.cli.top.layout.questions import option_at, question_lines
 from interlock.cli.top.screening import ScreenFeed
 from interlock.cli.top.terminal import style_of
 from interlock.client.errors import Refusal
@@ -24,8 +24,8 @@ from interlock.client.task import TaskHandle
 from interlock.screen.snapshot import read_snapshot
 from interlock.testing.puppet import EVERYTHING, Puppet, PuppetDriver
 from interlock.vocabulary.errors import PeerFault, Unreachable
-from interlock.vocabulary.requests import Problem
-from interlock.vocabulary.task_screen import TaskScreen
+from interlock.vocabulary.wire.requests import Problem
+from interlock.vocabulary.wire.task_screen import TaskScreen
 from tests.cli.top.stage import COLOURS, SIZES, House, Seat
 from tests.cli.top.test_layout import NOW, asked
 from tests.client.waiting import until

@@ -9,17 +9,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from interlock.agents.profiles import builtin_profiles
-from interlock.monitor.arbitration import step
-from interlock.monitor.arbitration_claims import EXCERPT_MAX, SourceReading
-from interlock.monitor.arbitration_state import Arbitration
+from interlock.monitor.arbitration.arbiter import step
+from interlock.monitor.arbitration.claims import EXCERPT_MAX, SourceReading
+from interlock.monitor.arbitration.state import Arbitration
 from interlock.monitor.sources.claude_status import FileRead, read_claude_status
 from interlock.monitor.sources.hooks import read_hook
 from interlock.monitor.sources.status_protocol import StatusFields, read_status
 from interlock.monitor.sources.surface import claim_of_title
 from interlock.screen.profile import TitleMarks
 from interlock.testing.strategies import JSON
-from interlock.vocabulary.codec import encode_event
-from interlock.vocabulary.events import new_event
+from interlock.vocabulary.events.codec import encode_event
+from interlock.vocabulary.events.envelope import new_event
 from interlock.vocabulary.ids import EventId, SessionId
 from interlock.vocabulary.states import Activity
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from interlock.monitor.arbitration_claims import ChildNews, Claim
+from interlock.monitor.arbitration.claims import ChildNews, Claim
 from interlock.monitor.sources.hooks import read_hook
 from interlock.vocabulary.evidence import EvidenceSource
 from tests.monitor.arbitrations import APPROVAL, NONE, SCREEN, Q, Timed, W, history, opened, says

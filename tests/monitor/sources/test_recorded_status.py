@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import pytest
 
-from interlock.monitor import arbitration
-from interlock.monitor.arbitration_claims import ChildNews, Claim, SourceReading
-from interlock.monitor.arbitration_state import Arbitration, ArbitrationInput, ChannelOpened, ProcessExited
+from interlock.monitor.arbitration import arbiter as arbitration
+from interlock.monitor.arbitration.claims import ChildNews, Claim, SourceReading
+from interlock.monitor.arbitration.state import Arbitration, ArbitrationInput, ChannelOpened, ProcessExited
 from interlock.monitor.sources.claude_status import FileRead, read_claude_status
 from interlock.monitor.sources.hooks import read_hook
-from interlock.monitor.sources.shim_lines import Began, Ended, read_shim_line
+from interlock.monitor.sources.shim_lines import Began, ShimEnded, read_shim_line
 from interlock.screen.profile import Introduction, NativeStatus
 from interlock.vocabulary.evidence import EvidenceSource
 
@@ -50,7 +50,7 @@ def heard(name: str) -> Iterator[tuple[float, ArbitrationInput]]:
         match read_shim_line(told, at_seconds=at, declared=DECLARED[name]):
             case Began():
                 yield at, ChannelOpened(EvidenceSource.NATIVE_STATUS)
-            case Ended(code, signal):
+            case ShimEnded(code, signal):
                 yield at, ProcessExited(code, signal)
             case SourceReading(claims, anomalies):
                 assert not anomalies

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from interlock.monitor.arbitration_claims import Claim, SourceReading
+from interlock.monitor.arbitration.claims import Claim, SourceReading
 from interlock.monitor.sources.claude_status import FileRead, read_claude_status
 from interlock.monitor.sources.status_protocol import StatusFields, read_status
 from interlock.vocabulary.evidence import EvidenceSource

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from interlock.agents.profiles import builtin_profiles
-from interlock.monitor.axes import ATTENTION_OF_BLOCK
+from interlock.monitor.arbitration.axes import ATTENTION_OF_BLOCK
 from interlock.monitor.sources.surface import claim_of_screen, claim_of_title
 from interlock.screen.assessment import (
     Availability,

@@ -5,14 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.runtime.redaction.live_text import MAX_HELD, LiveText
-from interlock.runtime.redaction.outlet import RedactedFeed
+from interlock.runtime.redaction.outlet import MAX_HELD, RedactedFeed, RedactedText
 from interlock.runtime.redaction.redactor import Redactor
 from interlock.testing.scribe import Scribe
-from interlock.vocabulary.audit import StreamCheckpoint
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import StreamCheckpoint
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.presenter import ReasoningDelta, TextDelta
 from interlock.vocabulary.ids import SessionId, StreamId, is_valid_id
-from interlock.vocabulary.presenter import ReasoningDelta, TextDelta
 
 SECRET = "correct-horse-9!"
 TOKEN = "ghp_abcdefghij0123456789"
@@ -21,7 +20,7 @@ STREAM = StreamId("str_1")
 
 def shown(pieces: list[str], redactor: Redactor | None = None) -> str:
     """What a reader can put together, who checks that pieces follow each other."""
-    live, text, offset = LiveText(redactor or Redactor([SECRET])), "", 0
+    live, text, offset = RedactedText(redactor or Redactor([SECRET])), "", 0
     for piece in pieces:
         delta = live.delta(TextDelta(stream_id=STREAM, offset=offset, text=piece))
         offset += len(piece)
@@ -33,7 +32,7 @@ def shown(pieces: list[str], redactor: Redactor | None = None) -> str:
 
 def test_a_piece_without_a_secret_is_shown_as_it_is() -> None:
     delta = TextDelta(stream_id=STREAM, offset=7, text="and more ")
-    assert LiveText(Redactor([SECRET])).delta(delta) is delta
+    assert RedactedText(Redactor([SECRET])).delta(delta) is delta
 
 
 def test_a_value_in_two_pieces_is_masked() -> None:
@@ -59,7 +58,7 @@ def test_a_private_key_in_pieces_is_masked() -> None:
 
 
 def test_another_stream_and_a_gap_begin_anew() -> None:
-    live = LiveText(Redactor([SECRET]))
+    live = RedactedText(Redactor([SECRET]))
     assert live.delta(TextDelta(stream_id=STREAM, offset=0, text="corr")) is None
     other = TextDelta(stream_id=StreamId("str_2"), offset=0, text="hello")
     assert live.delta(other) is other
@@ -68,7 +67,7 @@ def test_another_stream_and_a_gap_begin_anew() -> None:
 
 
 def test_reasoning_and_answer_do_not_mix() -> None:
-    live = LiveText(Redactor([SECRET]))
+    live = RedactedText(Redactor([SECRET]))
     assert live.delta(TextDelta(stream_id=STREAM, offset=0, text="corr")) is None
     thought = ReasoningDelta(stream_id=STREAM, offset=0, text="ect-horse-9!")
     assert live.delta(thought) is thought
@@ -76,7 +75,7 @@ def test_reasoning_and_answer_do_not_mix() -> None:
 
 def test_before_a_checkpoint_what_is_held_back_is_shown_as_the_checkpoint_has_it() -> None:
     redactor = Redactor([SECRET])
-    live = LiveText(redactor)
+    live = RedactedText(redactor)
     first = live.delta(TextDelta(stream_id=STREAM, offset=0, text="say correct-h"))
     assert first is not None
     assert first.text == "say "
@@ -107,7 +106,7 @@ def test_what_is_shown_before_a_checkpoint_has_a_name_of_its_own() -> None:
 
 
 def test_a_checkpoint_of_another_stream_shows_nothing() -> None:
-    live = LiveText(Redactor([SECRET]))
+    live = RedactedText(Redactor([SECRET]))
     live.delta(TextDelta(stream_id=STREAM, offset=0, text="corr"))
     assert live.before_checkpoint(StreamCheckpoint(stream_id=StreamId("str_2"), offset=4, text="corr")) is None
 
@@ -132,7 +131,7 @@ def test_however_it_is_cut_a_reader_gets_a_beginning_of_the_masked_text(cuts: li
 
 
 def test_an_empty_piece_says_nothing() -> None:
-    live = LiveText(Redactor([SECRET]))
+    live = RedactedText(Redactor([SECRET]))
     assert live.delta(TextDelta(stream_id=STREAM, offset=0, text="corr")) is None
     assert live.delta(TextDelta(stream_id=STREAM, offset=4, text="")) is None
     assert Redactor([SECRET]).unfinished("") == 0

@@ -11,7 +11,7 @@ from interlock.runtime.redaction.redactor import Redactor
 from interlock.runtime.redaction.values import spellings
 from interlock.screen.snapshot import Row, Snapshot
 from interlock.testing.strategies import payloads
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.events.audit import (
     AgentSession,
     Anomaly,
     ProcessEvent,
@@ -24,9 +24,9 @@ from interlock.vocabulary.audit import (
     SurfaceResult,
     TurnFailed,
 )
-from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata, ToolCall, ToolResult
+from interlock.vocabulary.events.conversation import AssistantMessage, MessageMetadata, ToolCall, ToolResult
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import CallId, PromptId, StreamId
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.states import Activity, DriverKind, TurnState
 
 SECRET = "correct horse 9!"

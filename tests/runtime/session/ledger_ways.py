@@ -13,12 +13,12 @@ import msgspec
 
 from interlock.agents.acp.driver import AcpDriver
 from interlock.agents.port import AgentSpec, Driver
-from interlock.agents.streams.claude import ClaudeStreamDriver
-from interlock.agents.streams.codex_app_server import CodexAppServerDriver
-from interlock.agents.streams.opencode import OpencodeDriver
-from interlock.agents.streams.pi import PiDriver
+from interlock.agents.streams.claude.driver import ClaudeStreamDriver
+from interlock.agents.streams.codex.app_server import CodexAppServerDriver
+from interlock.agents.streams.opencode.driver import OpencodeDriver
+from interlock.agents.streams.pi.driver import PiDriver
 from interlock.testing.scripted_agent import command, write_program
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.registry import Json
 from tests.agents.terminal.harness import driving
 
 FAKES: Final = Path(__file__).parents[2] / "agents" / "streams"

@@ -14,17 +14,17 @@ from interlock.agents.observations import (
     TurnEnding,
 )
 from interlock.agents.terminal.handle import TERMINAL_CAPABILITIES
-from interlock.monitor.standing import Standing
-from interlock.projections.task_fold import TaskFold
-from interlock.runtime.book import SessionBook
+from interlock.monitor.arbitration.agent_status import Standing
+from interlock.projections.task.fold import TaskFold
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.session.effects import SubmitPrompt
-from interlock.runtime.session.inputs import Cancel, RemovePrompt, Submitted
-from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage
-from interlock.vocabulary.conversation import AssistantMessage
-from interlock.vocabulary.frames import TaskSummary
+from interlock.runtime.session.inputs import CancelTurnInput, RemovePrompt, Submitted
+from interlock.runtime.session_fold import SessionFold
+from interlock.vocabulary.events.audit import DeliveryReceipt, DeliveryStage
+from interlock.vocabulary.events.conversation import AssistantMessage
 from interlock.vocabulary.ids import PromptId, TurnId
 from interlock.vocabulary.states import Activity, DriverKind, TurnState
+from interlock.vocabulary.wire.frames import TaskSummary
 from tests.runtime.conducting import Stage
 
 DRAFT = "a draft of somebody stands in the composer"
@@ -110,7 +110,7 @@ def test_a_prompt_that_waits_for_a_draft_can_be_taken_back() -> None:
 
 def test_a_draft_that_stands_after_a_restart_still_keeps_the_prompt() -> None:
     before = terminal(TYPED_OVER)
-    book = SessionBook(before.conductor.book.session_id)
+    book = SessionFold(before.conductor.book.session_id)
     for event in before.events:
         book.add(event)
     assert book.queue.waits_for == DRAFT
@@ -154,7 +154,7 @@ def test_a_prompt_that_met_a_draft_is_given_again_for_as_long_as_it_takes() -> N
 
 def test_a_prompt_that_met_a_draft_can_be_cancelled() -> None:
     stage = kept_out()
-    stage.order(Cancel())
+    stage.order(CancelTurnInput())
     stage.wait(600)
     assert submits(stage) == 1
     assert stage.turns[-1].state is TurnState.INTERRUPTED

@@ -19,19 +19,18 @@ from interlock.agents.acp.translate import AcpTranslator
 from interlock.agents.model.driver import ModelDriver
 from interlock.agents.model.round import Rounds
 from interlock.agents.port import AgentSpec, ProcessIdentity
-from interlock.agents.streams.claude_lines import ClaudeLines
-from interlock.agents.streams.codex_rpc import CodexThread
-from interlock.agents.streams.gemini import GeminiStreamDriver
-from interlock.agents.streams.gemini_lines import GeminiLines
-from interlock.agents.streams.opencode_events import OpencodeEvents
-from interlock.agents.streams.pi_lines import PiLines
-from interlock.agents.terminal.beside import Beside
+from interlock.agents.streams.claude.lines import ClaudeLines
+from interlock.agents.streams.codex.app_server_messages import CodexThread
+from interlock.agents.streams.gemini import GeminiLines, GeminiStreamDriver
+from interlock.agents.streams.opencode.events import OpencodeEvents
+from interlock.agents.streams.pi.lines import PiLines
 from interlock.agents.terminal.ending import EndWatch
+from interlock.agents.terminal.side_files import Beside
 from interlock.agents.terminal.translate import Translator
 from interlock.log.memory import MemoryLog
 from interlock.runtime.runtime import Runtime
 from interlock.runtime.session.router import SessionMachine
-from interlock.vocabulary.audit import Anomaly, ProcessEvent, ProcessEventKind
+from interlock.vocabulary.events.audit import Anomaly, ProcessEvent, ProcessEventKind
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.states import Activity, TurnState
 from tests.agents.model.harness import PlayedModel

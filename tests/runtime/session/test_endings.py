@@ -9,13 +9,13 @@ import pytest
 from interlock.agents.observations import Exited, TurnEnded, TurnEnding
 from interlock.agents.port import AgentSpec
 from interlock.log.memory import MemoryLog
-from interlock.projections.diagnose import diagnose
+from interlock.projections.checks.diagnose import diagnose
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.runtime import Runtime
 from interlock.testing.puppet import Puppet, PuppetDriver
-from interlock.vocabulary.audit import TurnFailed
-from interlock.vocabulary.events import Event
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.audit import TurnFailed
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Json
 from tests.contract.harness import run
 
 SPEC = AgentSpec(agent="puppet", driver="puppet")

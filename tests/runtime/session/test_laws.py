@@ -13,12 +13,12 @@ from interlock.agents.observations import (
     TurnEnding,
 )
 from interlock.agents.port import Capabilities
-from interlock.projections.task_fold import TaskFold
+from interlock.projections.task.fold import TaskFold
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.session.effects import DecideForAgent, InterruptAgent, StopAgent
-from interlock.runtime.session.inputs import Answer, Cancel, Decided, Interrupted
-from interlock.vocabulary.audit import Anomaly, DeliveryReceipt, DeliveryStage, RunState
-from interlock.vocabulary.conversation import AssistantMessage
+from interlock.runtime.session.inputs import AnswerQuestion, CancelTurnInput, Decided, InterruptOutcome
+from interlock.vocabulary.events.audit import Anomaly, DeliveryReceipt, DeliveryStage, RunState
+from interlock.vocabulary.events.conversation import AssistantMessage
 from interlock.vocabulary.states import Attention, DriverKind, TaskStatus, TurnState
 from tests.runtime.conducting import Stage
 
@@ -46,13 +46,13 @@ def working() -> Stage:
 
 def test_a_cancel_that_never_reaches_the_agent_does_not_stick() -> None:
     stage = working()
-    stage.order(Cancel())
+    stage.order(CancelTurnInput())
     assert task_status(stage) is TaskStatus.CANCELLING
-    stage.hear(Interrupted(problem="the pane is gone"))
+    stage.hear(InterruptOutcome(problem="the pane is gone"))
     assert task_status(stage) is TaskStatus.CANCELLING, "it is asked once more"
     stage.wait(10)
     assert len(stage.wanted(InterruptAgent)) == 2
-    stage.hear(Interrupted(problem="the pane is gone"))
+    stage.hear(InterruptOutcome(problem="the pane is gone"))
     assert task_status(stage) is TaskStatus.RUNNING
     status = stage.conductor.status
     assert status.attention is Attention.ERROR
@@ -66,16 +66,16 @@ def test_a_cancel_that_never_reaches_the_agent_does_not_stick() -> None:
 
 def test_a_cancel_that_was_taken_back_can_be_asked_for_again() -> None:
     stage = working()
-    stage.order(Cancel())
-    stage.hear(Interrupted(problem="busy"))
+    stage.order(CancelTurnInput())
+    stage.hear(InterruptOutcome(problem="busy"))
     stage.wait(10)
-    stage.hear(Interrupted(problem="busy"))
-    stage.order(Cancel())
+    stage.hear(InterruptOutcome(problem="busy"))
+    stage.order(CancelTurnInput())
     assert len(stage.wanted(InterruptAgent)) == 3
-    stage.hear(Interrupted(problem="busy"))
+    stage.hear(InterruptOutcome(problem="busy"))
     assert task_status(stage) is TaskStatus.CANCELLING, "it has its own attempts"
     stage.wait(10)
-    stage.hear(Interrupted())
+    stage.hear(InterruptOutcome())
     stage.see(TurnEnded(ending=TurnEnding.INTERRUPTED))
     assert stage.state() is TurnState.INTERRUPTED
 
@@ -83,13 +83,13 @@ def test_a_cancel_that_was_taken_back_can_be_asked_for_again() -> None:
 def test_an_interrupt_that_reached_the_agent_and_had_no_effect_is_taken_back_or_if_forced_followed_by_a_stop() -> None:
     for is_forced in (False, True):
         stage = working()
-        stage.order(Cancel())
-        stage.hear(Interrupted())
+        stage.order(CancelTurnInput())
+        stage.hear(InterruptOutcome())
         stage.wait(10)
-        stage.hear(Interrupted(problem="the pane is gone"))
+        stage.hear(InterruptOutcome(problem="the pane is gone"))
         assert task_status(stage) is TaskStatus.CANCELLING
         if is_forced:
-            stage.order(Cancel(is_forced=True))
+            stage.order(CancelTurnInput(is_forced=True))
         stage.wait(10)
         assert len(stage.wanted(StopAgent)) == is_forced
         assert task_status(stage) is (TaskStatus.CANCELLING if is_forced else TaskStatus.RUNNING)
@@ -100,15 +100,15 @@ def test_an_interrupt_that_reached_the_agent_and_had_no_effect_is_taken_back_or_
 
 def test_a_clean_end_before_the_interrupt_was_confirmed_is_completed() -> None:
     stage = working()
-    stage.order(Cancel())
+    stage.order(CancelTurnInput())
     stage.see(DONE)
     assert (stage.turn.state, stage.turn.cancel_requested) == (TurnState.COMPLETED, True)
 
 
 def test_a_clean_end_after_the_interrupt_was_confirmed_is_an_interruption() -> None:
     stage = working()
-    stage.order(Cancel())
-    stage.hear(Interrupted())
+    stage.order(CancelTurnInput())
+    stage.hear(InterruptOutcome())
     stage.see(DONE)
     assert (stage.turn.state, stage.turn.cancel_requested) == (TurnState.INTERRUPTED, True)
     assert task_status(stage) is TaskStatus.CANCELLED
@@ -140,7 +140,7 @@ def test_an_end_that_was_held_is_forgotten_once_the_question_is_answered() -> No
     stage = working()
     stage.see(ASKED, DONE)
     approval_id = next(iter(stage.conductor.questions.questions))
-    stage.order(Answer(approval_id=approval_id, is_allowed=True))
+    stage.order(AnswerQuestion(approval_id=approval_id, is_allowed=True))
     assert len(stage.wanted(DecideForAgent)) == 1
     stage.hear(Decided(request_id="r1"))
     assert stage.state() is TurnState.RUNNING
@@ -153,7 +153,7 @@ def test_an_end_that_was_held_is_forgotten_once_the_question_is_answered() -> No
 def test_a_turn_that_is_held_ends_by_a_cancel_and_by_a_death() -> None:
     stage = working()
     stage.see(ASKED, DONE)
-    stage.order(Cancel())
+    stage.order(CancelTurnInput())
     assert stage.state() is TurnState.INTERRUPTED
     stage = working()
     stage.see(ASKED, DONE, Exited(code=1))

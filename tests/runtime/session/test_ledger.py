@@ -20,16 +20,16 @@ import pytest
 
 from interlock.agents.drivers import DRIVERS, driver
 from interlock.agents.model.driver import ModelDriver
-from interlock.agents.terminal.where import Where, read_where
+from interlock.agents.terminal.launch import Where, read_where
 from interlock.log.memory import MemoryLog
-from interlock.projections.task_view import TaskView
+from interlock.projections.task.view import TaskView
 from interlock.runtime.runtime import Runtime
-from interlock.runtime.session.inputs import Answer
-from interlock.runtime.session.question import Question, QuestionState
+from interlock.runtime.session.inputs import AnswerQuestion
+from interlock.runtime.session.questions.question import Question, QuestionState
 from interlock.runtime.session.router import SessionMachine
 from interlock.testing.scripted_agent import read_ledger
-from interlock.vocabulary.approval import ApprovalState
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events.audit import (
     Anomaly,
     DecisionAction,
     DecisionUndelivered,
@@ -38,11 +38,11 @@ from interlock.vocabulary.audit import (
     ProcessEventKind,
     ToolCallDecided,
 )
-from interlock.vocabulary.conversation import ToolResult
-from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.events import Event, new_event
+from interlock.vocabulary.events.conversation import ToolResult
+from interlock.vocabulary.events.envelope import Event, new_event
 from interlock.vocabulary.ids import EventId, PromptId, SessionId
 from interlock.vocabulary.states import Attention
+from interlock.vocabulary.wire.approval import ApprovalState
 from tests.agents.model.harness import PlayedModel, calls
 from tests.agents.model.harness import spec as model_spec
 from tests.contract.harness import run
@@ -95,7 +95,7 @@ class Stage:
 
         return await self.runtime.until(self.session_id, look)
 
-    async def decide(self, answer: Answer, asked: Question, decision_id: str = "dec_1") -> None:
+    async def decide(self, answer: AnswerQuestion, asked: Question, decision_id: str = "dec_1") -> None:
         given = replace(answer, approval_id=asked.approval_id, decision_id=decision_id)
         await self.runtime.decide(self.session_id, given)
 
@@ -149,11 +149,11 @@ async def stage(
             await runtime.shutdown(stop_agents=True)
 
 
-def given(*, is_allowed: bool, option: str = "", text: str = "") -> Answer:
-    return Answer(approval_id="", is_allowed=is_allowed, option=option, text=text, decided_by="test")
+def given(*, is_allowed: bool, option: str = "", text: str = "") -> AnswerQuestion:
+    return AnswerQuestion(approval_id="", is_allowed=is_allowed, option=option, text=text, decided_by="test")
 
 
-SHAPES: Final[dict[str, tuple[Callable[[Way], str], Answer]]] = {
+SHAPES: Final[dict[str, tuple[Callable[[Way], str], AnswerQuestion]]] = {
     "allow": (lambda way: way.request, given(is_allowed=True)),
     "deny": (lambda way: way.request, given(is_allowed=False)),
     "deny with words": (lambda way: way.request, given(is_allowed=False, text="not here")),

@@ -9,19 +9,19 @@ import pytest
 
 from interlock.agents.observations import ApprovalAsked
 from interlock.agents.port import Decision
-from interlock.runtime.session.question import (
+from interlock.runtime.session.questions.question import (
     MACHINE,
     MAX_DELIVERIES,
+    AnswerDeliveryUnknown,
+    AnswerNotDelivered,
+    AskerGone,
     ConfirmDue,
-    Decide,
+    DecideQuestion,
     Delivered,
-    DeliveryUnknown,
     Dropped,
     Expire,
     Give,
-    Gone,
     MovedOn,
-    NotDelivered,
     Question,
     QuestionInput,
     QuestionState,
@@ -34,14 +34,14 @@ from interlock.vocabulary.errors import ContractError
 YES: Final = Decision(request_id="r1", is_allowed=True)
 ASKED: Final = Question("apr_1", ApprovalAsked(request_id="r1"), None, None)
 EVERY: Final[tuple[QuestionInput, ...]] = (
-    Decide(YES, 1.0),
+    DecideQuestion(YES, 1.0),
     Expire(1.0),
     Delivered(1.0),
-    NotDelivered("broken pipe", 1.0),
-    DeliveryUnknown("who knows"),
+    AnswerNotDelivered("broken pipe", 1.0),
+    AnswerDeliveryUnknown("who knows"),
     ConfirmDue(),
     MovedOn(),
-    Gone(),
+    AskerGone(),
     Dropped(),
 )
 
@@ -79,29 +79,29 @@ def test_the_walk_takes_every_edge_and_no_other(record_property: Callable[[str, 
 
 def test_a_decision_is_given_only_while_the_question_is_open() -> None:
     with pytest.raises(ContractError):
-        step(after(Decide(YES, 1.0)), Decide(YES, 1.0))
+        step(after(DecideQuestion(YES, 1.0)), DecideQuestion(YES, 1.0))
 
 
 def test_a_decision_that_did_not_arrive_is_given_again_and_then_taken_back() -> None:
-    question, outputs = step(ASKED, Decide(YES, 1.0))
+    question, outputs = step(ASKED, DecideQuestion(YES, 1.0))
     given = [one for one in outputs if isinstance(one, Give)]
     for _ in range(MAX_DELIVERIES - 1):
-        question, outputs = step(question, NotDelivered("broken pipe", 2.0))
+        question, outputs = step(question, AnswerNotDelivered("broken pipe", 2.0))
         given += [one for one in outputs if isinstance(one, Give)]
     assert given == [Give(YES)] * MAX_DELIVERIES
-    question, outputs = step(question, NotDelivered("broken pipe", 3.0))
+    question, outputs = step(question, AnswerNotDelivered("broken pipe", 3.0))
     assert outputs == (Reopen("broken pipe"),)
     assert (question.state, question.decision, question.attempts) == (QuestionState.OPEN, None, 0)
     assert "broken pipe" in question.problem
 
 
 def test_a_decision_that_may_have_arrived_is_never_given_again() -> None:
-    question = after(Decide(YES, 1.0), DeliveryUnknown("who knows"))
+    question = after(DecideQuestion(YES, 1.0), AnswerDeliveryUnknown("who knows"))
     for given in EVERY[1:]:
-        if not isinstance(given, Gone | MovedOn | NotDelivered):
+        if not isinstance(given, AskerGone | MovedOn | AnswerNotDelivered):
             assert not any(isinstance(one, Give) for one in step(question, given)[1])
 
 
 def test_nothing_that_the_agent_does_closes_a_question_that_it_was_not_given_an_answer_to() -> None:
-    for question in (ASKED, after(Decide(YES, 1.0)), after(Expire(1.0))):
+    for question in (ASKED, after(DecideQuestion(YES, 1.0)), after(Expire(1.0))):
         assert step(question, MovedOn())[0] == question

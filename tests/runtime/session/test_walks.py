@@ -12,10 +12,11 @@ import pytest
 from interlock.agents.observations import TurnEnded, TurnEnding
 from interlock.agents.port import Capabilities
 from interlock.lifecycle.table import Machine
-from interlock.monitor.standing import Standing
+from interlock.monitor.arbitration.agent_status import Standing
 from interlock.runtime.policy import RunPolicy
-from interlock.runtime.session import agent_life, turn_way
-from interlock.runtime.session.agent_life import AgentLife, AgentStage, LifeInput, StopRung
+from interlock.runtime.session import turn_way
+from interlock.runtime.session.agent import life as agent_life
+from interlock.runtime.session.agent.life import AgentLife, AgentStage, LifeInput, StopRung
 from interlock.runtime.session.turn_way import TurnInput, TurnStage, TurnWay
 from interlock.testing.explore import check_table, explore, labelled_by
 from interlock.vocabulary.errors import ContractError
@@ -57,7 +58,7 @@ def fire_life(life: AgentLife, given: Fire) -> AgentLife:
     others: dict[str, Any] = {name: getattr(life, name) for name in LIFE_DEADLINES if name != field}
     cleared: dict[str, Any] = dict.fromkeys(others)
     alone = replace(life, **cleared)
-    moved, _ = agent_life.step(alone, agent_life.DeadlinePassed(), at, POLICY)
+    moved, _ = agent_life.step(alone, agent_life.AgentDeadlinePassed(), at, POLICY)
     return replace(moved, **others)
 
 
@@ -91,7 +92,7 @@ LIFE_INPUTS: Final[tuple[LifeInput | Fire, ...]] = (
     *(agent_life.TurnReported(is_told) for is_told in (False, True)),
     *(agent_life.TurnClosed(is_at_rest) for is_at_rest in (False, True)),
     agent_life.StopRequested(ExitReason.STOPPED),
-    agent_life.Exited(),
+    agent_life.AgentExited(),
     Fire(agent_life.PRESUMED_READY),
     Fire(agent_life.RESTART_DUE),
 )
@@ -140,7 +141,7 @@ def test_the_agents_life_takes_every_edge_of_its_table_and_no_other(
             "stopping ends with the process": lambda before, given, after: (
                 before.stage is not AgentStage.STOPPING
                 or after.stage is AgentStage.STOPPING
-                or isinstance(given, agent_life.Exited)
+                or isinstance(given, agent_life.AgentExited)
             )
         },
     )
@@ -228,7 +229,7 @@ TURN_INPUTS: Final[tuple[TurnInput | Fire, ...]] = (
     turn_way.FellSilent(SILENT),
     turn_way.EndReported(NATURAL),
     turn_way.AnswerGiven(),
-    turn_way.Closed(),
+    turn_way.TurnWayClosed(),
     Fire(turn_way.RETRY_DUE),
 )
 
@@ -241,7 +242,7 @@ def step_way(way: TurnWay, given: TurnInput | Fire) -> TurnWay:
         return way
     others: dict[str, Any] = {"budget_ends_seconds": None, "start_by_seconds": None, "silent_by_seconds": None}
     kept: dict[str, Any] = {name: getattr(way, name) for name in others}
-    moved, _ = turn_way.step(replace(way, **others), turn_way.DeadlinePassed(), at, POLICY)
+    moved, _ = turn_way.step(replace(way, **others), turn_way.TurnDeadlinePassed(), at, POLICY)
     return replace(moved, **kept)
 
 
@@ -281,10 +282,10 @@ def test_every_deadline_of_a_state_makes_it_due(state: AgentLife | TurnWay) -> N
 
 def test_a_stall_is_left_by_a_sign_of_life() -> None:
     way = turn_way.unasked(0.0, POLICY)
-    stalled, outputs = turn_way.step(way, turn_way.DeadlinePassed(5.0), 5.0, POLICY)
-    assert (stalled.progress, outputs) == (turn_way.Progress.STALLED, (turn_way.TurnOutput.STALLED,))
+    stalled, outputs = turn_way.step(way, turn_way.TurnDeadlinePassed(5.0), 5.0, POLICY)
+    assert (stalled.progress, outputs) == (turn_way.TurnProgress.STALLED, (turn_way.TurnOutput.STALLED,))
     moving, _ = turn_way.step(stalled, turn_way.SignSeen(), 6.0, POLICY)
-    assert moving.progress is turn_way.Progress.MOVING
+    assert moving.progress is turn_way.TurnProgress.MOVING
 
 
 @pytest.mark.parametrize("machine", [*agent_life.MACHINES, *turn_way.MACHINES], ids=lambda one: str(one.name))

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from interlock.agents.profiles import builtin_profiles
-from interlock.monitor.recording import Frame, Header, Record, read_records, snapshot_of
+from interlock.monitor.scoring.recording import Frame, Header, Record, read_records, snapshot_of
 from interlock.screen.assessment import SurfaceAssessment
 from interlock.screen.engine import ScreenReading
 from interlock.screen.selection import select_reader

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from interlock.agents.profiles import builtin_profiles
-from interlock.monitor.recording import Frame, Header, Record, Truth, read_records
-from interlock.monitor.reducer import replay_timeline
-from interlock.monitor.scoring import Score, score_recording
+from interlock.monitor.scoring.readings import Score, score_recording
+from interlock.monitor.scoring.recording import Frame, Header, Record, Truth, read_records
+from interlock.monitor.scoring.replay import replay_timeline
 from interlock.screen.assessment import BlockKind, BusinessState, InputMode, TurnEnd
 from interlock.screen.engine import ScreenReading
 from interlock.screen.selection import detect_cli, select_reader

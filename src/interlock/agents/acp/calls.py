@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from interlock.agents.observations import Observation, ToolCalled, ToolReturned
-from interlock.vocabulary.conversation import ToolError
+from interlock.vocabulary.events.conversation import ToolError
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.foreign_json import mapping, sequence, string
-from interlock.vocabulary.registry import Json
 
 MAX_OPEN_CALLS: Final = 4096
 _UNNAMED: Final = "tool"
@@ -56,7 +56,7 @@ class Call:
         return {"title": self.title}
 
 
-class Calls:
+class AcpCalls:
     """The calls of the current turn. Feed it each word about a call."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from interlock.agents.port import AgentHandle, AgentSpec, Capabilities, NotDelivered
-from interlock.agents.processes.child import Child, inherited_environment
+from interlock.agents.processes.child import ChildProcess, inherited_environment
 from interlock.vocabulary.errors import PeerFault, UsageError
 from interlock.vocabulary.ids import SpawnId
 from interlock.vocabulary.states import DriverKind
@@ -50,10 +50,10 @@ class AcpDriver:
         await asyncio.to_thread(_load_library)
         # These need the library, which is an extra.
         from interlock.agents.acp.handle import AcpHandle
-        from interlock.agents.acp.link import Gone
+        from interlock.agents.acp.link import LinkGone
 
         cwd = _absolute(spec.cwd)
-        child = await Child.start(
+        child = await ChildProcess.start(
             spec.argv, cwd=cwd, environment=inherited_environment(spec.environment), spawn_id=spawn_id
         )
         handle = AcpHandle(child, spec.argv, spawn_id, _CAPABILITIES)
@@ -64,7 +64,7 @@ class AcpDriver:
             await handle.stop()
             said = f"opened no session within {self._start_seconds:g} s"
             raise PeerFault(f"{spec.argv[0]!r} {said}{_last_words(child)}") from error
-        except (Gone, NotDelivered) as error:
+        except (LinkGone, NotDelivered) as error:
             await handle.stop()
             raise PeerFault(f"{spec.argv[0]!r} ended before it opened a session{_last_words(child)}") from error
         except BaseException:
@@ -95,6 +95,6 @@ def _absolute(folder: str) -> str:
     return str(Path(folder).absolute())
 
 
-def _last_words(child: Child) -> str:
+def _last_words(child: ChildProcess) -> str:
     tail = child.stderr_tail.strip()[-_MAX_SHOWN:]
     return f"; it said: {tail}" if tail else ""

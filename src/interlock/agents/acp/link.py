@@ -24,14 +24,14 @@ from acp.schema import ClientCapabilities, Implementation, ResumeSessionRequest
 from pydantic import BaseModel
 
 from interlock.agents.acp.translate import AUTH_REQUIRED, PROMPT, error_text
-from interlock.agents.acp.wire import Wire
+from interlock.agents.acp.wire import AcpWire
 from interlock.agents.port import NotDelivered
 from interlock.vocabulary.errors import PeerFault
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.foreign_json import mapping
-from interlock.vocabulary.registry import Json
 
 
-class Refused(PeerFault):
+class AcpRefused(PeerFault):
     """The agent answered a request with an error."""
 
     def __init__(self, message: str, code: int) -> None:
@@ -43,14 +43,14 @@ class Refused(PeerFault):
         return self.code == AUTH_REQUIRED
 
 
-class Gone(PeerFault):
+class LinkGone(PeerFault):
     """The agent ended, or had ended already, and there is no answer."""
 
 
-class Link:
+class AcpLink:
     """Requests to one agent over its wire."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: AcpWire) -> None:
         self._connection = Connection(_serve_nothing, wire)
 
     async def initialize(self) -> Mapping[str, Json]:
@@ -87,14 +87,14 @@ class Link:
             raise NotDelivered("the agent is gone") from error
 
     async def ask(self, method: str, params: Json) -> Mapping[str, Json]:
-        """A request and its answer. `Refused` for an error, `Gone` where none came."""
+        """A request and its answer. `AcpRefused` for an error, `LinkGone` where none came."""
         try:
             return mapping(await self._connection.send_request(method, params))
         except RequestError as error:
             said = error_text({"message": str(error), "data": error.data})
-            raise Refused(said, error.code) from error
+            raise AcpRefused(said, error.code) from error
         except ConnectionError as error:
-            raise Gone(f"the agent was gone before it answered {method}") from error
+            raise LinkGone(f"the agent was gone before it answered {method}") from error
 
     async def close(self) -> None:
         """End the library's tasks."""

@@ -13,8 +13,8 @@ from typing import Final
 from interlock.agents.observations import ApprovalOption, OptionKind
 from interlock.agents.port import Decision
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.foreign_json import as_text, mapping, sequence, string
-from interlock.vocabulary.registry import Json
 
 _CANCELLED: Final[Json] = {"outcome": {"outcome": "cancelled"}}
 _ALLOWING: Final = (OptionKind.ALLOW_ONCE, OptionKind.ALLOW_ALWAYS)
@@ -22,7 +22,7 @@ _REJECTING: Final = (OptionKind.REJECT_ONCE, OptionKind.REJECT_ALWAYS)
 
 
 @dataclass(slots=True)
-class Question:
+class AcpQuestion:
     """One open permission request. `rpc_id` is the agent's number for it, which our own requests may have too."""
 
     rpc_id: Json
@@ -62,7 +62,7 @@ def cancelled() -> Json:
     return _CANCELLED
 
 
-def answer(question: Question, decision: Decision) -> Json:
+def answer(question: AcpQuestion, decision: Decision) -> Json:
     """The result to send. `UsageError` if the agent offers nothing that means this decision."""
     option = _chosen(question.options, decision)
     if option is not None:

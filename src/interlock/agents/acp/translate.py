@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from interlock.agents.acp import usage
-from interlock.agents.acp.calls import Calls, content_text
-from interlock.agents.acp.questions import Question, read_options, request_id_of
+from interlock.agents.acp.calls import AcpCalls, content_text
+from interlock.agents.acp.questions import AcpQuestion, read_options, request_id_of
 from interlock.agents.observations import (
     ApprovalAsked,
     ApprovalGone,
@@ -33,9 +33,9 @@ from interlock.agents.observations import (
     Warned,
     traced,
 )
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.vocabulary.events.audit import DeliveryStage
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.foreign_json import as_text, mapping, sequence, string
-from interlock.vocabulary.registry import Json
 
 PROMPT: Final = "session/prompt"
 PERMISSION: Final = "session/request_permission"
@@ -61,15 +61,15 @@ class AcpTranslator:
     def __init__(self) -> None:
         self.session_id = ""
         self.version = ""
-        self.questions: dict[str, Question] = {}
+        self.questions: dict[str, AcpQuestion] = {}
         self._asked: dict[Json, str] = {}
         self._prompt_id: Json = None
         self._has_started = False
         self.is_replaying = False
         self._text: list[str] = []
         self._message_id = ""
-        self._calls = Calls()
-        self._usage = usage.TurnUsage()
+        self._calls = AcpCalls()
+        self._usage = usage.AcpTurnUsage()
 
     @property
     def is_turn_open(self) -> bool:
@@ -96,7 +96,7 @@ class AcpTranslator:
         if isinstance(rpc_id, int | str) and self._asked.pop(rpc_id, "") == PROMPT and rpc_id == self._prompt_id:
             self._prompt_id = None
 
-    def answering(self, question: Question, *, is_allowed: bool) -> None:
+    def answering(self, question: AcpQuestion, *, is_allowed: bool) -> None:
         """An answer of ours to this question is being written."""
         question.is_answered, question.is_refused = True, not is_allowed
         if not is_allowed:
@@ -199,7 +199,7 @@ class AcpTranslator:
     def _permission(self, rpc_id: Json, params: Mapping[str, Json]) -> list[Observation]:
         call, first = self._calls.asked(mapping(params.get("toolCall")))
         request_id, options = request_id_of(rpc_id), read_options(params)
-        self.questions[request_id] = Question(rpc_id, call.call_id if call else "", options)
+        self.questions[request_id] = AcpQuestion(rpc_id, call.call_id if call else "", options)
         asked = ApprovalAsked(
             request_id=request_id,
             call_id=call.call_id if call else "",

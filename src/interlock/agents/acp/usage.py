@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from interlock.agents.observations import ContextFilled, Observation, UsageReported, UsageScope
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.foreign_json import count, mapping
-from interlock.vocabulary.registry import Json
 
 _FIGURES: Final = ("inputTokens", "outputTokens", "cachedReadTokens")
 
 
-class TurnUsage:
+class AcpTurnUsage:
     """The figures of one session, turn by turn."""
 
     def __init__(self) -> None:

@@ -19,16 +19,16 @@ import msgspec
 from interlock.agents.acp.translate import PERMISSION, PROMPT, AcpTranslator
 from interlock.agents.observations import Observation, Warned, traced
 from interlock.agents.port import DeliveryUnknown, NotDelivered
-from interlock.agents.processes.child import Child
+from interlock.agents.processes.child import ChildProcess
 from interlock.agents.processes.lines import Line, object_on
-from interlock.agents.processes.outlet import Outlet
-from interlock.vocabulary.registry import Json
+from interlock.agents.processes.observation_queue import ObservationQueue
+from interlock.vocabulary.events.registry import Json
 
 
-class Wire:
+class AcpWire:
     """One agent's messages. The library calls `send`, `receive` and `close`; `over` is set when no more will come."""
 
-    def __init__(self, child: Child, translator: AcpTranslator, outlet: Outlet) -> None:
+    def __init__(self, child: ChildProcess, translator: AcpTranslator, outlet: ObservationQueue) -> None:
         self._child, self._translator, self._outlet = child, translator, outlet
         self._lines = child.lines()
         self.over = asyncio.Event()

@@ -28,10 +28,10 @@ from interlock.agents.observations import (
     UsageScope,
     Warned,
 )
-from interlock.vocabulary.conversation import ToolError
+from interlock.vocabulary.events.conversation import ToolError
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.foreign_json import Fields, count_of, decode_object, inner, members
 from interlock.vocabulary.foreign_json import text as text_at
-from interlock.vocabulary.registry import Json
 
 _INTERRUPTED: Final = "[Request interrupted by user"
 _NOTIFICATION: Final = "<task-notification>"

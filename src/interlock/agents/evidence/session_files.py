@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from interlock.monitor.arbitration_claims import Claim, SourceReading
+from interlock.monitor.arbitration.claims import Claim, SourceReading
 from interlock.monitor.sources.claude_status import FileRead, read_claude_status
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import SpawnId

@@ -84,7 +84,7 @@ class TranscriptTurn:
         return any(" ".join(one.split()) == wanted for one in self.prompts)
 
 
-class TurnFold:
+class TranscriptTurns:
     """The last turns of a transcript, oldest first; the newest may be open. `steps` counts what shows progress."""
 
     def __init__(self) -> None:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from interlock.agents.model.driver import ModelDriver
-from interlock.agents.model.tools import Tool, ToolFailure, tool_from
+from interlock.agents.model.tools.tool import Tool, ToolFailure, tool_from
 
 __all__ = ["ModelDriver", "Tool", "ToolFailure", "tool_from"]

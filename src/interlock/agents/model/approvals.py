@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from interlock.agents.model.channel import Channel
-from interlock.agents.model.tools import Arguments, Tool
+from interlock.agents.model.channel import LoopChannel
+from interlock.agents.model.tools.tool import Arguments, Tool
 from interlock.agents.observations import ApprovalAsked, ApprovalGone, ApprovalOption, OptionKind
 from interlock.agents.port import Decision, NotDelivered
-from interlock.lifecycle.permissions import PermissionVerdict, Rule, decide, remember
-from interlock.lifecycle.shell_commands import is_shell_tool
-from interlock.vocabulary.audit import PermissionBehavior
+from interlock.lifecycle.decisions.permissions import PermissionVerdict, Rule, decide, remember
+from interlock.lifecycle.decisions.shell_commands import is_shell_tool
+from interlock.vocabulary.events.audit import PermissionBehavior
 
 _ALLOW_ONCE: Final = "allow_once"
 _ALLOW_ALWAYS: Final = "allow_always"
@@ -28,7 +28,7 @@ ONCE_ONLY: Final = tuple(option for option in OPTIONS if option.kind is not Opti
 class Approvals:
     """The rules of one spawn, and its open questions."""
 
-    def __init__(self, rules: tuple[Rule, ...], channel: Channel) -> None:
+    def __init__(self, rules: tuple[Rule, ...], channel: LoopChannel) -> None:
         self._rules = rules
         self._channel = channel
         self._open: dict[str, asyncio.Future[Decision]] = {}

@@ -19,16 +19,16 @@ from typing import Annotated, assert_never
 from msgspec import Meta, Struct
 
 from interlock.agents.model.calls import (
-    Answer,
     CallFault,
     FaultKind,
+    ModelAnswer,
     ModelCaller,
+    ModelQuestion,
+    ModelTextDelta,
     Piece,
-    Question,
-    TextDelta,
     ThoughtDelta,
 )
-from interlock.agents.model.channel import Channel
+from interlock.agents.model.channel import LoopChannel
 from interlock.agents.observations import RetryBegun, TextArrived, TextVoided, ThoughtArrived
 
 
@@ -50,12 +50,12 @@ class RetryPolicy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class Attempts:
     """Asks a model on behalf of one turn, and tells what comes while it comes."""
 
-    def __init__(self, caller: ModelCaller, policy: RetryPolicy, channel: Channel) -> None:
+    def __init__(self, caller: ModelCaller, policy: RetryPolicy, channel: LoopChannel) -> None:
         self._caller = caller
         self._policy = policy
         self._channel = channel
 
-    async def ask(self, question: Question, message_id: str, so_far: str = "") -> Answer:
+    async def ask(self, question: ModelQuestion, message_id: str, so_far: str = "") -> ModelAnswer:
         """The whole answer. `so_far` is text of the same message that was told before. `CallFault` if all failed."""
         for attempt in count(1):
             telling = _Telling(self._channel, message_id)
@@ -68,19 +68,19 @@ class Attempts:
                 await asyncio.sleep(self._policy.pause_seconds(attempt, fault.retry_after_seconds, random.random()))
         raise AssertionError("unreachable: the attempts are counted")
 
-    async def _try(self, question: Question, telling: _Telling) -> Answer:
+    async def _try(self, question: ModelQuestion, telling: _Telling) -> ModelAnswer:
         async with aclosing(self._pieces(question)) as pieces:
             async for piece in pieces:
                 match piece:
-                    case Answer():
+                    case ModelAnswer():
                         return piece
-                    case TextDelta() | ThoughtDelta():
+                    case ModelTextDelta() | ThoughtDelta():
                         await telling.tell(piece)
                     case _:
                         assert_never(piece)
         raise CallFault(FaultKind.CONNECTION, "the call ended without an answer")
 
-    async def _pieces(self, question: Question) -> AsyncGenerator[Piece, None]:
+    async def _pieces(self, question: ModelQuestion) -> AsyncGenerator[Piece, None]:
         """The pieces of one call, each within the time that a call may be silent."""
         async with aclosing(self._caller.call(question)) as pieces:
             while True:
@@ -105,14 +105,14 @@ class Attempts:
 class _Telling:
     """Tells the pieces of one attempt, and remembers whether there was text."""
 
-    def __init__(self, channel: Channel, message_id: str) -> None:
+    def __init__(self, channel: LoopChannel, message_id: str) -> None:
         self._channel = channel
         self.message_id = message_id
         self.has_text = False
 
-    async def tell(self, piece: TextDelta | ThoughtDelta) -> None:
+    async def tell(self, piece: ModelTextDelta | ThoughtDelta) -> None:
         match piece:
-            case TextDelta(text):
+            case ModelTextDelta(text):
                 self.has_text = True
                 await self._channel.tell(TextArrived(text=text, message_id=self.message_id))
             case ThoughtDelta(text):

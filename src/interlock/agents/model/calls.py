@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol, TypeAlias
 
-from interlock.projections.replay_items import ReplayItem
+from interlock.projections.replay.items import ReplayItem
 from interlock.vocabulary.errors import PeerFault
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.registry import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class ToolOffer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ModelQuestion:
     """One request: the whole conversation, and the tools on offer."""
 
     items: Sequence[ReplayItem]
@@ -34,7 +34,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class TextDelta:
+class ModelTextDelta:
     """More of the answer."""
 
     text: str
@@ -72,7 +72,7 @@ class CallUsage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ModelAnswer:
     """A whole answer, told once, last. `text` is every text delta joined."""
 
     text: str = ""
@@ -83,7 +83,7 @@ class Answer:
     is_truncated: bool = False
 
 
-Piece: TypeAlias = TextDelta | ThoughtDelta | Answer
+Piece: TypeAlias = ModelTextDelta | ThoughtDelta | ModelAnswer
 
 
 class FaultKind(StrEnum):
@@ -127,6 +127,6 @@ class ModelCaller(Protocol):
     @property
     def window_tokens(self) -> int | None: ...
 
-    def call(self, question: Question) -> AsyncGenerator[Piece, None]: ...
+    def call(self, question: ModelQuestion) -> AsyncGenerator[Piece, None]: ...
 
     async def close(self) -> None: ...

@@ -16,7 +16,7 @@ from interlock.agents.observations import Exited, Observation
 from interlock.vocabulary.errors import ContractError
 
 
-class Channel:
+class LoopChannel:
     """Observations of one handle, from many tasks to one reader."""
 
     def __init__(self) -> None:

@@ -1,7 +1,8 @@
 """Making room in a model's context: the conversation before this turn becomes a summary.
 
 The open turn itself is never touched. The summary is the model's own where it can give one, else the deterministic one
-of `projections/compaction.py`. The log keeps everything: whoever writes it is told what was replaced, before the model
+of `projections/replay/compaction.py`. The log keeps everything: whoever writes it is told what was replaced, before the
+model
 sees the summary.
 """
 
@@ -14,11 +15,11 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
-from interlock.agents.model.calls import Answer, CallFault, CallUsage, ModelCaller, Question
+from interlock.agents.model.calls import CallFault, CallUsage, ModelAnswer, ModelCaller, ModelQuestion
 from interlock.agents.observations import HistoryCompacted
-from interlock.projections.compaction import STRATEGY, summarise
-from interlock.projections.replay_items import CompactionMemory, ReplayItem, UserText, encode_items
-from interlock.vocabulary.conversation import CompactionTrigger
+from interlock.projections.replay.compaction import STRATEGY, summarise
+from interlock.projections.replay.items import CompactionMemory, ReplayItem, UserText, encode_items
+from interlock.vocabulary.events.conversation import CompactionTrigger
 
 MODEL_STRATEGY: Final = "model_summary_v1"
 LIMITATION: Final = "Written by the model from a shortened transcript."
@@ -75,12 +76,12 @@ async def compact(caller: ModelCaller, older: Sequence[ReplayItem], trigger: Com
     )
 
 
-async def _ask(caller: ModelCaller, older: Sequence[ReplayItem]) -> Answer | None:
-    question = Question(items=(UserText(text=_REQUEST + transcript(older)),))
+async def _ask(caller: ModelCaller, older: Sequence[ReplayItem]) -> ModelAnswer | None:
+    question = ModelQuestion(items=(UserText(text=_REQUEST + transcript(older)),))
     try:
         async with asyncio.timeout(_SUMMARY_SECONDS), aclosing(caller.call(question)) as pieces:
             async for piece in pieces:
-                if isinstance(piece, Answer):
+                if isinstance(piece, ModelAnswer):
                     return piece
     except (CallFault, TimeoutError):
         pass  # the deterministic summary stands in

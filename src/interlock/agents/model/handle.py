@@ -16,18 +16,18 @@ import msgspec
 
 from interlock.agents.model.approvals import Approvals
 from interlock.agents.model.calls import ModelCaller
-from interlock.agents.model.channel import Channel
-from interlock.agents.model.tools import Tool
+from interlock.agents.model.channel import LoopChannel
+from interlock.agents.model.tools.tool import Tool
 from interlock.agents.model.turn import LoopPolicy, Turn
 from interlock.agents.observations import BecameReady, Exited, Observation
 from interlock.agents.port import Capabilities, Decision, NotDelivered, ProcessIdentity, Prompt, StopReport
 from interlock.agents.processes.stopping import stop_tree
-from interlock.lifecycle.permissions import Rule
-from interlock.projections.replay_items import ReplayItem
-from interlock.vocabulary.audit import DeliveryStage
+from interlock.lifecycle.decisions.permissions import Rule
+from interlock.projections.replay.items import ReplayItem
 from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.events.audit import DeliveryStage
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SpawnId
-from interlock.vocabulary.registry import Json
 
 DRIVER_NAME: Final = "model"
 CAPABILITIES: Final = Capabilities(
@@ -57,7 +57,7 @@ class ModelHandle:
         self._caller = caller
         self._tools = tools
         self._policy = policy
-        self._channel = Channel()
+        self._channel = LoopChannel()
         self._approvals = Approvals(tuple(rules), self._channel)
         self._turn: Turn | None = None
         self._task: asyncio.Task[None] | None = None
@@ -88,7 +88,7 @@ class ModelHandle:
         return None
 
     def observations(self) -> AsyncIterator[Observation]:
-        """Everything, in order. The loop goes on only when the next one is asked for: see `Channel`."""
+        """Everything, in order. The loop goes on only when the next one is asked for: see `LoopChannel`."""
         return self._channel.read()
 
     async def submit(self, prompt: Prompt) -> DeliveryStage:

@@ -20,10 +20,18 @@ from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from interlock.agents.model.calls import CallFault, FaultKind, Piece, Question, TextDelta, ThoughtDelta, ToolOffer
+from interlock.agents.model.calls import (
+    CallFault,
+    FaultKind,
+    ModelQuestion,
+    ModelTextDelta,
+    Piece,
+    ThoughtDelta,
+    ToolOffer,
+)
 from interlock.agents.model.wire import answer_of, clean, messages_of
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.registry import Json
 
 MAX_MESSAGE_CHARACTERS: Final = 500
 _OVERFLOW_WORDS: Final = ("prompt is too long", "context length", "context window", "maximum context")
@@ -71,7 +79,7 @@ class PydanticCaller:
     def window_tokens(self) -> int | None:
         return self._window_tokens or self._model.context_window
 
-    async def call(self, question: Question) -> AsyncGenerator[Piece, None]:
+    async def call(self, question: ModelQuestion) -> AsyncGenerator[Piece, None]:
         """Ask, and give the answer as it comes. `CallFault` if it did not come whole."""
         messages = messages_of(question.items, question.instructions)
         parameters = ModelRequestParameters(function_tools=[_definition(tool) for tool in question.tools])
@@ -100,10 +108,10 @@ def _definition(tool: ToolOffer) -> ToolDefinition:
     return ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=dict(tool.schema))
 
 
-def _delta(event: object) -> TextDelta | ThoughtDelta | None:
+def _delta(event: object) -> ModelTextDelta | ThoughtDelta | None:
     match event:
         case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
-            return TextDelta(clean(text)) if text else None
+            return ModelTextDelta(clean(text)) if text else None
         case PartStartEvent(part=ThinkingPart(content=text)):
             return ThoughtDelta(clean(text)) if text else None
         case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(text))):

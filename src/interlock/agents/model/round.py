@@ -17,17 +17,17 @@ from typing import Final
 
 from interlock.agents.model.approvals import Approvals, is_allowed
 from interlock.agents.model.calls import RequestedCall
-from interlock.agents.model.channel import Channel
-from interlock.agents.model.tools import Arguments, Outcome, Tool, run_tool, settle_arguments
+from interlock.agents.model.channel import LoopChannel
+from interlock.agents.model.tools.tool import Arguments, Tool, ToolCallOutcome, run_tool, settle_arguments
 from interlock.agents.observations import ToolCalled, ToolReturned
-from interlock.lifecycle.permissions import PermissionVerdict
+from interlock.lifecycle.decisions.permissions import PermissionVerdict
+from interlock.lifecycle.decisions.toolcall import EndKind
 from interlock.lifecycle.stop_conditions import CallMade
-from interlock.lifecycle.toolcall import EndKind
-from interlock.projections.replay_items import CallItem, ReplayItem, ResultItem
-from interlock.vocabulary.audit import PermissionBehavior
-from interlock.vocabulary.conversation import ToolError
+from interlock.projections.replay.items import CallItem, ReplayItem, ResultItem
+from interlock.vocabulary.events.audit import PermissionBehavior
+from interlock.vocabulary.events.conversation import ToolError
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import CallId
-from interlock.vocabulary.registry import Json
 
 _WHAT_IF_RUNNING: Final = "; it had begun, and may have had effects"
 
@@ -47,7 +47,7 @@ class Rounds:
         turn_id: str,
         tools: Mapping[str, Tool],
         approvals: Approvals,
-        channel: Channel,
+        channel: LoopChannel,
         items: list[ReplayItem],
     ) -> None:
         self._turn_id = turn_id
@@ -75,7 +75,9 @@ class Rounds:
         self._approvals.withdraw()
         for call_id in list(self._open):
             told = message + (_WHAT_IF_RUNNING if self._open[call_id].is_running else "")
-            self._channel.tell_now(self._close(call_id, Outcome(error=ToolError(kind=kind.value, message=told))))
+            self._channel.tell_now(
+                self._close(call_id, ToolCallOutcome(error=ToolError(kind=kind.value, message=told)))
+            )
 
     def _own_id(self, call: RequestedCall) -> str:
         """The call's id, made unique within the turn: some models use one again, or give none."""
@@ -92,13 +94,13 @@ class Rounds:
         await self._channel.tell(self._close(call_id, outcome))
         return CallMade(name=call.name, args=call.args, is_failed=outcome.error is not None)
 
-    def _close(self, call_id: str, outcome: Outcome) -> ToolReturned:
+    def _close(self, call_id: str, outcome: ToolCallOutcome) -> ToolReturned:
         del self._open[call_id]
         is_ok = outcome.error is None
         self._items.append(ResultItem(call_id=CallId(call_id), ok=is_ok, output=outcome.output, error=outcome.error))
         return ToolReturned(call_id=call_id, output=outcome.output, error=outcome.error)
 
-    async def _outcome(self, call_id: str, call: RequestedCall) -> Outcome:
+    async def _outcome(self, call_id: str, call: RequestedCall) -> ToolCallOutcome:
         tool = self._tools.get(call.name)
         if tool is None:
             return _failed("unknown_tool", f"there is no tool {call.name!r}; there are {', '.join(self._tools)}")
@@ -106,14 +108,14 @@ class Rounds:
             return _failed("invalid_arguments", "the arguments are not a JSON object")
         arguments = settle_arguments(tool, call.args)
         if isinstance(arguments, ToolError):
-            return Outcome(error=arguments)
+            return ToolCallOutcome(error=arguments)
         refusal = await self._refusal(call_id, tool, arguments)
         if refusal is not None:
             return refusal
         self._open[call_id].is_running = True
         return await run_tool(tool, arguments)
 
-    async def _refusal(self, call_id: str, tool: Tool, arguments: Arguments) -> Outcome | None:
+    async def _refusal(self, call_id: str, tool: Tool, arguments: Arguments) -> ToolCallOutcome | None:
         """Why the call may not run; None where it may."""
         verdict = self._approvals.judge(tool, arguments, call_id)
         if verdict.behavior is PermissionBehavior.ALLOW:
@@ -126,8 +128,8 @@ class Rounds:
         return _failed(EndKind.APPROVAL_DENIED, decision.text or "the user denied it")
 
 
-def _failed(kind: str, message: str, details: Json = None) -> Outcome:
-    return Outcome(error=ToolError(kind=str(kind), message=message, details=details))
+def _failed(kind: str, message: str, details: Json = None) -> ToolCallOutcome:
+    return ToolCallOutcome(error=ToolError(kind=str(kind), message=message, details=details))
 
 
 def _denied_by(verdict: PermissionVerdict) -> str:

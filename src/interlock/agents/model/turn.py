@@ -18,11 +18,19 @@ from typing import Final
 
 from interlock.agents.model.approvals import Approvals
 from interlock.agents.model.attempts import Attempts, RetryPolicy
-from interlock.agents.model.calls import Answer, CallFault, CallUsage, FaultKind, ModelCaller, Question, ToolOffer
-from interlock.agents.model.channel import Channel
+from interlock.agents.model.calls import (
+    CallFault,
+    CallUsage,
+    FaultKind,
+    ModelAnswer,
+    ModelCaller,
+    ModelQuestion,
+    ToolOffer,
+)
+from interlock.agents.model.channel import LoopChannel
 from interlock.agents.model.compaction import compact, is_critical
 from interlock.agents.model.round import Rounds
-from interlock.agents.model.tools import Tool
+from interlock.agents.model.tools.tool import Tool
 from interlock.agents.observations import (
     ContextFilled,
     MessageEnded,
@@ -34,20 +42,20 @@ from interlock.agents.observations import (
     UsageScope,
     Warned,
 )
-from interlock.lifecycle.permissions import is_unconditional_deny
+from interlock.lifecycle.decisions.permissions import is_unconditional_deny
+from interlock.lifecycle.decisions.toolcall import EndKind
 from interlock.lifecycle.stop_conditions import (
     DEFAULT_CONDITIONS,
-    Progress,
+    LoopProgress,
     Stop,
     StopCondition,
     after_round,
     judge,
     wall_clock_seconds,
 )
-from interlock.lifecycle.toolcall import EndKind
-from interlock.projections.replay_items import AssistantText, ReasoningItem, ReplayItem, UserText
-from interlock.vocabulary.audit import DeliveryStage
-from interlock.vocabulary.conversation import CompactionTrigger
+from interlock.projections.replay.items import AssistantText, ReasoningItem, ReplayItem, UserText
+from interlock.vocabulary.events.audit import DeliveryStage
+from interlock.vocabulary.events.conversation import CompactionTrigger
 from interlock.vocabulary.run import StopCode
 
 MAX_CONTINUATIONS: Final = 3
@@ -76,7 +84,7 @@ class Turn:
         tools: Mapping[str, Tool],
         policy: LoopPolicy,
         approvals: Approvals,
-        channel: Channel,
+        channel: LoopChannel,
         used_tokens: int | None = None,
     ) -> None:
         """`used_tokens`: how full the context was at the end of the turn before."""
@@ -90,7 +98,7 @@ class Turn:
         self._tools = tools
         self._attempts = Attempts(caller, policy.retry, channel)
         self._rounds = Rounds(turn_id, tools, approvals, channel, self._items)
-        self._progress = Progress()
+        self._progress = LoopProgress()
         self._tokens = 0
         self._began_seconds = 0.0
         self._work: asyncio.Task[TurnEnded] | None = None
@@ -172,7 +180,7 @@ class Turn:
     def _elapsed_seconds(self) -> float:
         return asyncio.get_running_loop().time() - self._began_seconds
 
-    async def _answer(self) -> Answer:
+    async def _answer(self) -> ModelAnswer:
         """The next whole answer. Room is made first where it is short, and once where the provider says so."""
         if is_critical(self.used_tokens, self._caller.window_tokens):
             await self._make_room(CompactionTrigger.CRITICAL_PRESSURE)
@@ -195,7 +203,7 @@ class Turn:
         self._older = 0  # what stands there now is a summary already
         self.used_tokens = None
 
-    async def _whole_answer(self) -> Answer:
+    async def _whole_answer(self) -> ModelAnswer:
         """An answer; one that was cut by its length is continued, as far as that is allowed."""
         message_id = f"{self._turn_id}.{self._progress.rounds + 1}"
         answer = await self._ask(self._items, message_id, "")
@@ -209,8 +217,8 @@ class Turn:
             await self._channel.tell(Warned(kind="output_truncated", message="the answer was cut at its length limit"))
         return answer
 
-    async def _ask(self, items: list[ReplayItem], message_id: str, so_far: str) -> Answer:
-        question = Question(items=tuple(items), instructions=self._policy.instructions, tools=self._offers())
+    async def _ask(self, items: list[ReplayItem], message_id: str, so_far: str) -> ModelAnswer:
+        question = ModelQuestion(items=tuple(items), instructions=self._policy.instructions, tools=self._offers())
         answer = await self._attempts.ask(question, message_id, so_far)
         await self._tell_usage(answer.usage, answer.model)
         return answer
@@ -236,7 +244,7 @@ class Turn:
             self.used_tokens = usage.total
             await self._channel.tell(ContextFilled(used_tokens=usage.total, window_tokens=window))
 
-    async def _tell_answer(self, answer: Answer) -> None:
+    async def _tell_answer(self, answer: ModelAnswer) -> None:
         """Tell a whole answer. The order is that of the items, which the log will repeat."""
         for item in answer.reasoning:
             self._items.append(ReasoningItem(item=item))

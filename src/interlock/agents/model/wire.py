@@ -28,8 +28,8 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage
 
-from interlock.agents.model.calls import Answer, CallUsage, RequestedCall
-from interlock.projections.replay_items import (
+from interlock.agents.model.calls import CallUsage, ModelAnswer, RequestedCall
+from interlock.projections.replay.items import (
     AssistantText,
     BranchMemory,
     CallItem,
@@ -40,7 +40,7 @@ from interlock.projections.replay_items import (
     SubagentFact,
     UserText,
 )
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.registry import Json
 
 MAX_UNREADABLE_CHARACTERS: Final = 4096
 
@@ -160,7 +160,7 @@ def _told(item: UserText | CompactionMemory | BranchMemory | SubagentFact) -> st
             assert_never(item)
 
 
-def answer_of(response: ModelResponse) -> Answer:
+def answer_of(response: ModelResponse) -> ModelAnswer:
     """A whole response in our words. Reasoning is kept only where the provider wants to see it again."""
     text: list[str] = []
     reasoning: list[Json] = []
@@ -172,7 +172,7 @@ def answer_of(response: ModelResponse) -> Answer:
             reasoning.append(_thought(part))
         elif isinstance(part, ToolCallPart):
             calls.append(_requested(part))
-    return Answer(
+    return ModelAnswer(
         text="".join(text),
         reasoning=tuple(reasoning),
         calls=tuple(calls),

@@ -13,10 +13,68 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from interlock.vocabulary.errors import UsageError
+from interlock.agents.observations import Exited
+from interlock.lifecycle.process import ProcessState, idle_deadline
+from interlock.vocabulary.errors import ContractError, UsageError
+from interlock.vocabulary.states import ExitReason
+
+# How long an agent that does nothing is kept.
+#
+# Laws:
+# 1. One deadline for the countdown that people see and for whoever ends the agent: `idle_deadline_seconds`.
+# 2. It runs only while nothing is open: no turn, no background work, no prompt on its way. What was open until now
+# counts
+#    from now, also where the agent itself was silent for long.
+# 3. An agent that we adopted, and one that somebody is attached to, are never ended for being idle.
+# 4. A terminal agent is kept for ever unless a time was set for it: a person may come back to its pane.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleFacts:
+    """What keeps an agent, whatever the clock says.
+
+    `has_open_work`: a turn, background work, or a prompt that waits. `free_since_seconds`: when the last of it ended.
+    """
+
+    has_open_work: bool
+    free_since_seconds: float | None = None
+    is_adopted: bool = False
+    has_attached_client: bool = False
+
+
+def idle_deadline_seconds(state: ProcessState, idle_ttl_seconds: float | None, facts: IdleFacts) -> float | None:
+    """When an idle agent is to be ended, on the clock of `state.last_active`; None: never, as things stand."""
+    if facts.is_adopted or facts.has_attached_client:
+        return None
+    if facts.free_since_seconds is not None and facts.free_since_seconds > state.last_active:
+        state = replace(state, last_active=facts.free_since_seconds)
+    return idle_deadline(state, idle_ttl_seconds, turn_open=facts.has_open_work)
+
+
+# Why a spawn ended, in the words of the log.
+#
+# Laws:
+# 1. What we asked for is the reason, whatever the code: a stop that needed KILL is a stop.
+# 2. `oom` is what the kernel accounted for, never a guess from a code or a signal.
+# 3. Without a code and without a signal nobody saw the end, and it is `unclean`.
+
+ASKED_FOR = frozenset({ExitReason.STOPPED, ExitReason.IDLE_TTL, ExitReason.REPLACED})
+
+
+def exit_reason(exited: Exited, *, stop_requested: ExitReason | None = None) -> ExitReason:
+    """The reason of an exit. `stop_requested` is why we were ending it, if we were."""
+    if stop_requested is not None:
+        if stop_requested not in ASKED_FOR:
+            raise ContractError(f"{stop_requested.value} is nothing that one asks for")
+        return stop_requested
+    if exited.is_oom:
+        return ExitReason.OOM
+    if exited.code is None and exited.signal is None:
+        return ExitReason.UNCLEAN
+    return ExitReason.CLEAN if exited.code == 0 and exited.signal is None else ExitReason.CRASHED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +94,7 @@ class PoolLimits:
         return self.per_agent.get(agent, self.each)
 
 
-class Asked(StrEnum):
+class SlotRequest(StrEnum):
     """The answer to an ask."""
 
     GRANTED = "granted"
@@ -65,18 +123,18 @@ class Pool:
         """Who waits, the first first."""
         return dict(self._waiting)
 
-    def ask(self, key: str, agent: str) -> Asked:
+    def ask(self, key: str, agent: str) -> SlotRequest:
         """Ask for a slot. The one that is told `QUEUED` is named by a later `release`."""
         if key in self._held:
-            return Asked.GRANTED
+            return SlotRequest.GRANTED
         if key in self._waiting:
-            return Asked.QUEUED
+            return SlotRequest.QUEUED
         # Whoever waits has no room (law 4): the room there is cannot be theirs.
         if self._has_room(agent, Counter(self._held.values())):
             self._held[key] = agent
-            return Asked.GRANTED
+            return SlotRequest.GRANTED
         self._waiting[key] = agent
-        return Asked.QUEUED
+        return SlotRequest.QUEUED
 
     def release(self, key: str) -> tuple[str, ...]:
         """Give a slot back, and say who has it now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from interlock.agents.pool.pool import Asked, Pool, PoolLimits
+from interlock.agents.pool.pool import Pool, PoolLimits, SlotRequest
 from interlock.vocabulary.errors import ContractError
 
 
@@ -20,7 +20,7 @@ class Slots:
         """Return once the key has a slot. One that has it already returns at once; one key waits once."""
         if key in self._turns:
             raise ContractError(f"{key} waits for a slot already")
-        if self.pool.ask(key, agent) is Asked.GRANTED:
+        if self.pool.ask(key, agent) is SlotRequest.GRANTED:
             return
         turn = self._turns[key] = asyncio.get_running_loop().create_future()
         try:

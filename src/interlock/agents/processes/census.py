@@ -42,7 +42,7 @@ class FoundBy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundProcess:
     """One process of the spawn. `command` is masked and cut."""
 
     identity: ProcessIdentity
@@ -67,7 +67,7 @@ class Census:
         read: TableReader = read_table,
     ) -> None:
         self.leader = leader
-        self.known: dict[ProcessIdentity, Found] = {}
+        self.known: dict[ProcessIdentity, FoundProcess] = {}
         self.protected: frozenset[int] = frozenset({os.getpid()})
         self.group_holds_us = False
         self._spawn_id = spawn_id
@@ -75,7 +75,7 @@ class Census:
         self.group_is_ours = False
         self._read = read
 
-    def look(self) -> tuple[Found, ...]:
+    def look(self) -> tuple[FoundProcess, ...]:
         """Those that live now, the leader first, then by number. It blocks while it reads the table."""
         table = self._read(self._spawn_id)
         self.protected = frozenset(_ourselves(table))
@@ -122,11 +122,11 @@ class Census:
             return False
         return int(seen.identity.start_time) <= self._leader_seen_ticks
 
-    def _found(self, seen: Seen, by: frozenset[FoundBy]) -> Found:
+    def _found(self, seen: Seen, by: frozenset[FoundBy]) -> FoundProcess:
         known = self.known.get(seen.identity)
         # A process may have become another program since: the name by which it was first found is kept.
         command = known.command if known else masked_text(command_of(seen)[:_READ_CHARACTERS])[:COMMAND_MAX_CHARACTERS]
-        return Found(seen.identity, seen.group, by, command)
+        return FoundProcess(seen.identity, seen.group, by, command)
 
 
 def _ourselves(table: Table) -> Iterator[int]:

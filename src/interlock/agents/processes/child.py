@@ -11,18 +11,83 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGKILL
 from typing import Final
 
 from interlock.agents.observations import Exited
 from interlock.agents.port import DeliveryUnknown, NotDelivered, ProcessIdentity, StopReport
 from interlock.agents.processes.identity import identity_of
 from interlock.agents.processes.lines import Line
-from interlock.agents.processes.oom import MemoryAccount
 from interlock.agents.processes.pipes import PipeReader, WaitingLines
 from interlock.agents.processes.stopping import StopPolicy, stop_tree
 from interlock.agents.processes.table import now_ticks
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 from interlock.vocabulary.ids import SPAWN_ID_VARIABLE, SpawnId
+
+# Whether the system killed a process for want of memory, by the accounts that the kernel keeps for its control group.
+#
+# A code or a signal alone proves nothing: anybody may send KILL. The account is of the whole group, so that a
+# neighbour's
+# death while ours was killed by somebody else is read as ours; an agent in a control group of its own has no
+# neighbours.
+
+_PROC: Final = Path("/proc")
+_CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
+# A shell that ran the agent tells the signal of its child so.
+_CODE_AFTER_KILL: Final = 128 + SIGKILL
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAccount:
+    """The account of one control group, and how many it had killed when we first looked. None: there is no account."""
+
+    path: Path | None
+    kills_before: int | None
+
+    @classmethod
+    def of(cls, pid: int, *, proc: Path = _PROC, control_groups: Path = _CONTROL_GROUPS) -> MemoryAccount:
+        """The account of the group in which a process is now."""
+        path = _account_path(pid, proc, control_groups)
+        return cls(path, None if path is None else _kills(path))
+
+    def explains(self, code: int | None, signal: int | None) -> bool:
+        """Whether a process that ended so was killed for want of memory."""
+        is_killed = signal == SIGKILL or code == _CODE_AFTER_KILL
+        if not is_killed or self.path is None or self.kills_before is None:
+            return False
+        kills = _kills(self.path)
+        return kills is not None and kills > self.kills_before
+
+
+def _account_path(pid: int, proc: Path, control_groups: Path) -> Path | None:
+    try:
+        lines = (proc / str(pid) / "cgroup").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return None
+    for _, controllers, group in (line.split(":", 2) for line in lines if line.count(":") >= 2):
+        inside = group.lstrip("/")
+        if not controllers:
+            path = control_groups / inside / "memory.events"
+        elif "memory" in controllers.split(","):
+            path = control_groups / "memory" / inside / "memory.oom_control"
+        else:
+            continue
+        if path.exists():
+            return path
+    return None
+
+
+def _kills(path: Path) -> int | None:
+    try:
+        words = path.read_text("utf-8", "replace").split()
+    except OSError:
+        return None
+    pairs = dict(zip(words[::2], words[1::2], strict=False))
+    count = pairs.get("oom_kill", "")
+    return int(count) if count.isdecimal() else None
+
 
 STDERR_TAIL_BYTES: Final = 4096
 _STDOUT: Final = 1
@@ -68,7 +133,7 @@ class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
             self.ended.set_result(None)
 
 
-class Child:
+class ChildProcess:
     """One running child. Build it with `start`; read `lines` in one task; always `stop` it in the end."""
 
     def __init__(self, transport: asyncio.SubprocessTransport, protocol: _Pipes, spawn_id: SpawnId) -> None:
@@ -88,7 +153,9 @@ class Child:
         self._reading_errors = asyncio.create_task(self._read_stderr(errors))
 
     @classmethod
-    async def start(cls, argv: Sequence[str], *, cwd: str, environment: Mapping[str, str], spawn_id: SpawnId) -> Child:
+    async def start(
+        cls, argv: Sequence[str], *, cwd: str, environment: Mapping[str, str], spawn_id: SpawnId
+    ) -> ChildProcess:
         """Start a program, without a shell. `environment` is all that it gets, apart from the spawn id."""
         if not argv:
             raise UsageError("there is no program to start", remedy="give its name and arguments as a list")

@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator, Coroutine
 
 from interlock.agents.observations import Observation
 from interlock.agents.port import ProcessIdentity, StopReport
-from interlock.agents.processes.child import Child
-from interlock.agents.processes.outlet import Outlet
+from interlock.agents.processes.child import ChildProcess
+from interlock.agents.processes.observation_queue import ObservationQueue
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SpawnId
-from interlock.vocabulary.registry import Json
 
 
 class ChildHandle(ABC):
@@ -23,10 +23,10 @@ class ChildHandle(ABC):
 
     where: Json = None
 
-    def __init__(self, child: Child, spawn_id: SpawnId, argv: tuple[str, ...]) -> None:
+    def __init__(self, child: ChildProcess, spawn_id: SpawnId, argv: tuple[str, ...]) -> None:
         self.spawn_id, self.argv = spawn_id, argv
         self._child = child
-        self._outlet = Outlet()
+        self._outlet = ObservationQueue()
         self._stopping: asyncio.Task[StopReport] | None = None
 
     @property

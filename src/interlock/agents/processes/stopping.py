@@ -23,10 +23,10 @@ from signal import SIGCONT, SIGINT, SIGKILL, SIGTERM, Signals
 from typing import Final
 
 from interlock.agents.port import ProcessIdentity, StopReport
-from interlock.agents.processes.census import Census, Found, FoundBy
+from interlock.agents.processes.census import Census, FoundBy, FoundProcess
 from interlock.agents.processes.identity import identity_of, is_alive
-from interlock.vocabulary.audit import EndedProcess
 from interlock.vocabulary.errors import Unreachable, UsageError
+from interlock.vocabulary.events.audit import EndedProcess
 from interlock.vocabulary.ids import SpawnId
 
 if sys.platform == "linux":
@@ -89,7 +89,7 @@ class _Stop:
 
     async def _climb(self) -> None:
         policy = self._policy
-        rungs: tuple[tuple[Signals, float, Callable[[Found], bool]], ...] = (
+        rungs: tuple[tuple[Signals, float, Callable[[FoundProcess], bool]], ...] = (
             (SIGINT, policy.interrupt_seconds, lambda one: FoundBy.LEADER in one.found_by),
             (SIGTERM, policy.terminate_seconds, self._is_in_group),
             (SIGKILL, policy.kill_seconds, self._is_in_group),
@@ -99,7 +99,7 @@ class _Stop:
             self._signal_group(found, signal)
             await _wait_for_end((one.identity for one in found if is_waited_for(one)), seconds)
 
-    async def _end_the_rest(self) -> tuple[Found, ...]:
+    async def _end_the_rest(self) -> tuple[FoundProcess, ...]:
         found = await self._look()
         self._signal_each(found, SIGTERM)
         await _wait_for_end((one.identity for one in found), self._policy.terminate_seconds)
@@ -114,15 +114,15 @@ class _Stop:
             found = await self._look()
         return found
 
-    async def _look(self) -> tuple[Found, ...]:
+    async def _look(self) -> tuple[FoundProcess, ...]:
         return await asyncio.to_thread(self._census.look)
 
-    def _is_in_group(self, one: Found) -> bool:
+    def _is_in_group(self, one: FoundProcess) -> bool:
         leader = self._census.leader
         is_leader = FoundBy.LEADER in one.found_by
         return is_leader or (FoundBy.GROUP in one.found_by and leader is not None and one.group == leader.pid)
 
-    def _signal_group(self, found: Iterable[Found], signal: Signals) -> None:
+    def _signal_group(self, found: Iterable[FoundProcess], signal: Signals) -> None:
         """Signal the whole group at once: also what forks meanwhile, and is seen in no look, gets it."""
         members = [one for one in found if self._is_in_group(one)]
         leader = self._census.leader
@@ -144,12 +144,12 @@ class _Stop:
         except Unreachable:
             return False
 
-    def _signal_each(self, found: Iterable[Found], signal: Signals) -> None:
+    def _signal_each(self, found: Iterable[FoundProcess], signal: Signals) -> None:
         for one in found:
             if _send(one.identity, signal):
                 self._sent[one.identity] = signal
 
-    def _report(self, living: tuple[Found, ...]) -> StopReport:
+    def _report(self, living: tuple[FoundProcess, ...]) -> StopReport:
         alive = {one.identity for one in living}
         known = self._census.known.items()
         return StopReport(
@@ -157,7 +157,7 @@ class _Stop:
             survivors=tuple(self._told(one) for identity, one in known if identity in alive),
         )
 
-    def _told(self, one: Found) -> EndedProcess:
+    def _told(self, one: FoundProcess) -> EndedProcess:
         signal = self._sent.get(one.identity)
         return EndedProcess(
             pid=one.identity.pid,

@@ -27,7 +27,7 @@ class NotStarted(UsageError):
         self.exit_code = NOT_EXECUTABLE if errno in _REFUSED else NOT_FOUND
 
 
-class Child(NamedTuple):
+class ShimChild(NamedTuple):
     """A running program: its process, which leads its session and group, and both sides of its terminal.
 
     We keep the program's side open as well: then its terminal lasts until the program ends, whatever it closes before.
@@ -57,7 +57,7 @@ class Child(NamedTuple):
         os.close(self.slave)
 
 
-def spawn(command: Sequence[str], attributes: Attributes | None, size: bytes, unblock: Collection[int]) -> Child:
+def spawn(command: Sequence[str], attributes: Attributes | None, size: bytes, unblock: Collection[int]) -> ShimChild:
     """Start `command` on a new terminal of this size. Raises NotStarted if it cannot run.
 
     `attributes` are the modes that the terminal begins with; without them it has its own, and does not echo.
@@ -79,7 +79,7 @@ def spawn(command: Sequence[str], attributes: Attributes | None, size: bytes, un
         os.close(slave)
         raise NotStarted(command[0], int(errno))
     os.set_blocking(master, False)
-    return Child(pid, master, slave)
+    return ShimChild(pid, master, slave)
 
 
 def _without_echo(slave: int) -> Attributes:

@@ -15,7 +15,7 @@ from interlock.agents.status_protocol import StatusRecord
 _ENTER: Final = re.compile(rb"[\r\n]|\x1b\[13[;u]|\x1b\[27;\d+;13~")
 
 
-class Origin(NamedTuple):
+class ShimOrigin(NamedTuple):
     """`is_own`: the program's own process group was in the foreground. `has_asked` and `greeted_as`: how it had
     introduced itself, by the probe and by the app of its first record."""
 
@@ -38,9 +38,9 @@ class OriginWatch:
         """These keys go to the program."""
         self._has_entered = self._has_entered or _ENTER.search(keys) is not None
 
-    def of(self, record: StatusRecord, *, is_own: bool) -> Origin:
+    def of(self, record: StatusRecord, *, is_own: bool) -> ShimOrigin:
         """What is known of who sent this record."""
         if is_own and not self._has_entered:
             self._has_asked = self._has_asked or record.is_probe
             self._greeted_as = self._greeted_as or record.app or ""
-        return Origin(is_own, self._has_asked, self._greeted_as)
+        return ShimOrigin(is_own, self._has_asked, self._greeted_as)

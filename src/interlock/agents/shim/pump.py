@@ -16,7 +16,7 @@ import termios
 from collections.abc import Iterable
 from typing import Final
 
-from interlock.agents.shim.child import Child
+from interlock.agents.shim.child import ShimChild
 from interlock.agents.shim.origin import OriginWatch
 from interlock.agents.shim.report import Reporter
 from interlock.agents.shim.terminal import STDIN, OuterTerminal
@@ -57,7 +57,7 @@ class Pump:
         "_to_terminal",
     )
 
-    def __init__(self, child: Child, outer: OuterTerminal, signals: int, reporter: Reporter) -> None:
+    def __init__(self, child: ShimChild, outer: OuterTerminal, signals: int, reporter: Reporter) -> None:
         self._child = child
         self._outer = outer
         self._signals = signals  # the descriptor that gives a byte for every signal, its number

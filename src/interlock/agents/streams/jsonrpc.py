@@ -19,8 +19,8 @@ import msgspec
 from interlock.agents.port import DeliveryUnknown, NotDelivered
 from interlock.agents.processes.lines import Line, object_on
 from interlock.vocabulary.errors import PeerFault
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.foreign_json import Fields, count_of, inner, text
-from interlock.vocabulary.registry import Json
 
 METHOD_NOT_FOUND: Final = -32601
 REQUEST_SECONDS: Final = 30.0
@@ -39,7 +39,7 @@ class RpcRefused(PeerFault):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RpcRequest:
     """The peer asks, and waits for an answer with this id."""
 
     id: PeerId
@@ -64,7 +64,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class PeerRefused:
     """The peer did not do what we asked for by `method`."""
 
     method: str
@@ -78,7 +78,7 @@ class Unread:
     line: Line
 
 
-Incoming: TypeAlias = Asked | Notified | Answered | Refused | Unread
+Incoming: TypeAlias = RpcRequest | Notified | Answered | PeerRefused | Unread
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class JsonRpcPeer:
         if "id" not in said:
             return Notified(method, inner(said, "params"))
         if isinstance(peer_id, int | str) and not isinstance(peer_id, bool):
-            return Asked(peer_id, method, inner(said, "params"))
+            return RpcRequest(peer_id, method, inner(said, "params"))
         return Unread(line)
 
     def close(self, reason: str) -> None:
@@ -151,7 +151,7 @@ class JsonRpcPeer:
             if not pending.answer.done():
                 pending.answer.set_exception(DeliveryUnknown(f"{pending.method}: {reason}"))
 
-    def _settle(self, said: Fields) -> Answered | Refused | None:
+    def _settle(self, said: Fields) -> Answered | PeerRefused | None:
         own_id = count_of(said, "id")
         pending = self._pending.get(own_id) if own_id is not None else None
         if pending is None or pending.answer.done() or not ("result" in said or "error" in said):
@@ -161,7 +161,7 @@ class JsonRpcPeer:
             message, code = text(error, "message"), error.get("code")
             refused = RpcRefused(pending.method, message, code if isinstance(code, int) else None)
             pending.answer.set_exception(refused)
-            return Refused(pending.method, message)
+            return PeerRefused(pending.method, message)
         result = inner(said, "result")
         pending.answer.set_result(result)
         return Answered(pending.method, result)

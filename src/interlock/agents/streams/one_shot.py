@@ -15,11 +15,11 @@ from typing import Final, Protocol
 
 from interlock.agents.observations import BecameReady, Exited, Observation, TurnEnded, TurnEnding, Warned, traced
 from interlock.agents.port import AgentSpec, Capabilities, Decision, NotDelivered, Prompt
-from interlock.agents.processes.child import Child, inherited_environment
+from interlock.agents.processes.child import ChildProcess, inherited_environment
 from interlock.agents.processes.handle import ChildHandle
 from interlock.agents.processes.lines import Line
-from interlock.vocabulary.audit import DeliveryStage
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events.audit import DeliveryStage
 from interlock.vocabulary.ids import SpawnId
 
 CAPABILITIES: Final = Capabilities(
@@ -49,7 +49,7 @@ async def start(
 ) -> OneShot:
     """Start the program. `is_stale` tells from its last words that the session to resume is unknown to it."""
     environment = inherited_environment(spec.environment)
-    child = await Child.start(argv, cwd=spec.cwd, environment=environment, spawn_id=spawn_id)
+    child = await ChildProcess.start(argv, cwd=spec.cwd, environment=environment, spawn_id=spawn_id)
     return OneShot(child, spawn_id, argv, reader, is_stale if spec.resume else None)
 
 
@@ -60,7 +60,7 @@ class OneShot(ChildHandle):
 
     def __init__(
         self,
-        child: Child,
+        child: ChildProcess,
         spawn_id: SpawnId,
         argv: tuple[str, ...],
         reader: LineReader,

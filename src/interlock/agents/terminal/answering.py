@@ -16,8 +16,8 @@ from itertools import zip_longest
 from typing import Final
 
 from interlock.agents.port import AnswerNotTaken, DeliveryUnknown, NotDelivered
-from interlock.agents.terminal.dialogs import Answer, Dialog, dialog_on, is_same_dialog
-from interlock.agents.tmux.looking import Eye, Look
+from interlock.agents.terminal.dialogs import DialogAnswer, ScreenDialog, dialog_on, is_same_dialog
+from interlock.agents.tmux.looking import Eye, PaneLook
 from interlock.agents.tmux.panes import Pane
 from interlock.agents.tmux.typing import squeeze
 from interlock.screen.assessment import BusinessState
@@ -42,9 +42,9 @@ class AnswerPolicy:
 async def answer_dialog(
     pane: Pane,
     reader: ScreenReader,
-    asked: Dialog,
+    asked: ScreenDialog,
     seen_at: float,
-    answer: Answer,
+    answer: DialogAnswer,
     policy: AnswerPolicy | None = None,
     on_confirm: Callable[[], None] = lambda: None,
 ) -> float:
@@ -78,7 +78,7 @@ class _Attempt:
         pane: Pane,
         eye: Eye,
         profile: Profile,
-        asked: Dialog,
+        asked: ScreenDialog,
         seen_at: float,
         policy: AnswerPolicy,
         on_confirm: Callable[[], None],
@@ -136,7 +136,7 @@ class _Attempt:
                 break
         raise AnswerNotTaken(f"{key} was pressed, and a dialog of the same words still stands")
 
-    def _standing(self, look: Look) -> Dialog:
+    def _standing(self, look: PaneLook) -> ScreenDialog:
         """The dialog that was asked about. `NotDelivered` if it does not take the keys any more."""
         if look.capture.why_closed is not None:
             raise NotDelivered(f"keys do not reach the dialog: {look.capture.why_closed}")
@@ -147,38 +147,38 @@ class _Attempt:
         self._asked, self._seen_at = dialog, look.capture.captured_at_seconds
         return dialog
 
-    def _is_asked(self, dialog: Dialog, look: Look) -> bool:
+    def _is_asked(self, dialog: ScreenDialog, look: PaneLook) -> bool:
         return is_same_dialog(self._asked, dialog, look.capture.captured_at_seconds - self._seen_at)
 
-    def _dialog(self, look: Look) -> Dialog | None:
+    def _dialog(self, look: PaneLook) -> ScreenDialog | None:
         return dialog_on(look.reading.assessment, look.capture.snapshot, self._profile)
 
-    def _has_left(self, option: int) -> Callable[[Look], bool]:
-        def is_elsewhere(look: Look) -> bool:
+    def _has_left(self, option: int) -> Callable[[PaneLook], bool]:
+        def is_elsewhere(look: PaneLook) -> bool:
             dialog = self._dialog(look)
             return dialog is None or dialog.selected != option
 
         return is_elsewhere
 
-    def _is_gone(self, look: Look) -> bool:
+    def _is_gone(self, look: PaneLook) -> bool:
         if look.capture.snapshot.is_dead:
             return True
         dialog = self._dialog(look)
         return not self._is_asked(dialog, look) if dialog else not look.capture.snapshot.is_blank
 
-    def _is_plainly_gone(self, look: Look) -> bool:
+    def _is_plainly_gone(self, look: PaneLook) -> bool:
         """Gone, and not by half a frame: the screen says what comes after it."""
         is_known = self._dialog(look) is not None or look.state is not BusinessState.UNKNOWN
         return self._is_gone(look) and (is_known or look.capture.snapshot.is_dead)
 
 
-def _has_more_of(words: str, before: Look) -> Callable[[Look], bool]:
+def _has_more_of(words: str, before: PaneLook) -> Callable[[PaneLook], bool]:
     """Whether the words stand there once more than before: they may be those of another option."""
     had = squeeze("".join(before.rows)).count(words)
     return lambda look: squeeze("".join(look.rows)).count(words) > had
 
 
-def _changed_rows(before: Look, after: Look) -> int:
+def _changed_rows(before: PaneLook, after: PaneLook) -> int:
     """How many rows are other ones, without what changes by itself."""
     assert isinstance(before.reading, ScreenReading)
     assert isinstance(after.reading, ScreenReading)

@@ -20,7 +20,7 @@ from interlock.agents.observations import ApprovalOption, OptionKind
 from interlock.agents.port import Decision, NotDelivered
 from interlock.screen.assessment import BlockKind, InputMode, Option, SurfaceAssessment
 from interlock.screen.options import first_option_row
-from interlock.screen.profile import Profile, Rule
+from interlock.screen.profile import Profile, ProfileRule
 from interlock.screen.projection import MASK
 from interlock.screen.regions import Located
 from interlock.screen.snapshot import Snapshot
@@ -46,7 +46,7 @@ _WRITABLE: Final = re.compile(r"(?:type something|type your|tell \w+ what|other\
 
 
 @dataclass(frozen=True, slots=True)
-class Dialog:
+class ScreenDialog:
     """What stands on the screen. `identity` is what makes it this dialog and no other; `steady` is its text without
     what a profile masks, and `ticking` is what was masked. `is_in_a_row`: its options stand beside each other, so that
     the selection moves to the left and to the right."""
@@ -70,7 +70,7 @@ class Dialog:
         return next((at for at, option in enumerate(self.options) if option.is_selected), None)
 
 
-def dialog_on(surface: SurfaceAssessment, snapshot: Snapshot, profile: Profile) -> Dialog | None:
+def dialog_on(surface: SurfaceAssessment, snapshot: Snapshot, profile: Profile) -> ScreenDialog | None:
     """The dialog that takes the keys now; None where there is none, or where something else hides it."""
     if not surface.operator_blocked or surface.block is None or surface.input_mode is not InputMode.MODAL:
         return None
@@ -80,7 +80,7 @@ def dialog_on(surface: SurfaceAssessment, snapshot: Snapshot, profile: Profile) 
     is_exact = kind in _ALLOWING and bool(question)
     ticking: list[str] = []
     steady = _plain(_masked(text, profile.volatile, ticking) for text in above) if is_exact else ""
-    return Dialog(
+    return ScreenDialog(
         kind,
         question,
         surface.block.options,
@@ -92,7 +92,7 @@ def dialog_on(surface: SurfaceAssessment, snapshot: Snapshot, profile: Profile) 
     )
 
 
-def is_same_dialog(before: Dialog, after: Dialog, elapsed_seconds: float) -> bool:
+def is_same_dialog(before: ScreenDialog, after: ScreenDialog, elapsed_seconds: float) -> bool:
     """Whether it is one dialog, seen twice so many seconds apart, in which at most a spinner or a counter moved on."""
     if before.identity == after.identity:
         return True
@@ -136,7 +136,7 @@ def _masked(text: str, volatile: Iterable[re.Pattern[str]], masked: list[str]) -
     return text
 
 
-def _rule(surface: SurfaceAssessment, profile: Profile) -> Rule | None:
+def _rule(surface: SurfaceAssessment, profile: Profile) -> ProfileRule | None:
     return next((one for one in profile.rules if one.id == surface.evidence[0].rule), None)
 
 
@@ -172,12 +172,12 @@ def _before_options(surface: SurfaceAssessment) -> str:
     return excerpt[:at] if at > 0 else excerpt
 
 
-def offered(dialog: Dialog) -> tuple[ApprovalOption, ...]:
+def offered(dialog: ScreenDialog) -> tuple[ApprovalOption, ...]:
     """The options as an approval offers them. A question's answers are neither yes nor no."""
     return tuple(ApprovalOption(label=one.text, id=one.key or "", kind=_kind(dialog, one)) for one in dialog.options)
 
 
-def _kind(dialog: Dialog, option: Option) -> OptionKind:
+def _kind(dialog: ScreenDialog, option: Option) -> OptionKind:
     if dialog.kind not in _ALLOWING:
         return OptionKind.CHOICE
     if _NO.match(option.text):
@@ -188,14 +188,14 @@ def _kind(dialog: Dialog, option: Option) -> OptionKind:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DialogAnswer:
     """How to answer: by the option at this place (None: Escape), with these words typed into it."""
 
     option: int | None
     text: str = ""
 
 
-def answer_to(dialog: Dialog, decision: Decision) -> Answer:
+def answer_to(dialog: ScreenDialog, decision: Decision) -> DialogAnswer:
     """What a decision means in this dialog. `NotDelivered` where that cannot be told."""
     if dialog.kind in _ALLOWING and not dialog.options:
         raise NotDelivered("the options of the dialog are not on the screen; it has to be answered in its terminal")
@@ -203,19 +203,19 @@ def answer_to(dialog: Dialog, decision: Decision) -> Answer:
         raise NotDelivered("the dialog takes several answers at once; it has to be answered in its terminal")
     wanted = decision.option_label or decision.option_id
     if wanted:
-        return Answer(_place_of(dialog, decision), decision.text if _is_writable(dialog, decision) else "")
+        return DialogAnswer(_place_of(dialog, decision), decision.text if _is_writable(dialog, decision) else "")
     kinds = [option.kind for option in offered(dialog)]
     if not decision.is_allowed:
-        return Answer(kinds.index(OptionKind.REJECT_ONCE) if OptionKind.REJECT_ONCE in kinds else None)
+        return DialogAnswer(kinds.index(OptionKind.REJECT_ONCE) if OptionKind.REJECT_ONCE in kinds else None)
     if OptionKind.ALLOW_ONCE in kinds and not decision.text:
-        return Answer(kinds.index(OptionKind.ALLOW_ONCE))
+        return DialogAnswer(kinds.index(OptionKind.ALLOW_ONCE))
     writable = [at for at, option in enumerate(dialog.options) if _WRITABLE.match(option.text)]
     if decision.text and writable:
-        return Answer(writable[0], decision.text)
+        return DialogAnswer(writable[0], decision.text)
     raise NotDelivered(f"the dialog asks for one of {[option.text for option in dialog.options]}")
 
 
-def _place_of(dialog: Dialog, decision: Decision) -> int:
+def _place_of(dialog: ScreenDialog, decision: Decision) -> int:
     texts, keys = [one.text for one in dialog.options], [one.key or "" for one in dialog.options]
     label, key = decision.option_label, decision.option_id
     found = [at for at, text in enumerate(texts) if label and text == label]
@@ -226,5 +226,5 @@ def _place_of(dialog: Dialog, decision: Decision) -> int:
     return found[0]
 
 
-def _is_writable(dialog: Dialog, decision: Decision) -> bool:
+def _is_writable(dialog: ScreenDialog, decision: Decision) -> bool:
     return bool(decision.text) and _WRITABLE.match(dialog.options[_place_of(dialog, decision)].text) is not None

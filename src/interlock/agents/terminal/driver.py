@@ -27,20 +27,22 @@ from interlock.agents.port import AgentSpec, Capabilities, ProcessIdentity, Stal
 from interlock.agents.processes.identity import identity_of, is_alive
 from interlock.agents.processes.stopping import stop_tree
 from interlock.agents.profiles import load_profiles
-from interlock.agents.terminal.beside import agent_home
 from interlock.agents.terminal.ending import process_gone
-from interlock.agents.terminal.handle import TERMINAL_CAPABILITIES, Station, TerminalHandle, TerminalPolicy
+from interlock.agents.terminal.handle import TERMINAL_CAPABILITIES, TerminalHandle, TerminalPolicy, TerminalSetup
 from interlock.agents.terminal.hub import TerminalHub
 from interlock.agents.terminal.launch import (
     SAYS_STALE_RESUME,
+    AgentGone,
     Launch,
+    Where,
     behind_shim,
     choose_reader,
     foreground_leader,
     plan_launch,
+    read_where,
 )
-from interlock.agents.terminal.listening import ShimEar
-from interlock.agents.terminal.where import AgentGone, Where, read_where
+from interlock.agents.terminal.listening import ShimChannel
+from interlock.agents.terminal.side_files import agent_home
 from interlock.agents.tmux.ownership import PaneOwner, claim_pane, owner_here, refuse_foreign
 from interlock.agents.tmux.panes import Pane, PaneInfo, find_again, find_pane, start_pane
 from interlock.agents.tmux.server import Absent, NoServer, TmuxServer
@@ -48,8 +50,8 @@ from interlock.log.home_identity import HomeStanding, look_at_home, settle_home
 from interlock.screen.profile import Profile
 from interlock.screen.selection import GENERIC, ScreenReader, select_reader
 from interlock.vocabulary.errors import PeerFault, Unreachable
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SpawnId
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import DriverKind
 
 _BEGAN_WITHIN_SECONDS: Final = 20.0
@@ -62,7 +64,7 @@ class _Start:
     """What a spawn has begun so far: all that must be undone if it fails."""
 
     spawn_id: SpawnId
-    ear: ShimEar
+    ear: ShimChannel
     pane: asyncio.Task[PaneInfo]
     process: ProcessIdentity | None = None
 
@@ -98,7 +100,7 @@ class TerminalDriver:
         """Start an agent in a window of our own server. `PeerFault` if it ended before it was seen to run."""
         launch = plan_launch(spec, spawn_id, self.profiles)
         self._settle()
-        ear = await ShimEar.open(self.run_folder / f"{spawn_id}.sock")
+        ear = await ShimChannel.open(self.run_folder / f"{spawn_id}.sock")
         start = _Start(spawn_id, ear, asyncio.get_running_loop().create_task(self._open_pane(spec, launch, ear)))
         try:
             return await self._begin(spec, launch, start)
@@ -106,7 +108,7 @@ class TerminalDriver:
             await asyncio.shield(self._undo(start))
             raise
 
-    async def _open_pane(self, spec: AgentSpec, launch: Launch, ear: ShimEar) -> PaneInfo:
+    async def _open_pane(self, spec: AgentSpec, launch: Launch, ear: ShimChannel) -> PaneInfo:
         return await start_pane(
             self.server,
             behind_shim(launch.argv, ear.path),
@@ -142,12 +144,12 @@ class TerminalDriver:
         pane = await hub.pane(info.pane_id, info.session_id, self._owner().mark)
         where = _where(info, process, self.server, start.ear, launch.cli, version, launch.home)
         ear, spawn_id = start.ear, start.spawn_id
-        station = Station(spec.agent, spawn_id, launch.argv, where, process, pane, hub, ear, reader, spec.resume)
+        station = TerminalSetup(spec.agent, spawn_id, launch.argv, where, process, pane, hub, ear, reader, spec.resume)
         handle = TerminalHandle(station, self.policy)
         handle.start()
         return handle
 
-    async def _began(self, spec: AgentSpec, launch: Launch, ear: ShimEar, info: PaneInfo) -> ProcessIdentity:
+    async def _began(self, spec: AgentSpec, launch: Launch, ear: ShimChannel, info: PaneInfo) -> ProcessIdentity:
         """The agent's own process, as its shim tells."""
         shim = ProcessIdentity(info.identity.pid, info.identity.started or "")
         ended = asyncio.ensure_future(process_gone(shim))
@@ -199,18 +201,18 @@ class TerminalDriver:
             await self._sweep(place, info)
             raise AgentGone(f"pane {info.pane_id} is there, but its agent is not")
         hub = self._hub(place.server)
-        ear: ShimEar | None = None
+        ear: ShimChannel | None = None
         try:
             await self._claim(place, info)
             pane = await hub.pane(info.pane_id, info.session_id, self._owner().mark)
             reader, cli, version = await self._reader(spec, place, info, pane)
-            ear = await ShimEar.open(Path(place.status_socket)) if place.status_socket else None
+            ear = await ShimChannel.open(Path(place.status_socket)) if place.status_socket else None
             if ear is not None:
                 ear.expect(info.identity.pid)
             home = place.home or agent_home(cli, {**os.environ, **spec.environment})
             found = _where(info, process, place.server, ear, cli, version, home)
             argv = spec.argv or foreground_argv(info.identity.pid) or ()
-            station = Station(
+            station = TerminalSetup(
                 spec.agent, spawn_id, argv, found, process, pane, hub, ear, reader, spec.resume, is_adopted=True
             )
             handle = TerminalHandle(station, self.policy)
@@ -269,7 +271,7 @@ def _where(
     info: PaneInfo,
     process: ProcessIdentity,
     server: TmuxServer,
-    ear: ShimEar | None,
+    ear: ShimChannel | None,
     cli: str,
     version: str,
     home: str,

@@ -17,7 +17,7 @@ from typing import Final
 from interlock.agents.observations import Exited
 from interlock.agents.port import ProcessIdentity
 from interlock.agents.processes.identity import is_alive
-from interlock.agents.terminal.listening import ShimEar
+from interlock.agents.terminal.listening import ShimChannel
 from interlock.agents.tmux.watcher import PaneDied, PaneGone
 from interlock.vocabulary.errors import Unreachable
 
@@ -54,7 +54,9 @@ def _may_live(process: ProcessIdentity) -> bool:
 class EndWatch:
     """Waits for the end of one agent. `ear` is None where no shim tells."""
 
-    def __init__(self, process: ProcessIdentity, ear: ShimEar | None, on_out_of_sight: Callable[[str], None]) -> None:
+    def __init__(
+        self, process: ProcessIdentity, ear: ShimChannel | None, on_out_of_sight: Callable[[str], None]
+    ) -> None:
         self._process, self._ear, self._on_out_of_sight = process, ear, on_out_of_sight
         self._pane: asyncio.Future[PaneDied | PaneGone] = asyncio.get_running_loop().create_future()
 

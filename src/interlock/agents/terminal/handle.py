@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from interlock.agents.evidence.hooks import HookHeard
-from interlock.agents.live import LiveVerdict, Told
 from interlock.agents.observations import (
     BecameReady,
     ChannelLost,
@@ -33,6 +32,7 @@ from interlock.agents.observations import (
     TurnEnding,
     Warned,
 )
+from interlock.agents.pane_tracker import LiveVerdict, Told
 from interlock.agents.port import (
     AnswerNotTaken,
     Capabilities,
@@ -47,29 +47,28 @@ from interlock.agents.port import (
 from interlock.agents.processes.stopping import StopPolicy, stop_tree
 from interlock.agents.terminal import showing
 from interlock.agents.terminal.answering import AnswerPolicy, answer_dialog
-from interlock.agents.terminal.beside import Beside, Fence
-from interlock.agents.terminal.dialogs import Dialog, answer_to
+from interlock.agents.terminal.dialogs import ScreenDialog, answer_to
 from interlock.agents.terminal.ending import EndWatch, process_gone
-from interlock.agents.terminal.hub import TerminalHub, Watcher
+from interlock.agents.terminal.hub import TerminalHub, TerminalWatcher
 from interlock.agents.terminal.keyboard import Keyboard
-from interlock.agents.terminal.launch import SAYS_STALE_RESUME
-from interlock.agents.terminal.listening import ShimEar
+from interlock.agents.terminal.launch import SAYS_STALE_RESUME, Where
+from interlock.agents.terminal.listening import ShimChannel
+from interlock.agents.terminal.side_files import Beside, Fence
 from interlock.agents.terminal.translate import Translator
-from interlock.agents.terminal.where import Where
 from interlock.agents.tmux.panes import Pane
 from interlock.agents.tmux.typing import TypingOutcome, TypingPolicy
 from interlock.agents.tmux.watcher import PaneDied, PaneGone, PaneSeen
 from interlock.log.home_identity import NotOurs
+from interlock.monitor.observer.reply import contract_of
 from interlock.monitor.policy import DEFAULT_POLICIES, MonitorPolicies
-from interlock.monitor.reply import contract_of
 from interlock.monitor.sources.hooks import read_hook
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
 from interlock.screen.assessment import BusinessState
 from interlock.screen.selection import ScreenReader
-from interlock.vocabulary.audit import Anomaly, DeliveryStage
 from interlock.vocabulary.errors import PeerFault, Unreachable
+from interlock.vocabulary.events.audit import Anomaly, DeliveryStage
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SpawnId
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import Activity
 
 TERMINAL_CAPABILITIES: Final = Capabilities(
@@ -97,7 +96,7 @@ class TerminalPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Station:
+class TerminalSetup:
     """Everything that a driver put together for one agent. `resume`: the session that it was to take up."""
 
     agent: str
@@ -107,7 +106,7 @@ class Station:
     process: ProcessIdentity
     pane: Pane
     hub: TerminalHub
-    ear: ShimEar | None
+    ear: ShimChannel | None
     reader: ScreenReader
     resume: str = ""
     is_adopted: bool = False
@@ -116,7 +115,7 @@ class Station:
 class TerminalHandle:
     """Make it with a driver. Observations are kept from the beginning, whoever reads them when."""
 
-    def __init__(self, station: Station, policy: TerminalPolicy) -> None:
+    def __init__(self, station: TerminalSetup, policy: TerminalPolicy) -> None:
         self._station, self._policy = station, policy
         self._translator = Translator(station.reader, f"dialog-{secrets.token_hex(4)}", is_adopted=station.is_adopted)
         self._keyboard = Keyboard(station.pane, station.reader)
@@ -138,7 +137,7 @@ class TerminalHandle:
         self._following: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[StopReport] | None = None
-        self._drawing: Dialog | None = None
+        self._drawing: ScreenDialog | None = None
         self._drawn: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -148,7 +147,7 @@ class TerminalHandle:
             self._emit(observation)
         monitor = self._policy.monitor.of(station.agent)
         session = TuiTrackerSession(station.reader, monitor, saw_start=not station.is_adopted)
-        station.hub.watch(station.pane, session, Watcher(self._on_verdict, self._on_failure))
+        station.hub.watch(station.pane, session, TerminalWatcher(self._on_verdict, self._on_failure))
         loop = asyncio.get_running_loop()
         self._following = loop.create_task(self._follow_to_end())
         self._reading = loop.create_task(self._read_beside())
@@ -383,7 +382,7 @@ class TerminalHandle:
             loop = asyncio.get_running_loop()
             self._drawn = loop.call_later(self._policy.drawn_within_seconds, self._settle_dialog, drawing)
 
-    def _settle_dialog(self, drawing: Dialog) -> None:
+    def _settle_dialog(self, drawing: ScreenDialog) -> None:
         try:
             for observation in self._translator.settle(drawing):
                 self._emit(observation)

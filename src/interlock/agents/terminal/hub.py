@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from interlock.agents.live import LiveVerdict, PaneTracker, Told
+from interlock.agents.pane_tracker import LiveVerdict, PaneTracker, Told
 from interlock.agents.tmux.client import TmuxClient
 from interlock.agents.tmux.panes import Pane
 from interlock.agents.tmux.server import TmuxServer
@@ -25,7 +25,7 @@ _logger: Final = logging.getLogger("interlock.agents")
 
 
 @dataclass(frozen=True, slots=True)
-class Watcher:
+class TerminalWatcher:
     """Who watches a pane. `on_failure`: we failed ourselves, and nothing will be seen any more."""
 
     on_verdict: Callable[[LiveVerdict], None]
@@ -39,7 +39,7 @@ class TerminalHub:
         self.server = server
         self._clients: dict[str, TmuxClient] = {}
         self._users: set[str] = set()
-        self._watchers: dict[str, Watcher] = {}
+        self._watchers: dict[str, TerminalWatcher] = {}
         self._tracker: PaneTracker | None = None
         self._pump: asyncio.Task[None] | None = None
         self._joining = asyncio.Lock()
@@ -53,7 +53,7 @@ class TerminalHub:
                 client = self._clients[session_id] = await TmuxClient.attach(self.server, session_id)
             return Pane(client, pane_id, owner)
 
-    def watch(self, pane: Pane, session: TuiTrackerSession, watcher: Watcher) -> None:
+    def watch(self, pane: Pane, session: TuiTrackerSession, watcher: TerminalWatcher) -> None:
         """Track a pane; its first verdict follows."""
         tracker = self._tracker
         if tracker is None:

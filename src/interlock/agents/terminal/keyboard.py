@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import Final
 
 from interlock.agents.port import ComposerTaken, DeliveryUnknown, NotDelivered
-from interlock.agents.tmux.looking import Eye, Look
+from interlock.agents.tmux.looking import Eye, PaneLook
 from interlock.agents.tmux.panes import Pane
-from interlock.agents.tmux.typing import Refusal, TypingOutcome, TypingPolicy, squeeze, type_prompt
+from interlock.agents.tmux.typing import TypingOutcome, TypingPolicy, TypingRefusal, squeeze, type_prompt
 from interlock.screen.assessment import BusinessState
 from interlock.screen.conditions import Condition
 from interlock.screen.engine import holds
@@ -25,12 +25,12 @@ from interlock.screen.keys import KeyStep, next_step
 from interlock.screen.profile import Profile
 from interlock.screen.selection import ScreenReader
 
-_WHY: Final[Mapping[Refusal, str]] = {
-    Refusal.DIALOG: "a dialog is open",
-    Refusal.WORKING: "the agent is working",
-    Refusal.DRAFT: "a draft of somebody stands in the composer",
-    Refusal.DRAFT_UNKNOWN: "whether a draft stands in the composer cannot be seen",
-    Refusal.NOT_READY: "the screen does not show that it is ready",
+_WHY: Final[Mapping[TypingRefusal, str]] = {
+    TypingRefusal.DIALOG: "a dialog is open",
+    TypingRefusal.WORKING: "the agent is working",
+    TypingRefusal.DRAFT: "a draft of somebody stands in the composer",
+    TypingRefusal.DRAFT_UNKNOWN: "whether a draft stands in the composer cannot be seen",
+    TypingRefusal.NOT_READY: "the screen does not show that it is ready",
 }
 _ROUNDS: Final = 3
 _SHOWN_WITHIN_SECONDS: Final = 1.0
@@ -53,7 +53,7 @@ class Keyboard:
         outcome = await type_prompt(self._pane, text, self._reader.parse_snapshot, policy, on_enter)
         if outcome.refusal is not None:
             why = _WHY.get(outcome.refusal) or outcome.typed.evidence
-            kind = ComposerTaken if outcome.refusal is Refusal.DRAFT else NotDelivered
+            kind = ComposerTaken if outcome.refusal is TypingRefusal.DRAFT else NotDelivered
             raise kind(f"nothing was typed: {why}")
         self._typed = text
         return outcome
@@ -121,7 +121,7 @@ class _Interrupt:
         """What was pressed, and what did not follow."""
         return f"these keys: {', '.join(self._pressed)}" if self._pressed else "no key: no step of the profile applies"
 
-    async def run(self, look: Look, within_seconds: float) -> bool:
+    async def run(self, look: PaneLook, within_seconds: float) -> bool:
         """Whether the turn ended. The first key is pressed in any case, each further one only while a turn shows."""
         loop = asyncio.get_running_loop()
         deadline, at, rounds = loop.time() + within_seconds, -1, 0
@@ -140,10 +140,10 @@ class _Interrupt:
                 rounds += at < 0
         return False
 
-    def _next(self, after: int, look: Look) -> int | None:
+    def _next(self, after: int, look: PaneLook) -> int | None:
         return next_step(self._profile.keys.interrupt, after, lambda when: _holds(when, look, self._profile))
 
-    async def _press(self, number: int, left: float) -> tuple[int, Look]:
+    async def _press(self, number: int, left: float) -> tuple[int, PaneLook]:
         """Press the key of a step and look for what it brings; the number to go on behind, and the last look."""
         step = self._profile.keys.interrupt[number]
         await self._pane.send_keys(step.press)
@@ -159,17 +159,17 @@ class _Interrupt:
             look = await self._eye.until(self._is_over, min(step.pause_seconds, left))
         return number, look
 
-    def _is_over(self, seen: Look) -> bool:
+    def _is_over(self, seen: PaneLook) -> bool:
         return not self._is_turn_open() or (self._was_busy and seen.state is BusinessState.IDLE)
 
 
-def _shows(step: KeyStep, profile: Profile) -> Callable[[Look], bool]:
+def _shows(step: KeyStep, profile: Profile) -> Callable[[PaneLook], bool]:
     return lambda seen: bool(step.shows) and _holds(step.shows, seen, profile)
 
 
-def _holds(conditions: Iterable[Condition], look: Look, profile: Profile) -> bool:
+def _holds(conditions: Iterable[Condition], look: PaneLook, profile: Profile) -> bool:
     return holds(conditions, look.capture.snapshot, profile)
 
 
-def _has_another_draft(draft: str) -> Callable[[Look], bool]:
+def _has_another_draft(draft: str) -> Callable[[PaneLook], bool]:
     return lambda seen: seen.reading.draft != draft

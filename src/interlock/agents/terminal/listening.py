@@ -20,13 +20,13 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from interlock.agents.live import Told
+from interlock.agents.pane_tracker import Told
 from interlock.agents.tmux.server import MAX_SOCKET_BYTES
-from interlock.monitor.arbitration_claims import SourceReading
-from interlock.monitor.sources.shim_lines import Began, Ended, read_shim_line
+from interlock.monitor.arbitration.claims import SourceReading
+from interlock.monitor.sources.shim_lines import Began, ShimEnded, read_shim_line
 from interlock.screen.profile import NativeStatus
-from interlock.vocabulary.audit import Anomaly
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events.audit import Anomaly
 from interlock.vocabulary.evidence import EvidenceSource
 
 _MAX_LINE_BYTES: Final = 1 << 20
@@ -50,13 +50,13 @@ class _Listener(NamedTuple):
     pid: int
 
 
-class ShimEar:
+class ShimChannel:
     """Listens from `open` to `close`. What is heard before `attach` is kept until then."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.began: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[ShimEnded] = asyncio.get_running_loop().create_future()
         self.was_cut = False
         """A shim that spoke to us went away without telling how its program ended."""
         self._server: asyncio.Server | None = None
@@ -67,7 +67,7 @@ class ShimEar:
         self._shim: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     @classmethod
-    async def open(cls, path: Path) -> ShimEar:
+    async def open(cls, path: Path) -> ShimChannel:
         """Listen. A socket that an earlier life of ours left behind is replaced."""
         ear, listening = cls(path), _bind(path)
         try:
@@ -159,7 +159,7 @@ class ShimEar:
                 if not self.began.done() and head.pid > 0:
                     self.began.set_result(head.pid)
                 self._tell(lambda session, now: session.on_channel(_RUNG, now, is_open=True))
-            case Ended():
+            case ShimEnded():
                 # The pane tells the tracker of the end: until it does, its last screen would look like a new program.
                 if not self.ended.done():
                     self.ended.set_result(news)

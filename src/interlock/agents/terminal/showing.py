@@ -12,7 +12,7 @@ from dataclasses import replace
 from interlock.agents.port import ScreenSeen
 from interlock.agents.tmux.watcher import (
     ChannelDown,
-    ChannelLost,
+    PaneChannelLost,
     PaneDied,
     PaneGone,
     PaneMoved,
@@ -28,7 +28,7 @@ def see(seen: ScreenSeen | None, event: WatchEvent | None) -> ScreenSeen | None:
             return ScreenSeen(snapshot=capture.snapshot, captured_at_seconds=capture.captured_at_seconds)
         case ChannelDown(reason=reason):
             return lose(seen, f"tmux cannot be reached now: {reason}")
-        case ChannelLost(reason=reason):
+        case PaneChannelLost(reason=reason):
             return lose(seen, f"tmux cannot be reached any more: {reason}")
         case PaneMoved():
             return lose(seen, "somebody moved the pane to another session of tmux")

@@ -19,9 +19,8 @@ import hashlib
 import math
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Final
+from typing import Final, TypeAlias
 
-from interlock.agents.live import LiveVerdict
 from interlock.agents.observations import (
     ApprovalAsked,
     ApprovalGone,
@@ -35,20 +34,70 @@ from interlock.agents.observations import (
     TurnEnding,
     Warned,
 )
-from interlock.agents.terminal.dialogs import Dialog, dialog_on, is_same_dialog, offered
-from interlock.agents.terminal.turn_result import EndResult, recorded
+from interlock.agents.pane_tracker import LiveVerdict
+from interlock.agents.terminal.dialogs import ScreenDialog, dialog_on, is_same_dialog, offered
 from interlock.agents.tmux import watcher
 from interlock.agents.tmux.capture import PaneCapture
-from interlock.monitor.axes import ATTENTION_OF_BLOCK
+from interlock.monitor.arbitration.axes import ATTENTION_OF_BLOCK
+from interlock.monitor.debounce import TurnSource
 from interlock.monitor.results import CompletedResult, FailedResult, FailureKind, InterruptedResult, Phase, ReadyResult
-from interlock.monitor.steady import TurnSource
 from interlock.monitor.tracker import Verdict
 from interlock.screen.assessment import BusinessState
 from interlock.screen.selection import ScreenReader
 from interlock.screen.snapshot import Snapshot
-from interlock.vocabulary.audit import SURFACE_ROWS_MAX_BYTES, Anomaly, DeliveryStage, SurfaceEvent
+from interlock.vocabulary.events.audit import (
+    SURFACE_ROWS_MAX_BYTES,
+    SURFACE_SLICE_MAX_BYTES,
+    Anomaly,
+    DeliveryStage,
+    SurfaceEvent,
+    SurfaceResult,
+)
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import TurnId
+
+# What a kernel's result carries, in the form in which the log keeps it. Text is cut to a bound.
+
+EndResult: TypeAlias = CompletedResult | InterruptedResult | FailedResult
+
+
+def recorded(result: EndResult) -> SurfaceResult:
+    """Assessment, projection slices, parser metadata and, of a completion, its diagnostics and basis."""
+    surface, projection = result.observation.assessment, result.observation.projection
+    parser, payload = surface.parser_metadata, result.payload
+    terms = result.mode_diagnostics if isinstance(result, CompletedResult) else None
+    policy = None if terms is None else terms.policy
+    return SurfaceResult(
+        result=result.kind,
+        basis="" if terms is None else terms.basis.value,
+        observer="" if payload is None else payload.source,
+        observed="" if payload is None else _cut(payload.text),
+        availability=surface.availability.value,
+        business_state=surface.business_state.value,
+        input_mode=surface.input_mode.value,
+        ui_context=surface.ui_context,
+        turn_end="" if surface.turn_end is None else surface.turn_end.value,
+        head=_cut(projection.head),
+        tail=_cut(projection.tail, is_tail=True),
+        projection_sha256=hashlib.sha256(projection.key.encode("utf-8", "replace")).hexdigest(),
+        parser_family=parser.parser_family,
+        profile=parser.profile_id,
+        selection_source=parser.selection_source,
+        detected_version=parser.detected_version or "",
+        saw_working=terms is not None and terms.saw_working,
+        saw_projection_change=terms is not None and terms.saw_projection_change,
+        stability_seconds=None if policy is None else policy.completion_stability_seconds,
+        unknown_to_stalled_seconds=None if policy is None else policy.unknown_to_stalled_timeout_seconds,
+        watched_gap_seconds=None if policy is None else policy.watched_gap_seconds,
+        stalled_is_terminal=None if policy is None else policy.stalled_is_terminal,
+    )
+
+
+def _cut(text: str, *, is_tail: bool = False) -> str:
+    data = text.encode("utf-8", "replace")
+    kept = data[-SURFACE_SLICE_MAX_BYTES:] if is_tail else data[:SURFACE_SLICE_MAX_BYTES]
+    return kept.decode("utf-8", "ignore")
+
 
 _NOT_OURS: Final = TurnId("")
 _PROGRESS_EVERY_SECONDS: Final = 1.0
@@ -56,7 +105,7 @@ _AFTER_DIALOG: Final = (BusinessState.WORKING, BusinessState.IDLE)
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
+class DialogEpisode:
     """One dialog from its first frame to its last: as it was seen last, and when. `is_answered`: our answer was on its
     way into it.
 
@@ -64,7 +113,7 @@ class Episode:
     """
 
     request_id: str
-    dialog: Dialog
+    dialog: ScreenDialog
     seen_at: float
     is_answered: bool = False
     gone_at: float | None = None
@@ -79,8 +128,8 @@ class Translator:
         self._numbers = count(1)
         self._snapshot: Snapshot | None = None
         self._stood: tuple[object, ...] | None = None
-        self.episode: Episode | None = None
-        self.unfinished: Dialog | None = None
+        self.episode: DialogEpisode | None = None
+        self.unfinished: ScreenDialog | None = None
         self._unfinished_at = -math.inf
         self._is_submitted = False
         self._awaits_start = False
@@ -187,7 +236,7 @@ class Translator:
             told.append(self._open(shown, at))
         return told
 
-    def _is_redrawn(self, shown: Dialog | None) -> bool:
+    def _is_redrawn(self, shown: ScreenDialog | None) -> bool:
         """Whether half a dialog stands where a whole one did: that one is being drawn again, or the next one comes."""
         if self.episode is None or self.episode.gone_at is not None or shown is None:
             return False
@@ -205,15 +254,15 @@ class Translator:
         gone = ApprovalGone(request_id=request_id, is_answered=False)
         return [gone, replace(self._open(episode.dialog, episode.seen_at), problem=problem)]
 
-    def settle(self, unfinished: Dialog) -> list[Observation]:
+    def settle(self, unfinished: ScreenDialog) -> list[Observation]:
         """A dialog without options stood for a moment: if it still does, it has none."""
         if self.unfinished is not unfinished:
             return []
         self.unfinished = None
         return [*self._close(), self._open(unfinished, self._unfinished_at)]
 
-    def _open(self, dialog: Dialog, seen_at: float) -> ApprovalAsked:
-        self.episode = Episode(f"{self._prefix}-{next(self._numbers)}", dialog, seen_at)
+    def _open(self, dialog: ScreenDialog, seen_at: float) -> ApprovalAsked:
+        self.episode = DialogEpisode(f"{self._prefix}-{next(self._numbers)}", dialog, seen_at)
         return _asked(self.episode)
 
     def _turn(self, verdict: Verdict) -> list[Observation]:
@@ -268,7 +317,7 @@ class Translator:
                 return None
 
 
-def _is_over(episode: Episode, shown: Dialog | None, verdict: Verdict, capture: PaneCapture) -> bool:
+def _is_over(episode: DialogEpisode, shown: ScreenDialog | None, verdict: Verdict, capture: PaneCapture) -> bool:
     if shown is not None:
         is_after_answer = episode.gone_at is not None and capture.captured_at_seconds > episode.gone_at
         elapsed = capture.captured_at_seconds - episode.seen_at
@@ -280,7 +329,7 @@ def _warned(anomaly: Anomaly) -> Warned:
     return Warned(kind=anomaly.kind, message=anomaly.message, details=anomaly.details)
 
 
-def _asked(episode: Episode) -> ApprovalAsked:
+def _asked(episode: DialogEpisode) -> ApprovalAsked:
     dialog = episode.dialog
     return ApprovalAsked(
         request_id=episode.request_id,
@@ -294,7 +343,7 @@ def _channel(live: LiveVerdict) -> list[Observation]:
     match live.cause:
         case watcher.ChannelDown(reason=reason):
             return [Warned(kind="channel_down", message=f"tmux cannot be reached now: {reason}")]
-        case watcher.ChannelLost(reason=reason):
+        case watcher.PaneChannelLost(reason=reason):
             return [ChannelLost(message=f"tmux cannot be reached any more: {reason}")]
         case watcher.PaneMoved(session_id=session_id):
             return [ChannelLost(message=f"somebody moved the pane to session {session_id}")]

@@ -5,7 +5,8 @@ Laws:
    whatever it looks like. tmux does not escape that text, so a screen that shows such a line with the very same numbers
    ends a reply early. The parser cannot tell; who asks for a screen counts its rows (`capture.py`).
 2. However the bytes are torn, the events are the same.
-3. What is held is bounded. A line that is too long is dropped up to its end and told as `Malformed`; a reply that is
+3. What is held is bounded. A line that is too long is dropped up to its end and told as `MalformedLine`; a reply that
+is
    too long is cut and says so. What follows is read as if nothing had been there.
 4. A notification that we do not know is kept as `Notification`.
 """
@@ -26,7 +27,7 @@ _EXTENDED: Final = b"%extended-output "
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class TmuxReply:
     """What a command answered. `is_ours`: it was sent on this pipe, and is no hook and no first attach."""
 
     number: int
@@ -98,7 +99,7 @@ class SubscriptionChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Exited:
+class TmuxExited:
     """The control client ends; the reason is empty when it was asked to."""
 
     reason: str
@@ -113,7 +114,7 @@ class Notification:
 
 
 @dataclass(frozen=True, slots=True)
-class Malformed:
+class MalformedLine:
     """Bytes that are no control mode, with their beginning."""
 
     reason: str
@@ -121,7 +122,7 @@ class Malformed:
 
 
 ControlEvent: TypeAlias = (
-    Reply
+    TmuxReply
     | Output
     | Paused
     | Continued
@@ -129,9 +130,9 @@ ControlEvent: TypeAlias = (
     | SessionsChanged
     | SessionChanged
     | SubscriptionChanged
-    | Exited
+    | TmuxExited
     | Notification
-    | Malformed
+    | MalformedLine
 )
 
 _WINDOW_NAMES: Final = frozenset(
@@ -164,8 +165,8 @@ class _Block:
         else:
             self.lines.append(line)
 
-    def close(self, is_error: bool) -> Reply:
-        return Reply(self.number, self.is_ours, is_error, tuple(self.lines), self.is_cut)
+    def close(self, is_error: bool) -> TmuxReply:
+        return TmuxReply(self.number, self.is_ours, is_error, tuple(self.lines), self.is_cut)
 
 
 class ControlParser:
@@ -194,10 +195,10 @@ class ControlParser:
             self._tail, self._is_skipping = b"", True
         return events
 
-    def _drop(self, line: bytes) -> Malformed:
+    def _drop(self, line: bytes) -> MalformedLine:
         if self._block is not None:
             self._block.is_cut = True
-        return Malformed(f"a line of more than {MAX_LINE_BYTES} bytes", line[:_EXCERPT])
+        return MalformedLine(f"a line of more than {MAX_LINE_BYTES} bytes", line[:_EXCERPT])
 
     def _line(self, line: bytes) -> ControlEvent | None:
         if self._block is not None:
@@ -205,7 +206,7 @@ class ControlParser:
         if line.startswith(_EXTENDED):  # nearly all lines of a busy pane
             return _extended(line[len(_EXTENDED) :])
         if not line.startswith(b"%"):
-            return Malformed("text outside of a reply", line[:_EXCERPT]) if line else None
+            return MalformedLine("text outside of a reply", line[:_EXCERPT]) if line else None
         name, _, rest = line[1:].partition(b" ")
         match name:
             case b"output":
@@ -216,17 +217,17 @@ class ControlParser:
             case _:
                 return _notification(_word(name), rest.decode("utf-8", "replace"))
 
-    def _reply_line(self, block: _Block, line: bytes) -> Reply | None:
+    def _reply_line(self, block: _Block, line: bytes) -> TmuxReply | None:
         if line.startswith((b"%end ", b"%error ")) and line.partition(b" ")[2] == block.guard:
             self._block = None
             return block.close(is_error=line.startswith(b"%error "))
         block.add(line)
         return None
 
-    def _guard(self, line: bytes) -> Malformed | None:
+    def _guard(self, line: bytes) -> MalformedLine | None:
         found = _GUARD.fullmatch(line)
         if found is None or found[1] != b"begin":
-            return Malformed("the end of a reply that did not begin", line[:_EXCERPT])
+            return MalformedLine("the end of a reply that did not begin", line[:_EXCERPT])
         self._block = _Block(found[2], int(found[3]), is_ours=bool(int(found[4]) & 1))
         return None
 
@@ -257,7 +258,7 @@ def _notification(name: str, rest: str) -> ControlEvent:
         case "subscription-changed":
             return _subscription(rest)
         case "exit":
-            return Exited(rest)
+            return TmuxExited(rest)
         case _ if name in _WINDOW_NAMES:
             return WindowChanged(name, first)
         case _:
@@ -268,5 +269,5 @@ def _subscription(rest: str) -> ControlEvent:
     head, _, value = rest.partition(" : ")
     words = head.split(" ")
     if len(words) < 5:
-        return Malformed("a subscription without its five words", rest[:_EXCERPT].encode())
+        return MalformedLine("a subscription without its five words", rest[:_EXCERPT].encode())
     return SubscriptionChanged(words[0], words[1], words[2], words[4], value)

@@ -15,7 +15,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
-from interlock.agents.tmux.control import ControlEvent, ControlParser, Exited, Malformed, Reply, SessionChanged
+from interlock.agents.tmux.control import (
+    ControlEvent,
+    ControlParser,
+    MalformedLine,
+    SessionChanged,
+    TmuxExited,
+    TmuxReply,
+)
 from interlock.agents.tmux.process import ClientProcess
 from interlock.agents.tmux.server import DEADLINE_SECONDS, Command, TmuxServer, failure, spell
 from interlock.vocabulary.errors import InterlockError, PeerFault, Unreachable
@@ -27,7 +34,7 @@ _MAX_OPEN: Final = 4096
 # after a second instead of being held back.
 _ATTACH: Final = ("-N", "-C", "attach-session", "-E", "-f", "ignore-size,pause-after=1", "-t")
 
-Replies = tuple[Reply, ...]
+Replies = tuple[TmuxReply, ...]
 
 
 @dataclass(slots=True)
@@ -37,7 +44,7 @@ class _Open(Generic[T]):
     count: int
     read: Callable[[Replies], T]
     future: asyncio.Future[T]
-    replies: list[Reply] = field(default_factory=list)
+    replies: list[TmuxReply] = field(default_factory=list)
 
 
 class ControlLink:
@@ -124,21 +131,21 @@ class ControlLink:
 
     def _take(self, event: ControlEvent) -> None:
         match event:
-            case Reply(is_ours=True):
+            case TmuxReply(is_ours=True):
                 self._answer(event)
-            case Reply():
+            case TmuxReply():
                 if event.is_error and not self._attached.done():
                     self._exit_reason = event.text
-            case Malformed():
+            case MalformedLine():
                 raise PeerFault(f"tmux sent {event.reason}: {event.excerpt!r}")
-            case Exited():
+            case TmuxExited():
                 self._exit_reason = self._exit_reason or event.reason or "tmux ended the control client"
             case _:
                 if isinstance(event, SessionChanged) and not self._attached.done():
                     self._attached.set_result(event.session_id)
                 self._on_event(event)
 
-    def _answer(self, reply: Reply) -> None:
+    def _answer(self, reply: TmuxReply) -> None:
         if not self._open:
             raise PeerFault("tmux sent a reply to nothing")
         item = self._open[0]

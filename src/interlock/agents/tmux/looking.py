@@ -17,7 +17,7 @@ from interlock.screen.snapshot import Snapshot
 _LOOK_GAP_SECONDS: Final = 0.02
 
 
-class Reading(Protocol):
+class PaneReading(Protocol):
     """What a caller's reader makes of a snapshot. `draft` is the text in the composer; None: it cannot tell."""
 
     @property
@@ -27,11 +27,11 @@ class Reading(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PaneLook:
     """One capture, and what the caller's reader makes of it."""
 
     capture: PaneCapture
-    reading: Reading
+    reading: PaneReading
 
     @property
     def state(self) -> BusinessState:
@@ -53,7 +53,7 @@ class Look:
 class Eye:
     """Watches one pane for as long as it is open. Use it as a context manager."""
 
-    def __init__(self, pane: Pane, read: Callable[[Snapshot], Reading]) -> None:
+    def __init__(self, pane: Pane, read: Callable[[Snapshot], PaneReading]) -> None:
         self._pane, self._read = pane, read
         self._news = asyncio.Event()
         self._stop = pane.client.watch(pane.pane_id, self._woken)
@@ -67,18 +67,18 @@ class Eye:
     def _woken(self, wake: Wake) -> None:
         self._news.set()
 
-    async def look(self) -> Look:
+    async def look(self) -> PaneLook:
         self._news.clear()
         capture = await self._pane.capture()
-        return Look(capture, self._read(capture.snapshot))
+        return PaneLook(capture, self._read(capture.snapshot))
 
     async def until(
         self,
-        is_met: Callable[[Look], bool],
+        is_met: Callable[[PaneLook], bool],
         within_seconds: float,
-        settled: Callable[[Look], bool] = lambda _: False,
+        settled: Callable[[PaneLook], bool] = lambda _: False,
         settled_after_seconds: float = 0.0,
-    ) -> Look:
+    ) -> PaneLook:
         """The first look that meets the condition, else the last before the deadline.
 
         A look for which `settled` holds also ends it, once nothing has changed for that time.

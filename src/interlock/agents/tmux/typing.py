@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from interlock.agents.tmux.looking import Eye, Look, Reading
+from interlock.agents.tmux.looking import Eye, PaneLook, PaneReading
 from interlock.agents.tmux.panes import Pane, typable
 from interlock.screen.assessment import BusinessState, InputMode
 from interlock.screen.snapshot import Snapshot
@@ -25,7 +25,7 @@ _PLACEHOLDER: Final = re.compile(r"\[[^\]\n]*(?:past|line|char|text)[^\]\n]*\]",
 _BLANKS: Final = re.compile(r"\s+")
 
 
-class Refusal(StrEnum):
+class TypingRefusal(StrEnum):
     """Why nothing was typed."""
 
     CLOSED = "closed"  # keys would not reach the program, or not it alone
@@ -46,7 +46,7 @@ class Verified(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TypingStep:
     """Whether a step was seen to happen, by what, and when (monotonic)."""
 
     is_proven: bool
@@ -64,11 +64,11 @@ class TypingOutcome:
     `is_command`: it begins like a command of the CLI, so a menu may have opened, and Enter may not begin a turn.
     """
 
-    typed: Step
-    accepted: Step
-    started: Step
+    typed: TypingStep
+    accepted: TypingStep
+    started: TypingStep
     verified: Verified = Verified.NOT_SEEN
-    refusal: Refusal | None = None
+    refusal: TypingRefusal | None = None
     is_command: bool = False
 
 
@@ -97,7 +97,7 @@ class TypingPolicy:
 async def type_prompt(
     pane: Pane,
     prompt: str,
-    read: Callable[[Snapshot], Reading],
+    read: Callable[[Snapshot], PaneReading],
     policy: TypingPolicy | None = None,
     on_enter: Callable[[], None] = lambda: None,
 ) -> TypingOutcome:
@@ -113,31 +113,31 @@ async def type_prompt(
         refusal = _refusal(before, policy)
         if refusal is not None:
             why = before.capture.why_closed or refusal.value
-            step = Step(False, f"not typed: {why}", before.capture.captured_at_seconds)
+            step = TypingStep(False, f"not typed: {why}", before.capture.captured_at_seconds)
             return TypingOutcome(step, step, step, refusal=refusal)
         return await _Attempt(pane, eye, text, before, policy).run(on_enter)
 
 
-def _refusal(look: Look, policy: TypingPolicy) -> Refusal | None:
+def _refusal(look: PaneLook, policy: TypingPolicy) -> TypingRefusal | None:
     assessment = look.reading.assessment
     if look.capture.why_closed is not None:
-        return Refusal.CLOSED
+        return TypingRefusal.CLOSED
     if look.is_blocked or assessment.input_mode is InputMode.MODAL:
-        return Refusal.DIALOG
+        return TypingRefusal.DIALOG
     if look.state is BusinessState.WORKING:
         if not policy.while_working or assessment.input_mode is not InputMode.FREEFORM:
-            return Refusal.WORKING
+            return TypingRefusal.WORKING
     elif not assessment.submit_ready:
-        return Refusal.NOT_READY
+        return TypingRefusal.NOT_READY
     if policy.over_draft or look.reading.draft == "":
         return None
-    return Refusal.DRAFT_UNKNOWN if look.reading.draft is None else Refusal.DRAFT
+    return TypingRefusal.DRAFT_UNKNOWN if look.reading.draft is None else TypingRefusal.DRAFT
 
 
 class _Attempt:
     """One prompt on its way into one pane."""
 
-    def __init__(self, pane: Pane, eye: Eye, text: str, before: Look, policy: TypingPolicy) -> None:
+    def __init__(self, pane: Pane, eye: Eye, text: str, before: PaneLook, policy: TypingPolicy) -> None:
         self._pane, self._eye, self._before, self._policy = pane, eye, before, policy
         self._text = text
         self._is_command = text.startswith(("/", "!", "#"))
@@ -169,7 +169,7 @@ class _Attempt:
         on_enter()
         return await self._submit(look, typed, verified)
 
-    async def _submit(self, standing: Look, typed: Step, verified: Verified) -> TypingOutcome:
+    async def _submit(self, standing: PaneLook, typed: TypingStep, verified: Verified) -> TypingOutcome:
         look = standing
         for _ in range(2 if self._policy.press_again else 1):
             await self._pane.send_keys(self._policy.submit_key)
@@ -185,11 +185,11 @@ class _Attempt:
         look = await self._eye.until(self._is_started, self._policy.started_within_seconds)
         return TypingOutcome(typed, accepted, self._started(standing, look), verified, None, self._is_command)
 
-    def _end(self, typed: Step, accepted: Step, verified: Verified) -> TypingOutcome:
-        started = Step(False, "not submitted", accepted.at_seconds)
+    def _end(self, typed: TypingStep, accepted: TypingStep, verified: Verified) -> TypingOutcome:
+        started = TypingStep(False, "not submitted", accepted.at_seconds)
         return TypingOutcome(typed, accepted, started, verified, None, self._is_command)
 
-    def _verify(self, look: Look) -> Verified:
+    def _verify(self, look: PaneLook) -> Verified:
         draft, was = look.reading.draft, self._before.reading.draft
         if draft is None:
             # A reader that never saw the composer can only say that the screen is another one. One that saw it before
@@ -201,10 +201,10 @@ class _Attempt:
             return Verified.EXACT
         return Verified.PLACEHOLDER if _PLACEHOLDER.search(draft) else Verified.CHANGED
 
-    def _is_interrupted(self, look: Look) -> bool:
+    def _is_interrupted(self, look: PaneLook) -> bool:
         return bool(self._why_interrupted(look))
 
-    def _why_interrupted(self, look: Look) -> str:
+    def _why_interrupted(self, look: PaneLook) -> str:
         if look.capture.why_closed is not None:
             return look.capture.why_closed
         if look.is_blocked:
@@ -213,13 +213,13 @@ class _Attempt:
             return "a dialog came up"
         return "it began to work before Enter" if self._has_begun(look) else ""
 
-    def _is_calm_again(self, look: Look) -> bool:
+    def _is_calm_again(self, look: PaneLook) -> bool:
         return not self._why_interrupted(look) and self._verify(look) in (Verified.EXACT, Verified.PLACEHOLDER)
 
-    def _has_begun(self, look: Look) -> bool:
+    def _has_begun(self, look: PaneLook) -> bool:
         return look.state is BusinessState.WORKING and self._before.state is not BusinessState.WORKING
 
-    def _is_accepted(self, standing: Look, look: Look) -> bool:
+    def _is_accepted(self, standing: PaneLook, look: PaneLook) -> bool:
         if self._is_started(look):
             return True
         draft = look.reading.draft
@@ -227,16 +227,16 @@ class _Attempt:
             return standing.reading.draft is None and look.rows != standing.rows
         return draft == "" and look.reading.assessment.input_mode is not InputMode.MODAL
 
-    def _why_accepted(self, look: Look) -> str:
+    def _why_accepted(self, look: PaneLook) -> str:
         if self._is_started(look):
             return f"{look.state.value} after Enter"
         is_seen = look.reading.draft is not None
         return "the composer is empty" if is_seen else "the screen changed; the composer cannot be seen"
 
-    def _is_started(self, look: Look) -> bool:
+    def _is_started(self, look: PaneLook) -> bool:
         return look.is_busy if self._before.state is not BusinessState.WORKING else look.is_blocked
 
-    def _started(self, standing: Look, look: Look) -> Step:
+    def _started(self, standing: PaneLook, look: PaneLook) -> TypingStep:
         if self._is_started(look):
             return _step(look, True, look.state.value)
         if self._before.state is BusinessState.WORKING:
@@ -246,7 +246,7 @@ class _Attempt:
             return _step(look, True, f"new text above the composer: {rows[0].strip()[:80]!r}")
         return _step(look, False, f"accepted, but {look.state.value} and no new text")
 
-    def _answer_rows(self, standing: Look, look: Look) -> list[str]:
+    def _answer_rows(self, standing: PaneLook, look: PaneLook) -> list[str]:
         """Rows above the cursor that were not there before Enter and are not the echo of the prompt."""
         cursor = look.capture.snapshot.cursor
         known, prompt = set(standing.rows), squeeze(self._text)
@@ -259,5 +259,5 @@ def squeeze(text: str) -> str:
     return _BLANKS.sub("", text)
 
 
-def _step(look: Look, is_proven: bool, evidence: str) -> Step:
-    return Step(is_proven, evidence, look.capture.captured_at_seconds)
+def _step(look: PaneLook, is_proven: bool, evidence: str) -> TypingStep:
+    return TypingStep(is_proven, evidence, look.capture.captured_at_seconds)

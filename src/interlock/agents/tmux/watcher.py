@@ -78,14 +78,14 @@ class ChannelUp:
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelLost:
+class PaneChannelLost:
     """The session or its server is gone. Nothing is known of these panes, and they are no longer watched."""
 
     pane_ids: tuple[str, ...]
     reason: str
 
 
-WatchEvent: TypeAlias = PaneSeen | PaneDied | PaneGone | PaneMoved | ChannelDown | ChannelUp | ChannelLost
+WatchEvent: TypeAlias = PaneSeen | PaneDied | PaneGone | PaneMoved | ChannelDown | ChannelUp | PaneChannelLost
 
 
 @dataclass(slots=True)
@@ -250,7 +250,7 @@ class PaneWatch:
         else:
             for pane_id in pane_ids:
                 self.remove(pane_id)
-            self._tell(ChannelLost(pane_ids, client.why_down))
+            self._tell(PaneChannelLost(pane_ids, client.why_down))
 
     async def _check_places(self, client: TmuxClient) -> None:
         """A pane may have left the session, which no capture of it shows."""

@@ -7,17 +7,18 @@ from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from interlock.cli.painting import Line, Tone
-from interlock.cli.server_api import Body, ServerApi
-from interlock.cli.task_lines import PAGE, task_path
-from interlock.cli.top import deeds, pages
-from interlock.cli.top.board import GRACE_SECONDS, Board
-from interlock.cli.top.deeds import Draft, Said
+from interlock.cli.look.session_lines import PAGE, task_path
+from interlock.cli.server.api import Body, ServerApi
+from interlock.cli.tables import Line, Tone
+from interlock.cli.top import actions as deeds
+from interlock.cli.top.actions import ActionMessage, Draft
+from interlock.cli.top.bell import Ringing
+from interlock.cli.top.board import GRACE_SECONDS, BoardApp
 from interlock.cli.top.keys import help_lines
+from interlock.cli.top.layout import pages
+from interlock.cli.top.layout.questions import can_approve, can_deny, can_reply, question_lines, whole_question
 from interlock.cli.top.panels import AskWords, Panel, Sure
-from interlock.cli.top.panes import Questions
-from interlock.cli.top.questions import can_approve, can_deny, can_reply, question_lines, whole_question
-from interlock.cli.top.ringing import Ringing
+from interlock.cli.top.panes import QuestionsPane
 from interlock.client.client import Client
 from interlock.client.task import TaskHandle
 from interlock.vocabulary.errors import InterlockError
@@ -26,7 +27,7 @@ _ASK_LINES: Final = 8
 Laid = Callable[[int], Sequence[Line]]
 
 
-class TopApp(Board):
+class TopApp(BoardApp):
     """The board with all its keys. `find_api` is for what the client has no word for."""
 
     def __init__(
@@ -54,7 +55,9 @@ class TopApp(Board):
 
     def on_ready(self) -> None:
         if self.ringing is not None and self._driver is not None:
-            ringing = self.ringing.ring(self.client, self._driver, lambda why: self.say(Said(why, Tone.DOUBTFUL)))
+            ringing = self.ringing.ring(
+                self.client, self._driver, lambda why: self.say(ActionMessage(why, Tone.DOUBTFUL))
+            )
             self.run_worker(ringing, group="bell")
 
     def action_approve(self) -> None:
@@ -64,7 +67,7 @@ class TopApp(Board):
         self._answer(deeds.deny, can_deny)
 
     def action_choose(self, number: int) -> None:
-        async def choose(handle: TaskHandle, asked: Body) -> Said:
+        async def choose(handle: TaskHandle, asked: Body) -> ActionMessage:
             return await deeds.choose(handle, asked, number)
 
         self._answer(choose, lambda _: True)
@@ -72,21 +75,21 @@ class TopApp(Board):
     def action_unasked(self) -> None:
         """A key that answers, where nothing is asked that it could answer."""
         if self._meant() is not None:
-            self.say(Said("that key is no answer to this question: see its keys", Tone.DOUBTFUL))
+            self.say(ActionMessage("that key is no answer to this question: see its keys", Tone.DOUBTFUL))
 
-    def on_questions_chosen(self, chosen: Questions.Chosen) -> None:
+    def on_questions_chosen(self, chosen: QuestionsPane.Chosen) -> None:
         self.action_choose(chosen.number)
 
     def _answer(
         self,
-        how: Callable[[TaskHandle, Body], Coroutine[None, None, Said]],
+        how: Callable[[TaskHandle, Body], Coroutine[None, None, ActionMessage]],
         is_possible: Callable[[Body], bool],
     ) -> None:
         asked = self._meant()
         if asked is None or self.selected is None:
             return
         if not is_possible(asked):
-            self.say(Said("that key is no answer to this question: see its options", Tone.DOUBTFUL))
+            self.say(ActionMessage("that key is no answer to this question: see its options", Tone.DOUBTFUL))
             return
         self.start(how(self.selected.handle, asked))
 
@@ -94,15 +97,15 @@ class TopApp(Board):
         """The question that a key means, or a word about why there is none."""
         asked = self.question
         if asked is None and self.line is not None and self.line.get("open_approvals"):
-            self.say(Said("what it asks is not here yet: press again in a moment", Tone.DOUBTFUL))
+            self.say(ActionMessage("what it asks is not here yet: press again in a moment", Tone.DOUBTFUL))
         elif asked is None:
-            self.say(Said("no open question here; n: next agent waiting for you"))
+            self.say(ActionMessage("no open question here; n: next agent waiting for you"))
         elif not self.sessions.is_connected:
-            self.say(Said("the server is not heard: it can be answered when that is back", Tone.DOUBTFUL))
+            self.say(ActionMessage("the server is not heard: it can be answered when that is back", Tone.DOUBTFUL))
         elif asked["state"] != "open":
-            self.say(Said("already answered"))
+            self.say(ActionMessage("already answered"))
         elif not self.is_ripe:
-            self.say(Said("this question has only just appeared: press again if you mean it", Tone.DOUBTFUL))
+            self.say(ActionMessage("this question has only just appeared: press again if you mean it", Tone.DOUBTFUL))
         else:
             return asked
         return None
@@ -112,7 +115,9 @@ class TopApp(Board):
         if asked is None or self.selected is None:
             return
         if not can_reply(asked):
-            self.say(Said("words are no answer to a yes-or-no question: approve, deny or choose", Tone.DOUBTFUL))
+            self.say(
+                ActionMessage("words are no answer to a yes-or-no question: approve, deny or choose", Tone.DOUBTFUL)
+            )
             return
         handle, key = self.selected.handle, (self.selected_id, str(asked["approval_id"]))
         above = question_lines([asked], 0, max(20, self.size.width - 4), _ASK_LINES, self.clock())[:-1]
@@ -139,7 +144,7 @@ class TopApp(Board):
 
         self._ask(f"{self.called}: your prompt{queued}", (), key, send)
 
-    async def _send(self, handle: TaskHandle, draft: Draft, key: tuple[str, str]) -> Said:
+    async def _send(self, handle: TaskHandle, draft: Draft, key: tuple[str, str]) -> ActionMessage:
         """Send it. The draft is kept until it is known to have been taken."""
         said = await deeds.send(handle, draft)
         if self.drafts.get(key) == draft:
@@ -163,7 +168,7 @@ class TopApp(Board):
     def action_stop(self) -> None:
         self._make_sure(f"{self.called}: stop the agent, with all that it started?", deeds.stop)
 
-    def _make_sure(self, question: str, how: Callable[[TaskHandle], Coroutine[None, None, Said]]) -> None:
+    def _make_sure(self, question: str, how: Callable[[TaskHandle], Coroutine[None, None, ActionMessage]]) -> None:
         chosen = self.chosen()
         if chosen is None:
             return
@@ -173,7 +178,7 @@ class TopApp(Board):
             if is_sure:
                 self.start(how(handle))
             else:
-                self.say(Said("cancelled"))
+                self.say(ActionMessage("cancelled"))
 
         _ = self.push_screen(Sure(question), go)
 
@@ -185,7 +190,7 @@ class TopApp(Board):
     def action_whole(self) -> None:
         asked = self.question
         if asked is None:
-            self.say(Said("no open question here; n: next agent waiting for you"))
+            self.say(ActionMessage("no open question here; n: next agent waiting for you"))
         else:
             _ = self.push_screen(Panel(f"{self.called}: what it asks", lambda width: whole_question(asked, width)))
 

@@ -24,20 +24,21 @@ from textual.timer import Timer
 from textual.widgets import Footer
 from textual.worker import Worker
 
-from interlock.cli.server_api import Body
-from interlock.cli.task_lines import shown_of
-from interlock.cli.top import deeds, drawing
-from interlock.cli.top.deeds import Said
+from interlock.cli.look.session_lines import shown_of
+from interlock.cli.server.api import Body
+from interlock.cli.top import actions as deeds
+from interlock.cli.top import drawing
+from interlock.cli.top.actions import ActionMessage
 from interlock.cli.top.following import FRAME_SECONDS, Selected, Sessions
 from interlock.cli.top.keys import KEYS
+from interlock.cli.top.layout.questions import body_of, can_approve, can_deny, can_reply
+from interlock.cli.top.layout.session_list import Arranged, arrange, name_of
+from interlock.cli.top.layout.wrapping import cut
 from interlock.cli.top.panels import AskFilter
-from interlock.cli.top.panes import Questions, Scrolled, SessionList, Sheet, Transcript
-from interlock.cli.top.questions import body_of, can_approve, can_deny, can_reply
+from interlock.cli.top.panes import QuestionsPane, Scrolled, SessionList, Sheet, Transcript
 from interlock.cli.top.screening import ScreenFeed
-from interlock.cli.top.sessions import Arranged, arrange, name_of
-from interlock.cli.top.terminal import Terminal
+from interlock.cli.top.terminal import TerminalPane
 from interlock.cli.top.themes import DARK, LIGHT
-from interlock.cli.top.wrapping import cut
 from interlock.client.client import Client
 
 WIDE: Final = 100
@@ -63,7 +64,7 @@ def _bindings() -> list[BindingType]:
     return found
 
 
-class Board(App[int]):
+class BoardApp(App[int]):
     """A board over a client, which it closes at its end."""
 
     TITLE = "interlock top"
@@ -94,7 +95,7 @@ class Board(App[int]):
         self.arranged = Arranged()
         self.wanted = ""
         self.every = False
-        self.said: Said | None = None
+        self.said: ActionMessage | None = None
         self.question_at = 0
         self._question_key = ("", "")
         self._question_since = 0.0
@@ -124,8 +125,8 @@ class Board(App[int]):
             with Container(id="detail"):
                 yield Sheet(id="facts")
                 yield Transcript(id="transcript")
-                yield Terminal(id="terminal")
-                yield Questions(id="questions")
+                yield TerminalPane(id="terminal")
+                yield QuestionsPane(id="questions")
         yield Sheet(id="notice")
         yield Footer(show_command_palette=False, compact=True)
 
@@ -348,7 +349,7 @@ class Board(App[int]):
         """The next session below that needs a person, and then from the first on."""
         ids = [str(task["task_id"]) for task in self.arranged.tasks if shown_of(task).needs_person]
         if not ids:
-            self.say(Said("no agent is waiting for you"))
+            self.say(ActionMessage("no agent is waiting for you"))
             return
         at = ids.index(self.selected_id) if self.selected_id in ids else -1
         self.select(ids[(at + 1) % len(ids)])
@@ -381,7 +382,7 @@ class Board(App[int]):
         self.theme = DARK.name if self.theme == LIGHT.name else LIGHT.name
 
     def action_refresh(self) -> None:
-        self.say(Said("looking again"))
+        self.say(ActionMessage("looking again"))
         self.sessions.try_again()
 
     def action_quit_board(self) -> None:
@@ -389,12 +390,12 @@ class Board(App[int]):
 
     # Doing
 
-    def say(self, said: Said) -> None:
+    def say(self, said: ActionMessage) -> None:
         """One line above the keys, until the next."""
         self.said = said
         self.mark()
 
-    def start(self, deed: Coroutine[None, None, Said]) -> None:
+    def start(self, deed: Coroutine[None, None, ActionMessage]) -> None:
         """Do something, and say what came of it."""
 
         async def work() -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from interlock.cli.looks import is_light_terminal
-from interlock.cli.server_api import ServerApi, home_folder
-from interlock.cli.server_options import HomeOption
+from interlock.cli.colours import is_light_terminal
+from interlock.cli.server.api import ServerApi, home_folder
+from interlock.cli.server.options import HomeOption
 from interlock.vocabulary.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ def top(
 def _board(home: Path, theme: str | None) -> TopApp:
     """The board as `[ui]` and `[notify]` say, but for what the command line says."""
     from interlock.cli.top.app import TopApp
-    from interlock.cli.top.ringing import Ringing
+    from interlock.cli.top.bell import Ringing
     from interlock.client.client import Client
-    from interlock.runtime.config import load
+    from interlock.runtime.config.loading import load
 
     config = load(os.environ).config
     # A board is asked for no colours by this variable, and by an empty one, too, which elsewhere says nothing.

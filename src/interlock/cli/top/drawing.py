@@ -13,19 +13,19 @@ from textual.markup import escape as escape_markup
 from textual.screen import Screen
 from textual.widget import Widget
 
+from interlock.cli.look.session_lines import duration
 from interlock.cli.output import escape
-from interlock.cli.painting import Line, Tone
-from interlock.cli.task_lines import duration
-from interlock.cli.top.facts import facts_lines
-from interlock.cli.top.pages import empty_lines
-from interlock.cli.top.panes import Questions, SessionList, Sheet, Transcript
-from interlock.cli.top.questions import option_at, question_lines
-from interlock.cli.top.sessions import left_out, sums
-from interlock.cli.top.terminal import Terminal
-from interlock.cli.top.wrapping import cut, joined, wrapped_lines
+from interlock.cli.tables import Line, Tone
+from interlock.cli.top.layout.facts import facts_lines
+from interlock.cli.top.layout.pages import empty_lines
+from interlock.cli.top.layout.questions import option_at, question_lines
+from interlock.cli.top.layout.session_list import left_out, sums
+from interlock.cli.top.layout.wrapping import cut, joined, wrapped_lines
+from interlock.cli.top.panes import QuestionsPane, SessionList, Sheet, Transcript
+from interlock.cli.top.terminal import TerminalPane
 
 if TYPE_CHECKING:
-    from interlock.cli.top.board import Board
+    from interlock.cli.top.board import BoardApp
 
 
 _GAP: Final = "   "
@@ -44,8 +44,8 @@ class Parts:
     detail: Widget
     facts: Sheet
     transcript: Transcript
-    terminal: Terminal
-    questions: Questions
+    terminal: TerminalPane
+    questions: QuestionsPane
     notice: Sheet
 
 
@@ -58,13 +58,13 @@ def find_parts(screen: Screen[object]) -> Parts:
         detail=screen.query_one("#detail"),
         facts=screen.query_one("#facts", Sheet),
         transcript=screen.query_one(Transcript),
-        terminal=screen.query_one(Terminal),
-        questions=screen.query_one(Questions),
+        terminal=screen.query_one(TerminalPane),
+        questions=screen.query_one(QuestionsPane),
         notice=screen.query_one("#notice", Sheet),
     )
 
 
-def draw(app: Board, parts: Parts, now: datetime) -> None:
+def draw(app: BoardApp, parts: Parts, now: datetime) -> None:
     """Show all of it."""
     parts.bar.show([bar_line(app, app.size.width - 2)])
     parts.banner.show(banner_lines(app))
@@ -83,7 +83,7 @@ def draw(app: Board, parts: Parts, now: datetime) -> None:
     parts.notice.show(_said(app) or _hidden(app))
 
 
-def _draw_selected(app: Board, now: datetime, parts: Parts, *, has_facts: bool) -> None:
+def _draw_selected(app: BoardApp, now: datetime, parts: Parts, *, has_facts: bool) -> None:
     facts, transcript = parts.facts, parts.transcript
     task, width = app.line, max(1, transcript.scrollable_content_region.width)
     if task is None:
@@ -108,7 +108,7 @@ def _unread(*, is_read: bool, is_connected: bool) -> str:
     return "Reading what was said." if is_connected else "Not read yet: the server is not heard."
 
 
-def _draw_terminal(app: Board, parts: Parts) -> None:
+def _draw_terminal(app: BoardApp, parts: Parts) -> None:
     """The terminal, in place of the transcript, where somebody wants to see it. What it is stands above it."""
     feed, terminal, transcript = app.screen_feed, parts.terminal, parts.transcript
     had_focus = transcript.has_focus or terminal.has_focus
@@ -140,7 +140,7 @@ def _entitle(pane: Widget, title: str, keys: Sequence[str]) -> None:
         pane.border_title = title
 
 
-def _draw_question(app: Board, now: datetime, sheet: Questions, room: Size) -> None:
+def _draw_question(app: BoardApp, now: datetime, sheet: QuestionsPane, room: Size) -> None:
     """By the size of what it stands in: it has none of its own while nothing is asked."""
     asked = app.questions
     at = min(app.question_at, len(asked) - 1) if asked else 0
@@ -151,7 +151,7 @@ def _draw_question(app: Board, now: datetime, sheet: Questions, room: Size) -> N
     sheet.show(lines)
 
 
-def bar_line(app: Board, width: int) -> Line:
+def bar_line(app: BoardApp, width: int) -> Line:
     """The first line: how many stand how, and whether the server is heard. With little room it says it in less."""
     word = "connected" if app.sessions.is_connected else "disconnected" if app.sessions.lost_at else "connecting"
     tone = Tone.FAINT if app.sessions.is_connected else Tone.DOUBTFUL
@@ -162,13 +162,13 @@ def bar_line(app: Board, width: int) -> Line:
     return joined([*forms[at], (" " * max(2, width - widths[at] - len(word)), Tone.PLAIN), (word, tone)])
 
 
-def _counted(app: Board, *, is_brief: bool = False) -> Line:
+def _counted(app: BoardApp, *, is_brief: bool = False) -> Line:
     counted = sums(app.sessions.bodies.values(), is_brief=is_brief)
     counted = counted or [("no session" if app.sessions.has_list else "", Tone.FAINT.value)]
     return counted if app.sessions.is_connected else [(text, Tone.FAINT.value) for text, _ in counted]
 
 
-def banner_lines(app: Board) -> list[Line]:
+def banner_lines(app: BoardApp) -> list[Line]:
     """What is wrong with the connection or the server, for as long as it is."""
     known, now = app.sessions, app.clock()
     if known.is_connected and not (known.problem or known.log_problem):
@@ -187,13 +187,13 @@ def banner_lines(app: Board) -> list[Line]:
     return wrapped_lines([escape(" ".join(text.split()))], max(20, app.size.width - 2))[:2]
 
 
-def _said(app: Board) -> list[Line]:
+def _said(app: BoardApp) -> list[Line]:
     """What came of the last deed. A remedy stands at the end of it: it has more than one line, if need be."""
     text = "" if app.said is None else escape(" ".join(app.said.text.split()))
     tone = Tone.PLAIN if app.said is None else app.said.tone
     return wrapped_lines([text], max(20, app.size.width - 2), tone=tone)[:_SAID_LINES] if text else []
 
 
-def _hidden(app: Board) -> list[Line]:
+def _hidden(app: BoardApp) -> list[Line]:
     said = left_out(app.arranged, app.wanted)
     return [joined([(f"not shown: {said}", Tone.FAINT)])] if said and app.arranged.tasks else []

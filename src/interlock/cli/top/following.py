@@ -18,12 +18,12 @@ from typing import Final
 
 import msgspec
 
-from interlock.cli.server_api import Body
+from interlock.cli.server.api import Body
 from interlock.client.client import Client
-from interlock.client.state import TaskState
+from interlock.client.machine.state import TaskState
 from interlock.client.task import TaskHandle
 from interlock.vocabulary.errors import InterlockError
-from interlock.vocabulary.frames import Message, TaskSummary
+from interlock.vocabulary.wire.frames import Message, TaskSummary
 
 FRAME_SECONDS: Final = 1 / 15
 RETRY_SECONDS: Final = 3.0

@@ -17,14 +17,14 @@ from textual.strip import Strip
 from textual.widgets import Input, Static, TextArea
 
 from interlock.cli.output import escape
-from interlock.cli.painting import Line
+from interlock.cli.tables import Line
 from interlock.cli.top.panes import Painted, Sheet
 
 Laid = Callable[[int], Sequence[Line]]
 """Lines for a width."""
 
 
-class Page(Painted, ScrollView, can_focus=True):
+class OverlayPage(Painted, ScrollView, can_focus=True):
     """Lines to be read, scrolled with the usual keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -69,7 +69,7 @@ class Panel(ModalScreen[None]):
     def __init__(self, title: str, laid: Laid) -> None:
         super().__init__()
         self._title = title
-        self._page = Page(laid)
+        self._page = OverlayPage(laid)
 
     def compose(self) -> ComposeResult:
         with Vertical(id="panel"):

@@ -19,11 +19,11 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from interlock.cli.output import escape
-from interlock.cli.painting import Line, Tone
-from interlock.cli.top.reading import SLIDE, Reader, Window, key_of
-from interlock.cli.top.sessions import Arranged, Place, heading_line, places, row_line, row_lines
-from interlock.cli.top.wrapping import fitted_line
-from interlock.vocabulary.frames import Message
+from interlock.cli.tables import Line, Tone
+from interlock.cli.top.layout.session_list import Arranged, ListPlace, heading_line, places, row_line, row_lines
+from interlock.cli.top.layout.transcript import SLIDE, Reader, TranscriptWindow, key_of
+from interlock.cli.top.layout.wrapping import fitted_line
+from interlock.vocabulary.wire.frames import Message
 
 _CLASSES: Final = {tone: f"tone--{tone.name.lower()}" for tone in Tone}
 _SELECTED: Final = "row--selected"
@@ -72,7 +72,7 @@ class Sheet(Painted):
         return self.strip_of(self.lines[y] if y < len(self.lines) else [], width)
 
 
-class Questions(Sheet):
+class QuestionsPane(Sheet):
     """What is asked. An answer in it is chosen with a click; `option_at` says which one stands in a row."""
 
     class Chosen(TextualMessage):
@@ -126,7 +126,7 @@ class SessionList(Painted, ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self.arranged = Arranged()
-        self.places: tuple[Place, ...] = ()
+        self.places: tuple[ListPlace, ...] = ()
         self.selected = ""
         self._now: datetime | None = None
         self._is_stale = False
@@ -166,7 +166,7 @@ class SessionList(Painted, ScrollView, can_focus=True, inherit_bindings=False):
         """How many sessions are a page."""
         return max(1, self.scrollable_content_region.height // (2 if self._is_roomy else 1) - 1)
 
-    def _is_selected(self, place: Place) -> bool:
+    def _is_selected(self, place: ListPlace) -> bool:
         return place.task is not None and place.task["task_id"] == self.selected
 
     def render_line(self, y: int) -> Strip:
@@ -236,14 +236,14 @@ class Transcript(Scrolled):
         super().__init__(id=id)
         self.lines: Sequence[Line] = ()
         self.messages: Sequence[Message] = ()
-        self.window = Window()
+        self.window = TranscriptWindow()
         self._reader = Reader()
         self._empty: Sequence[Line] = ()
         self._laid: tuple[object, ...] = ()
 
     def begin(self, session_id: str) -> None:
         """Another session: from its end on."""
-        self.window, self._reader = Window(), Reader(session_id)
+        self.window, self._reader = TranscriptWindow(), Reader(session_id)
         self.messages = ()
         self._laid = ()
 

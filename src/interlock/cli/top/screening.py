@@ -15,9 +15,9 @@ from typing import Final
 
 import msgspec
 
-from interlock.cli.painting import Tone
-from interlock.cli.screen_lines import said_of
-from interlock.cli.server_api import Body
+from interlock.cli.look.screen_lines import said_of
+from interlock.cli.server.api import Body
+from interlock.cli.tables import Tone
 from interlock.client.errors import Refusal
 from interlock.client.task import TaskHandle
 from interlock.vocabulary.errors import InterlockError, Unreachable

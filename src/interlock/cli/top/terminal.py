@@ -21,10 +21,10 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.strip import Strip
 
+from interlock.cli.look.screen_lines import picture_lines
 from interlock.cli.output import escape
-from interlock.cli.painting import Line
-from interlock.cli.screen_lines import picture_lines
-from interlock.cli.server_api import Body
+from interlock.cli.server.api import Body
+from interlock.cli.tables import Line
 from interlock.cli.top.panes import Scrolled
 
 _PALETTE: Final = TerminalTheme(
@@ -56,7 +56,7 @@ def style_of(sgr: str) -> Style:
     return _GROUND + named.without_color + exact
 
 
-class Terminal(Scrolled):
+class TerminalPane(Scrolled):
     """The picture of a terminal; `said` stands where there is none."""
 
     def __init__(self, *, id: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from interlock.monitor.arbitration_claims import Claim, SourceReading, not_understood, unknown_record
+from interlock.monitor.arbitration.claims import Claim, SourceReading, not_understood, unknown_record
 from interlock.monitor.sources.fields import Fields, decode, number_of, text_of
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import SpawnId

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from interlock.monitor.arbitration_claims import bounded
+from interlock.monitor.arbitration.claims import bounded
 from interlock.vocabulary.foreign_json import decode_object
 
 Fields = Mapping[str, object]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from interlock.monitor.arbitration_claims import ChildNews, Claim, SourceReading, not_understood, unknown_record
+from interlock.monitor.arbitration.claims import ChildNews, Claim, SourceReading, not_understood, unknown_record
 from interlock.monitor.sources.fields import Fields, decode, list_of, mapping_of, text_of
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import SpawnId

@@ -1,6 +1,6 @@
 """The lines of `interlock shim`: what the program in its terminal reported, when it began and how it ended.
 
-A record that does not count (`monitor.native_status`) claims nothing, and is kept as an anomaly that says why.
+A record that does not count (`monitor.observer.native_status`) claims nothing, and is kept as an anomaly that says why.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from interlock.monitor.arbitration_claims import SourceReading, bounded, not_understood
-from interlock.monitor.native_status import REASONS, RecordOrigin, refusal_of
+from interlock.monitor.arbitration.claims import SourceReading, bounded, not_understood
+from interlock.monitor.observer.native_status import REASONS, RecordOrigin, refusal_of
 from interlock.monitor.sources.status_protocol import CLEAR, StatusFields, read_status
 from interlock.screen.profile import NativeStatus
-from interlock.vocabulary.audit import Anomaly
+from interlock.vocabulary.events.audit import Anomaly
 
 _SOURCE: Final = "shim"
 
@@ -42,14 +42,14 @@ class Began:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ShimEnded:
     """The program ended. The shim is its parent: this is proof."""
 
     code: int | None
     signal: int | None
 
 
-ShimNews: TypeAlias = Began | Ended | SourceReading
+ShimNews: TypeAlias = Began | ShimEnded | SourceReading
 
 
 def read_shim_line(
@@ -67,7 +67,7 @@ def read_shim_line(
         case "started":
             return Began()
         case "exited":
-            return Ended(told.code, told.signal)
+            return ShimEnded(told.code, told.signal)
         case "status":
             fields = StatusFields(
                 told.state or "", told.app or "", told.kind or "", told.message or "", told.id or "", told.title or ""

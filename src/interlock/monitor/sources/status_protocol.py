@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from interlock.monitor.arbitration_claims import Claim, SourceReading, bounded, not_understood
+from interlock.monitor.arbitration.claims import Claim, SourceReading, bounded, not_understood
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import SpawnId
 from interlock.vocabulary.states import Activity, Attention

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from interlock.monitor.arbitration_claims import ChildNews, Claim, bounded
-from interlock.monitor.axes import ATTENTION_OF_BLOCK
+from interlock.monitor.arbitration.axes import ATTENTION_OF_BLOCK
+from interlock.monitor.arbitration.claims import ChildNews, Claim, bounded
 from interlock.screen.assessment import BlockKind, BusinessState, SurfaceAssessment, TurnEnd
 from interlock.screen.profile import TitleMarks
 from interlock.vocabulary.evidence import EvidenceSource

@@ -18,11 +18,11 @@ from typing import TypedDict, TypeVar, Unpack
 from msgspec import Struct
 
 from interlock.log.port import LogDamage
-from interlock.projections.dossier import Dossier, TurnKey
+from interlock.projections.turn_evidence import Dossier, TurnKey
 from interlock.vocabulary.actions import NextAction, explain_turn, inspect_log
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import SessionId, SubagentId, TurnId
-from interlock.vocabulary.registry import Payload
 
 
 class CheckStatus(StrEnum):

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from interlock.projections.checks.case import Case, Check, CheckId, Issue, failure, judged, of_type, warning
 from interlock.vocabulary.actions import inspect_child
-from interlock.vocabulary.audit import Anomaly, SessionFork
-from interlock.vocabulary.conversation import BranchSummary, SubagentEvent
-from interlock.vocabulary.events import Event, UnknownEvent
-from interlock.vocabulary.registry import DECLARATIONS, Durability
+from interlock.vocabulary.events.audit import Anomaly, SessionFork
+from interlock.vocabulary.events.conversation import BranchSummary, SubagentEvent
+from interlock.vocabulary.events.envelope import Event, UnknownEvent
+from interlock.vocabulary.events.registry import DECLARATIONS, Durability
 
 
 def check_log(case: Case) -> Check:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from interlock.projections.checks.case import Case, Check, CheckId, Issue, failure, judged, look_at, of_type, warning
-from interlock.projections.dossier import Dossier
-from interlock.vocabulary.audit import StreamCheckpoint, TurnFailed
-from interlock.vocabulary.conversation import AssistantMessage, MessageSource, UserMessage
+from interlock.projections.turn_evidence import Dossier
+from interlock.vocabulary.events.audit import StreamCheckpoint, TurnFailed
+from interlock.vocabulary.events.conversation import AssistantMessage, MessageSource, UserMessage
 from interlock.vocabulary.states import TurnState
 
 

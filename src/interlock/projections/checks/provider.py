@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from interlock.projections.checks.case import Case, Check, CheckId, Issue, failure, judged, of_type, warning
-from interlock.projections.conversation import LeftOut
-from interlock.projections.replay import fold_replay
-from interlock.projections.replay_items import ResultItem
+from interlock.projections.replay.conversation import LeftOut
+from interlock.projections.replay.items import ResultItem
+from interlock.projections.replay.provider_input import fold_replay
 from interlock.vocabulary.actions import NextAction, NextActionKind
-from interlock.vocabulary.audit import ProviderUsage
-from interlock.vocabulary.conversation import AssistantMessage, ToolCall, ToolResult, Truncation
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import ProviderUsage
+from interlock.vocabulary.events.conversation import AssistantMessage, ToolCall, ToolResult, Truncation
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import TurnId
 from interlock.vocabulary.states import TurnState
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from interlock.lifecycle.subagent_evidence import TERMINAL
-from interlock.lifecycle.subagents import ChildReading, subagents_from
+from interlock.lifecycle.children.subagent_evidence import TERMINAL
+from interlock.lifecycle.children.subagents import ChildReading, subagents_from
 from interlock.projections.checks.case import Case, Check, CheckId, Issue, failure, judged, of_type, warning
 from interlock.vocabulary.actions import NextAction, NextActionKind, inspect_child
-from interlock.vocabulary.conversation import SubagentEvent
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.conversation import SubagentEvent
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SubagentId
 from interlock.vocabulary.states import SubagentState
 
@@ -20,7 +20,7 @@ STALE_AFTER: Final = timedelta(seconds=300)
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
+class CheckedChild:
     """A child as the log reads, with the events that speak of it."""
 
     id: SubagentId
@@ -42,12 +42,12 @@ class Child:
         return self.fact.next_actions or (() if child is None else (inspect_child(child),))
 
 
-def _children(case: Case) -> list[Child]:
+def _children(case: Case) -> list[CheckedChild]:
     told: dict[SubagentId, list[Event]] = {}
     for event, fact in of_type(case.events, SubagentEvent):
         told.setdefault(fact.subagent_id, []).append(event)
     readings = subagents_from(fact for _, fact in of_type(case.events, SubagentEvent))
-    return [Child(id, reading, tuple(told[id])) for id, reading in readings.items()]
+    return [CheckedChild(id, reading, tuple(told[id])) for id, reading in readings.items()]
 
 
 def check_subagent_timeouts(case: Case) -> Check:
@@ -73,13 +73,13 @@ def check_subagent_terminal_states(case: Case) -> Check:
 _OUT_OF_ORDER: Final = "subagent_facts_out_of_order"
 
 
-def _order_issues(child: Child) -> Iterator[Issue]:
+def _order_issues(child: CheckedChild) -> Iterator[Issue]:
     if child.reading.anomalies:
         message = f"child {child.id}: {'; '.join(child.reading.anomalies)}"
         yield warning(_OUT_OF_ORDER, message, child.events, next_actions=child.next_actions)
 
 
-def _ended_issues(child: Child) -> Iterator[Issue]:
+def _ended_issues(child: CheckedChild) -> Iterator[Issue]:
     fact, missing = child.fact, child.reading.missing
     is_completed = fact.status is SubagentState.COMPLETED
     last = child.events[-1:]
@@ -102,7 +102,7 @@ def check_subagent_staleness(case: Case) -> Check:
     return judged(CheckId.SUBAGENT_STALENESS, issues, applies=bool(is_open), passed=passed)
 
 
-def _stale_issues(case: Case, child: Child) -> Iterator[Issue]:
+def _stale_issues(case: Case, child: CheckedChild) -> Iterator[Issue]:
     fact, last = child.fact, child.events[-1:]
     actions = (*child.next_actions, NextAction(NextActionKind.WAIT_AGAIN))
     if not case.owner_alive:
@@ -127,7 +127,7 @@ def check_subagent_manager_runtime(case: Case) -> Check:
     return judged(CheckId.SUBAGENT_MANAGER_RUNTIME, issues, applies=applies, passed="the owner and the log agree")
 
 
-def _runtime_issues(case: Case, children: list[Child]) -> Iterator[Issue]:
+def _runtime_issues(case: Case, children: list[CheckedChild]) -> Iterator[Issue]:
     for child in children:
         if child.fact.status is SubagentState.RUNNING and child.fact.child_session_id is None:
             message = f"child {child.id} runs, and no session is named for it"

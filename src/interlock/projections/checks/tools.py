@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
-from interlock.lifecycle.subagents import SubagentFold, WaitStatus, wait_outcome
+from interlock.lifecycle.children.subagents import SubagentFold, WaitStatus, wait_outcome
 from interlock.projections.checks.case import Case, Check, CheckId, Issue, failure, judged, look_at, of_type, warning
-from interlock.projections.dossier import Dossier
-from interlock.projections.tool_outcomes import WAIT_TOOL, wait_status
-from interlock.vocabulary.audit import ToolCallSuspended
-from interlock.vocabulary.conversation import SubagentEvent, ToolCall, ToolResult
-from interlock.vocabulary.events import Event
+from interlock.projections.replay.tool_outcomes import WAIT_TOOL, wait_status
+from interlock.projections.turn_evidence import Dossier
+from interlock.vocabulary.events.audit import ToolCallSuspended
+from interlock.vocabulary.events.conversation import SubagentEvent, ToolCall, ToolResult
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import CallId, SubagentId
 from interlock.vocabulary.states import SubagentState, TurnState
 

@@ -10,23 +10,47 @@ from typing import Final, TypeAlias, assert_never
 
 from interlock.lifecycle.turn import Basis, Finding, FindingKind, is_clean_end
 from interlock.projections.checks.case import Case, Check, CheckId, Issue, failure, judged, look_at, of_type, warning
-from interlock.projections.checks.runs import run_issues
-from interlock.projections.dossier import Dossier, TurnKey
+from interlock.projections.task.run_document import RunDocument, fold_run_event
+from interlock.projections.turn_evidence import Dossier, TurnKey
 from interlock.vocabulary.actions import decide
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.ending_words import AGENT, TIMED_BY, failure_words
+from interlock.vocabulary.events.audit import (
     DecisionUndelivered,
     ProcessEvent,
     ProcessEventKind,
+    RunState,
     ToolCallDecided,
     ToolCallSuspended,
     TurnFailed,
     TurnStarted,
 )
-from interlock.vocabulary.conversation import ToolResult, UserMessage
-from interlock.vocabulary.ending_words import AGENT, TIMED_BY, failure_words
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.conversation import ToolResult, UserMessage
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import CallId, SessionId, SpawnId
 from interlock.vocabulary.states import DriverKind, TurnState
+
+# Checks of the state document: does every recorded step of a run follow from the one before.
+
+
+def run_issues(case: Case) -> Iterator[Issue]:
+    """Run events that the classifier took, and that the reducer of the state document refuses."""
+    places = {turn.key: place for place, turn in enumerate(case.turns)}
+    late = {id(refused.event) for turn in case.turns for refused in turn.refused}
+    newest: dict[SessionId, int] = {}
+    documents: dict[SessionId, RunDocument] = {}
+    for event in case.events:
+        if not isinstance(event.data, RunState) or id(event) in late:
+            continue
+        session, turn = event.session_id, case.turn(event)
+        place = -1 if turn is None else places[turn.key]
+        if place < newest.get(session, -1):
+            continue  # a turn that was overtaken: the overlap is an issue of its own
+        newest[session] = place
+        documents[session], _, refusal = fold_run_event(documents.get(session, RunDocument()), event)
+        if refusal:
+            actions = case.look_at_log() if turn is None else look_at(turn)
+            yield failure("run_refused", refusal, [event], turn_id=event.turn_id, next_actions=actions)
+
 
 _Process: TypeAlias = tuple[SessionId, SpawnId]
 _Ref: TypeAlias = tuple[CallId, int]

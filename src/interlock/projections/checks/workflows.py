@@ -9,16 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from interlock.lifecycle.subagents import SubagentFold
-from interlock.lifecycle.workflow import MACHINE, WORKFLOW_TIMEOUT
-from interlock.lifecycle.workflow_step import OUTCOMES, StepEvidence, step_evidence_from_child
+from interlock.lifecycle.children.subagents import SubagentFold
+from interlock.lifecycle.children.workflow import MACHINE, WORKFLOW_TIMEOUT
+from interlock.lifecycle.children.workflow_step import OUTCOMES, StepEvidence, step_evidence_from_child
 from interlock.projections.checks.case import Case, Check, CheckId, Issue, failure, judged, of_type, warning
-from interlock.projections.tool_outcomes import WORKFLOW_TOOL, workflow_status
+from interlock.projections.replay.tool_outcomes import WORKFLOW_TOOL, workflow_status
 from interlock.vocabulary.actions import NextAction, NextActionKind
-from interlock.vocabulary.audit import WorkflowEvent, WorkflowEventKind
-from interlock.vocabulary.conversation import SubagentEvent, ToolCall, ToolResult
 from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import WorkflowEvent, WorkflowEventKind
+from interlock.vocabulary.events.conversation import SubagentEvent, ToolCall, ToolResult
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import StepId, TurnId, WorkflowId
 from interlock.vocabulary.states import StepState, WorkflowState
 

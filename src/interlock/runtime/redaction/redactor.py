@@ -29,7 +29,7 @@ from interlock.agents.pool.masking import (
 )
 from interlock.runtime.redaction.values import MIN_NAMED_CHARACTERS, secret_values
 from interlock.screen.snapshot import Snapshot
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.events.audit import (
     AgentSession,
     Anomaly,
     ProcessEvent,
@@ -42,9 +42,9 @@ from interlock.vocabulary.audit import (
     TurnFailed,
     TurnStarted,
 )
-from interlock.vocabulary.conversation import AssistantMessage
-from interlock.vocabulary.presenter import ScreenUpdate, Status
-from interlock.vocabulary.registry import Payload
+from interlock.vocabulary.events.conversation import AssistantMessage
+from interlock.vocabulary.events.presenter import ScreenUpdate, Status
+from interlock.vocabulary.events.registry import Payload
 
 CUT_CHARACTERS: Final = 6
 _MAX_DEPTH: Final = 100  # deeper ones cannot be written to the log at all

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from interlock.agents.port import Decision, Prompt
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Json, Payload
 from interlock.vocabulary.ids import SpawnId, TurnId
-from interlock.vocabulary.registry import Json, Payload
 
 
 @dataclass(frozen=True, slots=True)

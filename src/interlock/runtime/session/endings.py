@@ -6,12 +6,12 @@ from typing import assert_never
 
 from interlock.agents.observations import Exited, TurnEnded, TurnEnding
 from interlock.lifecycle.closing import Ending
-from interlock.lifecycle.joins import exit_to_reason
+from interlock.lifecycle.run import exit_to_reason
 from interlock.vocabulary.actions import NextAction, NextActionKind
-from interlock.vocabulary.conversation import MessageSource
 from interlock.vocabulary.ending_words import AGENT, TIMED_BY
+from interlock.vocabulary.events.conversation import MessageSource
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import RunId
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, StopCode, TerminationReason
 from interlock.vocabulary.states import DriverKind, ExitReason
 

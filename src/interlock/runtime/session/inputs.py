@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 from interlock.agents.observations import Observation
 from interlock.agents.port import Capabilities, ProcessIdentity, StopReport
-from interlock.vocabulary.audit import DeliveryStage, ReplyContract
+from interlock.vocabulary.events.audit import DeliveryStage, ReplyContract
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import PromptId, SpawnId, TurnId
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.states import ExitReason
 
 
@@ -23,7 +23,7 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EditPrompt:
+class EditQueuedPrompt:
     """Edit a queued prompt."""
 
     prompt_id: PromptId
@@ -38,7 +38,7 @@ class RemovePrompt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cancel:
+class CancelTurnInput:
     """End the open turn. `turn_id`, where it is known, keeps a late cancel away from a newer turn. `is_forced`: end the
     process of an agent whose turn goes on all the same; otherwise the cancel is taken back then."""
 
@@ -48,7 +48,7 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class AnswerQuestion:
     """Decide an approval, or answer a dialog. The verdict is always named; `option` is the text of one of the offered
     ones, and must not contradict it. `from_spawn` names the agent in whose process tree it was given, if any."""
 
@@ -72,12 +72,12 @@ class SetGate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class StartAgentInput:
     """Have the agent running, also while there is nothing to send."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class StopAgentInput:
     """End the agent. An open turn ends as interrupted. `is_closing`: so that nothing is started here any more."""
 
     reason: ExitReason = ExitReason.STOPPED
@@ -90,7 +90,17 @@ class Release:
     """Leave the agent running, and do nothing about it any more."""
 
 
-Command: TypeAlias = Send | EditPrompt | RemovePrompt | Cancel | Answer | SetGate | Start | Stop | Release
+Command: TypeAlias = (
+    Send
+    | EditQueuedPrompt
+    | RemovePrompt
+    | CancelTurnInput
+    | AnswerQuestion
+    | SetGate
+    | StartAgentInput
+    | StopAgentInput
+    | Release
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +154,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interrupted:
+class InterruptOutcome:
     """How asking the agent to stop went; blank: it was asked."""
 
     problem: str = ""
@@ -167,10 +177,18 @@ class Attended:
 
 
 @dataclass(frozen=True, slots=True)
-class TimerFired:
+class SessionTimerFired:
     """Time passed; see `SessionMachine.deadline`."""
 
 
 News: TypeAlias = (  # what comes most often first: they are told apart in this order
-    Observed | AgentStarted | AgentNotStarted | Submitted | Decided | Interrupted | Stopped | Attended | TimerFired
+    Observed
+    | AgentStarted
+    | AgentNotStarted
+    | Submitted
+    | Decided
+    | InterruptOutcome
+    | Stopped
+    | Attended
+    | SessionTimerFired
 )

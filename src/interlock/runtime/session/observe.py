@@ -6,11 +6,12 @@ from typing import Final, TypeAlias, assert_never
 
 from interlock.agents import observations as seen
 from interlock.agents.observations import Observation
-from interlock.lifecycle.approvals import CallFinished, CallRequested
+from interlock.lifecycle.decisions.approvals import CallFinished, CallRequested
+from interlock.lifecycle.decisions.toolcall import CallKey
 from interlock.lifecycle.process import AgentEvent, AgentEventType, Mark
-from interlock.lifecycle.toolcall import CallKey
-from interlock.runtime.session import process_control, turn_control
-from interlock.runtime.session.agent_life import (
+from interlock.runtime.session import turn_control
+from interlock.runtime.session.agent import process_control
+from interlock.runtime.session.agent.life import (
     AgentStage,
     ChannelBroke,
     ChildrenSeen,
@@ -22,8 +23,8 @@ from interlock.runtime.session.agent_life import (
     StandingShown,
 )
 from interlock.runtime.session.state import OpenTurn, Session
-from interlock.runtime.session.turn_way import Origin, TurnStage
-from interlock.vocabulary.audit import (
+from interlock.runtime.session.turn_way import TurnOrigin, TurnStage
+from interlock.vocabulary.events.audit import (
     AgentSession,
     DeliveryStage,
     DialogOutcome,
@@ -31,9 +32,9 @@ from interlock.vocabulary.audit import (
     QueueGate,
     SurfaceEvent,
 )
-from interlock.vocabulary.conversation import HistoryCompaction, Reasoning, SeqRange
+from interlock.vocabulary.events.conversation import HistoryCompaction, Reasoning, SeqRange
+from interlock.vocabulary.events.presenter import ContextPressure, PressureTier, ReasoningDelta
 from interlock.vocabulary.ids import CallId, SpawnId
-from interlock.vocabulary.presenter import ContextPressure, PressureTier, ReasoningDelta
 from interlock.vocabulary.states import Activity, Attention
 
 OfATurn: TypeAlias = (  # what comes most often first: they are told apart in this order
@@ -179,7 +180,7 @@ def _on_ready(session: Session) -> None:
     turn = session.turn
     if turn is not None and session.book.prompt_id is None:
         turn_control.on_turn_ended(session, seen.TurnEnded(ending=seen.TurnEnding.NATURAL))
-    elif turn is not None and turn.way.origin is Origin.TAKEN_UP and turn.way.has_started:
+    elif turn is not None and turn.way.origin is TurnOrigin.TAKEN_UP and turn.way.has_started:
         turn_control.on_turn_ended(session, _END_UNSEEN)
     session.questions.close_left(DialogOutcome.WITHDRAWN)
     turn_control.sync_questions(session)

@@ -22,42 +22,43 @@ from typing import assert_never
 
 from interlock.agents.port import AgentSpec, Decision
 from interlock.lifecycle.restarts import Restarts
-from interlock.runtime.book import SessionBook
 from interlock.runtime.deadlines import earliest
 from interlock.runtime.policy import Instant, RunPolicy
-from interlock.runtime.session import observe, process_control, turn_control
-from interlock.runtime.session.agent_life import AgentLife, AgentStage
-from interlock.runtime.session.agent_life import DeadlinePassed as LifeDeadlinePassed
+from interlock.runtime.session import observe, turn_control
+from interlock.runtime.session.agent import process_control
+from interlock.runtime.session.agent.life import AgentDeadlinePassed as LifeDeadlinePassed
+from interlock.runtime.session.agent.life import AgentLife, AgentStage
 from interlock.runtime.session.effects import Confirm, DecideForAgent, Effect, Refuse
 from interlock.runtime.session.inputs import (
     AgentNotStarted,
     AgentStarted,
-    Answer,
+    AnswerQuestion,
     Attended,
-    Cancel,
+    CancelTurnInput,
     Command,
     Decided,
-    EditPrompt,
-    Interrupted,
+    EditQueuedPrompt,
+    InterruptOutcome,
     News,
     Observed,
     Release,
     RemovePrompt,
     Send,
+    SessionTimerFired,
     SetGate,
-    Start,
-    Stop,
+    StartAgentInput,
+    StopAgentInput,
     Stopped,
     Submitted,
-    TimerFired,
 )
-from interlock.runtime.session.questions import SessionQuestions
+from interlock.runtime.session.questions.open_questions import SessionQuestions
 from interlock.runtime.session.state import OpenTurn, Session
 from interlock.runtime.session.status import idle_deadline, status_of
-from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage, ProcessEvent, ProcessEventKind
+from interlock.runtime.session_fold import SessionFold
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events.audit import DeliveryReceipt, DeliveryStage, ProcessEvent, ProcessEventKind
+from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.ids import SpawnId, TurnId
-from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.states import DriverKind
 
 
@@ -66,7 +67,7 @@ class SessionMachine:
 
     def __init__(
         self,
-        book: SessionBook,
+        book: SessionFold,
         spec: AgentSpec,
         kind: DriverKind,
         new_id: Callable[[str], str],
@@ -79,7 +80,7 @@ class SessionMachine:
     # Looking
 
     @property
-    def book(self) -> SessionBook:
+    def book(self) -> SessionFold:
         return self._session.book
 
     @property
@@ -130,7 +131,7 @@ class SessionMachine:
 
     @property
     def deadline(self) -> float | None:
-        """When to hear `TimerFired`, in the seconds of `Instant`; None: never, as things stand."""
+        """When to hear `SessionTimerFired`, in the seconds of `Instant`; None: never, as things stand."""
         session, turn = self._session, self._session.turn
         of_questions = session.questions.deadline(session.now)
         if turn is None:
@@ -168,13 +169,13 @@ class SessionMachine:
                 turn_control.on_submitted(session, news)
             case Decided(request_id=request_id, problem=problem, is_unknown=is_unknown):
                 self._give(session.questions.delivered(request_id, problem, is_unknown, session.now))
-            case Interrupted(problem=problem):
+            case InterruptOutcome(problem=problem):
                 turn_control.on_interrupted(session, problem)
             case Stopped(spawn_id=spawn_id, report=report):
                 process_control.on_stopped(session, spawn_id, report)
             case Attended(spawn_id=spawn_id, is_attended=is_attended):
                 process_control.on_attended(session, spawn_id, is_attended=is_attended)
-            case TimerFired():
+            case SessionTimerFired():
                 self._on_timer()
             case _:
                 assert_never(news)
@@ -186,17 +187,17 @@ class SessionMachine:
         match command:
             case Send():
                 self._accept(command)
-            case EditPrompt() | RemovePrompt() | SetGate():
+            case EditQueuedPrompt() | RemovePrompt() | SetGate():
                 self._change_queue(command)
-            case Answer():
+            case AnswerQuestion():
                 decision = session.questions.answer(command, session.now)
                 self._give(decision)
-            case Cancel(turn_id=turn_id, is_forced=is_forced):
+            case CancelTurnInput(turn_id=turn_id, is_forced=is_forced):
                 turn_control.cancel(session, turn_id, is_forced=is_forced)
-            case Start():
+            case StartAgentInput():
                 session.problem, session.restarts = "", Restarts()
                 process_control.spawn(session)
-            case Stop(reason=reason, is_closing=is_closing):
+            case StopAgentInput(reason=reason, is_closing=is_closing):
                 process_control.stop_for_operator(session, reason, is_closing=is_closing)
             case Release():
                 session.is_closing = True
@@ -223,10 +224,10 @@ class SessionMachine:
             )
         session.append(queued, DeliveryReceipt(prompt_id=send.prompt_id, stage=DeliveryStage.QUEUED))
 
-    def _change_queue(self, command: EditPrompt | RemovePrompt | SetGate) -> None:
+    def _change_queue(self, command: EditQueuedPrompt | RemovePrompt | SetGate) -> None:
         session, queue = self._session, self._session.book.queue
         match command:
-            case EditPrompt(prompt_id=prompt_id, text=text):
+            case EditQueuedPrompt(prompt_id=prompt_id, text=text):
                 session.append(queue.edit(prompt_id, text))
             case RemovePrompt(prompt_id=prompt_id):
                 session.append(queue.remove(prompt_id))

@@ -20,19 +20,20 @@ from interlock.lifecycle import run as run_machine
 from interlock.lifecycle.process import ProcessInput, ProcessState
 from interlock.lifecycle.restarts import Restarts
 from interlock.lifecycle.run import RunInput, RunLifecycleState
-from interlock.runtime.book import SessionBook
 from interlock.runtime.policy import Instant, RunPolicy
-from interlock.runtime.session import agent_life, turn_way
-from interlock.runtime.session.agent_life import AgentLife, LifeInput, LifeOutput
+from interlock.runtime.session import turn_way
+from interlock.runtime.session.agent import life as agent_life
+from interlock.runtime.session.agent.life import AgentLife, LifeInput, LifeOutput
 from interlock.runtime.session.effects import Append, Effect, InterruptAgent, Publish, StopAgent
-from interlock.runtime.session.questions import SessionQuestions
+from interlock.runtime.session.questions.open_questions import SessionQuestions
 from interlock.runtime.session.streamed_answer import StreamedAnswer
 from interlock.runtime.session.turn_way import TurnInput, TurnOutput, TurnWay
-from interlock.vocabulary.audit import Anomaly
-from interlock.vocabulary.events import new_event
+from interlock.runtime.session_fold import SessionFold
+from interlock.vocabulary.events.audit import Anomaly
+from interlock.vocabulary.events.envelope import new_event
+from interlock.vocabulary.events.presenter import Status, TextDelta
+from interlock.vocabulary.events.registry import Json, Payload
 from interlock.vocabulary.ids import EventId, RunId, SpawnId, StreamId, TurnId
-from interlock.vocabulary.presenter import Status, TextDelta
-from interlock.vocabulary.registry import Json, Payload
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import Activity, Attention, DriverKind, TurnState
 
@@ -65,7 +66,7 @@ class Session:
 
     def __init__(
         self,
-        book: SessionBook,
+        book: SessionFold,
         spec: AgentSpec,
         kind: DriverKind,
         new_id: Callable[[str], str],
@@ -208,7 +209,7 @@ class Session:
         cannot be seen is not silent, and a terminal whose screen says nothing has a stall clock of its own."""
         life, way, tool = self.life, turn.way, self.process.running_tool
         limit = self.policy.stall_after_seconds if tool is None else self.policy.stall_tool_after_seconds
-        is_watched = way.has_started and way.progress is turn_way.Progress.MOVING
+        is_watched = way.has_started and way.progress is turn_way.TurnProgress.MOVING
         if limit is None or self.questions.open_count or not is_watched or not life.is_running or life.is_lost:
             return None
         shown = life.standing

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from interlock.agents.pool.idle import IdleFacts, idle_deadline_seconds
-from interlock.runtime.session.agent_life import AgentStage
+from interlock.agents.pool.pool import IdleFacts, idle_deadline_seconds
+from interlock.runtime.session.agent.life import AgentStage
 from interlock.runtime.session.state import OpenTurn, Session
-from interlock.runtime.session.turn_way import Progress
+from interlock.runtime.session.turn_way import TurnProgress
+from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.evidence import NO_PROGRESS, Evidence, EvidenceSource
-from interlock.vocabulary.presenter import Status
 from interlock.vocabulary.states import Activity, AgentState, Attention, Lifecycle
 
 _PROGRESS: Final[Mapping[str, str]] = {
@@ -102,7 +102,7 @@ def _activity(session: Session) -> tuple[Activity, str]:
         return (Activity.STARTING, "spawn.asked") if is_coming else (Activity.GONE, "no_process")
     if life.is_lost:
         return Activity.UNKNOWN, "channel_lost"
-    is_stalled = turn is not None and turn.way.progress is Progress.STALLED
+    is_stalled = turn is not None and turn.way.progress is TurnProgress.STALLED
     if life.standing is not None:
         if is_stalled and life.standing.activity is Activity.WORKING:
             return Activity.STALLED, NO_PROGRESS

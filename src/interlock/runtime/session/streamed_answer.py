@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from interlock.vocabulary.audit import StreamCheckpoint
-from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata
+from interlock.vocabulary.events.audit import StreamCheckpoint
+from interlock.vocabulary.events.conversation import AssistantMessage, MessageMetadata
+from interlock.vocabulary.events.presenter import TextDelta
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import StreamId
-from interlock.vocabulary.presenter import TextDelta
-from interlock.vocabulary.registry import Payload
 
 CHECKPOINT_SECONDS: Final = 1.0
 _CHARACTERS_A_SECOND: Final = 1 << 16

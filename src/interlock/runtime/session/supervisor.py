@@ -26,22 +26,22 @@ from interlock.agents.port import (
     Driver,
 )
 from interlock.log.port import LogUnavailable, VersionConflict
-from interlock.runtime.book import SessionBook
 from interlock.runtime.policy import Instant, RunPolicy
-from interlock.runtime.session.agent_calls import AgentCalls, Item, Services, started
-from interlock.runtime.session.agent_life import AgentStage
+from interlock.runtime.session.agent.calls import AgentCalls, Item, Services, started
+from interlock.runtime.session.agent.life import AgentStage
 from interlock.runtime.session.effects import Append, Confirm, Effect, Publish, Refuse
-from interlock.runtime.session.inputs import Command, News, Release, Stop, TimerFired
+from interlock.runtime.session.inputs import Command, News, Release, SessionTimerFired, StopAgentInput
 from interlock.runtime.session.mailbox import Mailbox
 from interlock.runtime.session.router import SessionMachine
-from interlock.vocabulary.audit import Anomaly, RunState
-from interlock.vocabulary.codec import encode_event
+from interlock.runtime.session_fold import SessionFold
 from interlock.vocabulary.errors import ContractError, InterlockError, UsageError
-from interlock.vocabulary.events import Event, new_event
+from interlock.vocabulary.events.audit import Anomaly, RunState
+from interlock.vocabulary.events.codec import encode_event
+from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.presenter import Status
+from interlock.vocabulary.events.registry import Json, Payload
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
 from interlock.vocabulary.ids import EventId
-from interlock.vocabulary.presenter import Status
-from interlock.vocabulary.registry import Json, Payload
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import Activity, Attention, ExitReason
 
@@ -67,7 +67,7 @@ class Supervisor:
     """One session in motion. `run` it in a task; give commands with `order`."""
 
     def __init__(
-        self, book: SessionBook, spec: AgentSpec, driver: Driver, policy: RunPolicy, services: Services
+        self, book: SessionFold, spec: AgentSpec, driver: Driver, policy: RunPolicy, services: Services
     ) -> None:
         self.session_id = book.session_id
         self.spec = spec
@@ -93,7 +93,7 @@ class Supervisor:
         self._status_before: Status | None = None
 
     @property
-    def book(self) -> SessionBook:
+    def book(self) -> SessionFold:
         return self.machine.book
 
     # For callers
@@ -102,7 +102,7 @@ class Supervisor:
         """Give a command; returns once it is durable and begun. `UsageError` where it is refused, `LogUnavailable`
         where the log takes nothing: its message tells whether the command was refused or is kept."""
         self._refuse_unkept(command)
-        if self._log_fault is not None and not isinstance(command, Stop):
+        if self._log_fault is not None and not isinstance(command, StopAgentInput):
             raise _refused(self._log_fault, _NOT_TAKEN)
         return await self._given(command)
 
@@ -129,7 +129,7 @@ class Supervisor:
             if not isinstance(what, News):
                 await asyncio.wait((done, self._fault_told), return_when=asyncio.FIRST_COMPLETED)
                 if not done.done() and self._log_fault is not None:
-                    item.is_dropped = not item.is_heard and not isinstance(what, Stop)
+                    item.is_dropped = not item.is_heard and not isinstance(what, StopAgentInput)
                     raise _refused(self._log_fault, _NOT_TAKEN if item.is_dropped else _KEPT)
             return await done
         finally:
@@ -223,7 +223,7 @@ class Supervisor:
             return
         spawn_id, reading = self.machine.running_spawn, self.agent.reading
         try:
-            await self.order(Stop(reason=reason, is_closing=is_closing))
+            await self.order(StopAgentInput(reason=reason, is_closing=is_closing))
         except LogUnavailable:
             await self.agent.stop()  # the command is heard before the end that this brings
             if is_closing:
@@ -233,13 +233,13 @@ class Supervisor:
             await self.until(lambda machine: None if spawn_id and machine.running_spawn == spawn_id else True)
             if reading is not None:
                 await asyncio.wait((reading,))  # with the census
-                await self._given(TimerFired())  # and with its record
+                await self._given(SessionTimerFired())  # and with its record
 
     # The loop
 
     async def run(self) -> None:
         """Supervise until cancelled. Another end is a failure, which `order` and `until` then raise."""
-        self._doing = [*self._first, Item(TimerFired())]  # what an earlier runtime left to do is looked at once
+        self._doing = [*self._first, Item(SessionTimerFired())]  # what an earlier runtime left to do is looked at once
         try:
             while True:
                 async with self._stepping:  # whoever looks sees only what is durable
@@ -290,13 +290,13 @@ class Supervisor:
         while not self._mailbox and self._call_failure is None:
             left = None if deadline is None else deadline - self._services.clock().seconds
             if left is not None and left <= 0:
-                return [Item(TimerFired())]
+                return [Item(SessionTimerFired())]
             await self._mailbox.wait(left)
         if self._call_failure is not None:
             raise self._call_failure
         items = self._mailbox.take(_BATCH)
         if deadline is not None and deadline <= self._services.clock().seconds:
-            items.insert(0, Item(TimerFired()))  # a due deadline comes before what makes us look
+            items.insert(0, Item(SessionTimerFired()))  # a due deadline comes before what makes us look
         return items
 
     async def _perform(self, items: list[Item]) -> None:

@@ -7,16 +7,15 @@ from typing import Final
 
 from interlock.agents import observations as seen
 from interlock.agents.port import Prompt
-from interlock.lifecycle import approvals
-from interlock.lifecycle.approvals import Persist
 from interlock.lifecycle.closing import Ending, closing_batch
-from interlock.lifecycle.joins import run_input
+from interlock.lifecycle.decisions import approvals
+from interlock.lifecycle.decisions.approvals import Persist
+from interlock.lifecycle.decisions.toolcall import EndKind
 from interlock.lifecycle.queue import is_progress
-from interlock.lifecycle.run import settle
-from interlock.lifecycle.toolcall import EndKind
-from interlock.monitor.reply import MAX_REPLY_CHARACTERS, NoReply, contract_of
+from interlock.lifecycle.run import run_input, settle
+from interlock.monitor.observer.reply import MAX_REPLY_CHARACTERS, NoReply, contract_of
 from interlock.runtime.session import turn_way
-from interlock.runtime.session.agent_life import (
+from interlock.runtime.session.agent.life import (
     AgentStage,
     InterruptAnswered,
     InterruptRequested,
@@ -40,20 +39,21 @@ from interlock.runtime.session.turn_way import (
     AnswerGiven,
     CancelRequested,
     CancelUndelivered,
-    Closed,
-    DeadlinePassed,
     EndReported,
     FellSilent,
     PromptGiven,
     PromptKeptOut,
     PromptNotDelivered,
     SignSeen,
+    TurnDeadlinePassed,
     TurnOutput,
     TurnStage,
     TurnWay,
+    TurnWayClosed,
     WorkSeen,
 )
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events.audit import (
     DeliveryReceipt,
     DeliveryStage,
     QueueGate,
@@ -62,10 +62,9 @@ from interlock.vocabulary.audit import (
     TurnReply,
     TurnStarted,
 )
-from interlock.vocabulary.conversation import MessageSource, UserMessage
-from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events.conversation import MessageSource, UserMessage
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import RunId, StreamId, TurnId
-from interlock.vocabulary.registry import Json
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, SUSPENDED, RunStatus, StopCode
 from interlock.vocabulary.states import Activity
 
@@ -364,7 +363,7 @@ def close(session: Session, ending: Ending, surface: SurfaceEvent | None = None,
         session.turn = None
         return
     record_receipt(session, DeliveryStage.UNKNOWN)  # unless more is known
-    session.step_turn(turn, Closed())
+    session.step_turn(turn, TurnWayClosed())
     session.turn = None
     session.questions.end(is_clean=ending.reason == NATURAL_END)
     _cancel_open_calls(session, ending)
@@ -412,7 +411,7 @@ def watch(session: Session, turn: OpenTurn) -> None:
     """Do what the first due deadline of the turn asks for."""
     now = session.now.seconds
     silent_since = session.last_sign(turn)
-    for output in session.step_turn(turn, DeadlinePassed(session.stall_at(turn))):
+    for output in session.step_turn(turn, TurnDeadlinePassed(session.stall_at(turn))):
         if output is TurnOutput.SILENCE_OVER and turn.way.report is not None:
             end_by_agent(session, turn, turn.way.report)
         elif output is TurnOutput.BUDGET_SPENT:

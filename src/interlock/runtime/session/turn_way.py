@@ -44,14 +44,14 @@ class TurnStage(StrEnum):
     ENDED = "ended"
 
 
-class Progress(StrEnum):
+class TurnProgress(StrEnum):
     """Whether the agent gets on with its turn."""
 
     MOVING = "moving"
     STALLED = "stalled"
 
 
-class Origin(StrEnum):
+class TurnOrigin(StrEnum):
     """Who began the turn: a prompt of ours, the agent by itself, or an earlier runtime that died."""
 
     PROMPT = "prompt"
@@ -143,7 +143,7 @@ class AgentStopped:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadlinePassed:
+class TurnDeadlinePassed:
     """The time came for whichever deadline is due. `stall_at_seconds`: when silence becomes a stall, as things are."""
 
     on: ClassVar[str] = "deadline_passed"
@@ -151,7 +151,7 @@ class DeadlinePassed:
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class TurnWayClosed:
     """The end of the turn is written."""
 
     on: ClassVar[str] = "closed"
@@ -169,8 +169,8 @@ TurnInput: TypeAlias = (
     | EndReported
     | AnswerGiven
     | AgentStopped
-    | DeadlinePassed
-    | Closed
+    | TurnDeadlinePassed
+    | TurnWayClosed
 )
 
 
@@ -195,10 +195,10 @@ class TurnWay:
     open when we stopped the agent, and nobody answered it."""
 
     stage: TurnStage
-    origin: Origin
+    origin: TurnOrigin
     began_seconds: float
     watched_since_seconds: float
-    progress: Progress = Progress.MOVING
+    progress: TurnProgress = TurnProgress.MOVING
     submits: int = 1
     report: TurnEnded | None = None
     was_stopped_asking: bool = False
@@ -219,13 +219,13 @@ class TurnWay:
 
 def dispatched(now: float, policy: RunPolicy) -> TurnWay:
     """A turn whose prompt is being given to the agent."""
-    way = TurnWay(stage=TurnStage.DISPATCHED, origin=Origin.PROMPT, began_seconds=now, watched_since_seconds=now)
+    way = TurnWay(stage=TurnStage.DISPATCHED, origin=TurnOrigin.PROMPT, began_seconds=now, watched_since_seconds=now)
     return replace(way, budget_ends_seconds=_end(now, policy.turn_budget_seconds), start_by_seconds=_start(now, policy))
 
 
 def unasked(now: float, policy: RunPolicy) -> TurnWay:
     """A turn that the agent began by itself."""
-    way = TurnWay(stage=TurnStage.STARTED, origin=Origin.UNASKED, began_seconds=now, watched_since_seconds=now)
+    way = TurnWay(stage=TurnStage.STARTED, origin=TurnOrigin.UNASKED, began_seconds=now, watched_since_seconds=now)
     return replace(way, budget_ends_seconds=_end(now, policy.turn_budget_seconds))
 
 
@@ -234,7 +234,7 @@ def taken_up(now: float, elapsed: float, budget: float | None, policy: RunPolicy
     began = now - elapsed
     return TurnWay(
         stage=TurnStage.STARTED if has_started else TurnStage.SENT,
-        origin=Origin.TAKEN_UP,
+        origin=TurnOrigin.TAKEN_UP,
         began_seconds=began,
         watched_since_seconds=now,
         budget_ends_seconds=_end(began, budget),
@@ -283,7 +283,7 @@ TRANSITIONS: Final[tuple[Edge[TurnStage, tuple[TurnWay, RunPolicy]], ...]] = (
     *from_each((*_UNSTARTED, _S.STARTED, _S.STOPPING, _S.HELD), FellSilent.on, _S.SILENT),
     *from_each((*_UNSTARTED, _S.STARTED, _S.SILENT), EndReported.on, _S.HELD),
     Edge(_S.HELD, AnswerGiven.on, _S.STARTED),
-    *from_each(_OPEN, Closed.on, _S.ENDED),
+    *from_each(_OPEN, TurnWayClosed.on, _S.ENDED),
 )
 
 WAY: Final[Machine[TurnStage, tuple[TurnWay, RunPolicy]]] = Machine(
@@ -293,7 +293,7 @@ WAY: Final[Machine[TurnStage, tuple[TurnWay, RunPolicy]]] = Machine(
     initial=TurnStage.DISPATCHED,
     edges=TRANSITIONS,
     laws=__doc__,
-    commands=frozenset({CancelRequested.on, Closed.on}),
+    commands=frozenset({CancelRequested.on, TurnWayClosed.on}),
     observations=frozenset(
         {
             PromptGiven.on,
@@ -312,14 +312,14 @@ WAY: Final[Machine[TurnStage, tuple[TurnWay, RunPolicy]]] = Machine(
 
 STALL_DUE: Final = "stall_due"
 
-PROGRESS: Final[Machine[Progress, None]] = Machine(
+PROGRESS: Final[Machine[TurnProgress, None]] = Machine(
     name="turn_way.progress",
     title="Whether the agent gets on with its turn",
-    states=Progress,
-    initial=Progress.MOVING,
+    states=TurnProgress,
+    initial=TurnProgress.MOVING,
     edges=(
-        Edge(Progress.MOVING, STALL_DUE, Progress.STALLED),
-        Edge(Progress.STALLED, SignSeen.on, Progress.MOVING),
+        Edge(TurnProgress.MOVING, STALL_DUE, TurnProgress.STALLED),
+        Edge(TurnProgress.STALLED, SignSeen.on, TurnProgress.MOVING),
     ),
     laws=__doc__,
     observations=frozenset({STALL_DUE, SignSeen.on}),
@@ -339,7 +339,7 @@ def step(way: TurnWay, given: TurnInput, now: float, policy: RunPolicy) -> tuple
             return (way, ()) if progress is way.progress else (replace(way, progress=progress), (TurnOutput.RECOVERED,))
         case AgentStopped(is_asked=is_asked):
             return replace(way, was_stopped_asking=way.was_stopped_asking or is_asked), ()
-        case DeadlinePassed(stall_at_seconds=stall_at):
+        case TurnDeadlinePassed(stall_at_seconds=stall_at):
             return _fire(way, stall_at, now, policy)
         case _:
             return _move(way, given, now, policy), ()
@@ -356,7 +356,7 @@ def _move(
     | FellSilent
     | EndReported
     | AnswerGiven
-    | Closed,
+    | TurnWayClosed,
     now: float,
     policy: RunPolicy,
 ) -> TurnWay:
@@ -381,7 +381,7 @@ def _move(
             return replace(way, report=report, silent_by_seconds=None)
         case AnswerGiven() | CancelUndelivered() | CancelRequested():
             return way
-        case Closed():
+        case TurnWayClosed():
             return replace(
                 way,
                 budget_ends_seconds=None,

@@ -8,8 +8,9 @@ from litestar import Request, Response, get, post
 from litestar.exceptions import ValidationException
 from litestar.params import FromPath, JSONBody, QueryParameter
 
+from interlock.server.http.problems import PROBLEM_TYPE, NotReady, Unfit, problem_of, what_is_wrong
+from interlock.server.http.shapes import ApprovalPage, ApprovalStanding, Decide
 from interlock.server.peer_process import connection_of
-from interlock.server.problems import PROBLEM_TYPE, NotReady, Unfit, problem_of, what_is_wrong
 from interlock.server.routes.common import (
     DEFAULT_PAGE,
     After,
@@ -22,10 +23,9 @@ from interlock.server.routes.common import (
     read_number,
     task_of,
 )
-from interlock.server.shapes import ApprovalPage, ApprovalStanding, Decide
-from interlock.vocabulary.approval import Approval, ApprovalState
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.requests import ApprovalDecide, Problem
+from interlock.vocabulary.wire.approval import Approval, ApprovalState
+from interlock.vocabulary.wire.requests import ApprovalDecide, Problem
 
 _SEPARATOR = "~"
 

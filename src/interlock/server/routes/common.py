@@ -8,9 +8,9 @@ from typing import Annotated, Final, TypeAlias, TypeVar
 from litestar.di import NamedDependency
 from litestar.params import FromPath, HeaderParameter, QueryParameter, SkipValidation
 
-from interlock.projections.task_view import TaskView
-from interlock.server.ledger import Ledger
-from interlock.server.problems import NotReady, Unfit, UnknownTask
+from interlock.projections.task.view import TaskView
+from interlock.server.http.problems import NotReady, Unfit, UnknownTask
+from interlock.server.ledger import UsageLedger
 from interlock.server.state import ServerState
 from interlock.vocabulary.ids import SessionId, is_valid_id
 
@@ -18,7 +18,7 @@ MAX_PAGE: Final = 500
 DEFAULT_PAGE: Final = 100
 
 Server: TypeAlias = NamedDependency[SkipValidation[ServerState]]
-Books: TypeAlias = NamedDependency[SkipValidation[Ledger]]
+Books: TypeAlias = NamedDependency[SkipValidation[UsageLedger]]
 Who: TypeAlias = NamedDependency[SkipValidation[str]]
 TaskPath: TypeAlias = FromPath[str]
 Limit: TypeAlias = Annotated[int, QueryParameter(ge=1, le=MAX_PAGE, description="How many to give at most.")]

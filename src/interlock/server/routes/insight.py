@@ -13,13 +13,14 @@ from litestar.params import QueryParameter
 from litestar.response import Stream
 
 from interlock.log.port import Log, TurnSlice
-from interlock.log.turn_index import whole_slice
-from interlock.projections.diagnose import Report, diagnose
+from interlock.log.sqlite.turn_index import whole_slice
+from interlock.projections.checks.diagnose import DiagnosisReport, diagnose
 from interlock.projections.spawns import SpawnRow
-from interlock.projections.task_view import TaskView
+from interlock.projections.task.view import TaskView
 from interlock.projections.why import Explanation, why_last
-from interlock.server.ledger import Ledger
-from interlock.server.problems import NotFound, NotReady
+from interlock.server.http.problems import NotFound, NotReady
+from interlock.server.http.shapes import SpawnPage, TaskUsage, TurnUsage, UsagePage
+from interlock.server.ledger import UsageLedger
 from interlock.server.routes.common import (
     DEFAULT_PAGE,
     After,
@@ -31,11 +32,10 @@ from interlock.server.routes.common import (
     read_number,
     task_of,
 )
-from interlock.server.shapes import SpawnPage, TaskUsage, TurnUsage, UsagePage
 from interlock.server.state import ServerState
-from interlock.vocabulary.codec import encode_event
-from interlock.vocabulary.conversation import SubagentEvent
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.codec import encode_event
+from interlock.vocabulary.events.conversation import SubagentEvent
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId, SpawnId, TurnId
 
 NDJSON: Final = "application/x-ndjson"
@@ -69,7 +69,7 @@ async def _read_from(log: Log, view: TaskView, turn_id: TurnId | None) -> TurnSl
 
 
 @get("/tasks/{task_id:str}/diagnostics")
-async def diagnose_task(server: Server, task_id: TaskPath) -> Report:
+async def diagnose_task(server: Server, task_id: TaskPath) -> DiagnosisReport:
     """Everything that is wrong with the log of a task, with the place to look and what to do next."""
     view = task_of(server, task_id)
     found = await server.log.read(view.task_id)
@@ -114,7 +114,7 @@ async def list_all_spawns(server: Server, ledger: Books, after: After = None, li
     return SpawnPage(items=tuple(row for row, _ in shown), next=following)
 
 
-async def _spawn_rows(server: ServerState, ledger: Ledger, view: TaskView) -> tuple[SpawnRow, ...]:
+async def _spawn_rows(server: ServerState, ledger: UsageLedger, view: TaskView) -> tuple[SpawnRow, ...]:
     account = await ledger.account(view.task_id, view.version)
     return account.spawns.rows(_living(server, view.task_id))
 
@@ -145,7 +145,7 @@ async def list_usage(server: Server, ledger: Books, after: After = None, limit: 
     return UsagePage(items=tuple(items), next=last, is_complete=server.hub.is_ready)
 
 
-async def _used(ledger: Ledger, view: TaskView) -> TaskUsage:
+async def _used(ledger: UsageLedger, view: TaskView) -> TaskUsage:
     account = await ledger.account(view.task_id, view.version)
     newest = [turn_id for _, turn_id in view.turns.turns][-_MAX_TURNS:]
     turns = tuple(TurnUsage(turn_id=turn_id, usage=account.usage.of_turn(turn_id)) for turn_id in newest)

@@ -9,10 +9,10 @@ from litestar.datastructures import State
 from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 
+from interlock.server.live.socket import serve_socket
+from interlock.server.live.sse import EVENT_STREAM, task_events
 from interlock.server.routes.common import Server, TaskPath, read_number, task_of
-from interlock.server.socket import serve_socket
-from interlock.server.sse import EVENT_STREAM, task_events
-from interlock.vocabulary.requests import AccessRole
+from interlock.vocabulary.wire.requests import AccessRole
 
 
 @get("/tasks/{task_id:str}/events", media_type=EVENT_STREAM)

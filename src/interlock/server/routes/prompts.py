@@ -5,10 +5,10 @@ from __future__ import annotations
 from litestar import delete, get, patch, post, put
 from litestar.params import FromPath, JSONBody
 
+from interlock.server.http.shapes import Cancelled, CancelTurn, EditPrompt, PromptStanding, QueueGateChange, SendPrompt
 from interlock.server.routes.common import Key, Server, TaskPath, Who, read_key, task_of
-from interlock.server.shapes import Cancelled, CancelTurn, EditPrompt, Gate, PromptStanding, SendPrompt
-from interlock.vocabulary.frames import QueueView
 from interlock.vocabulary.ids import PromptId, SessionId
+from interlock.vocabulary.wire.frames import QueueView
 
 
 @get("/tasks/{task_id:str}/queue")
@@ -44,7 +44,9 @@ async def remove_prompt(server: Server, task_id: TaskPath, prompt_id: FromPath[s
 
 
 @put("/tasks/{task_id:str}/queue/gate")
-async def set_gate(server: Server, who: Who, task_id: TaskPath, data: JSONBody[Gate], key: Key = None) -> QueueView:
+async def set_gate(
+    server: Server, who: Who, task_id: TaskPath, data: JSONBody[QueueGateChange], key: Key = None
+) -> QueueView:
     """Hold back what waits, or let it go."""
     task_of(server, task_id)
     read_key(key)

@@ -12,12 +12,12 @@ from typing import Annotated
 from litestar import get
 from litestar.params import QueryParameter
 
-from interlock.projections.task_screen import show_screen
-from interlock.server.problems import REOPEN, NotFound
+from interlock.projections.task.screen import show_screen
+from interlock.server.http.problems import REOPEN, NotFound
 from interlock.server.routes.common import Server, TaskPath, task_of
 from interlock.server.state import ServerState
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.task_screen import TaskScreen
+from interlock.vocabulary.wire.task_screen import TaskScreen
 
 _KNOWN = "The `digest` of the picture that is known already: while it is the same, it is not told again."
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from litestar import Request, Response, get
 from litestar.datastructures import State
 
+from interlock.server.http.shapes import AgentDriver, AgentPage, Health, Limits, PoolState, ServerInfo, Slot
 from interlock.server.log_watch import problem_of
 from interlock.server.metrics import METRICS_TYPE, collect, render
 from interlock.server.routes.common import Books, Server
-from interlock.server.shapes import AgentDriver, AgentPage, Health, Limits, PoolState, ServerInfo, Slot
 from interlock.server.version import server_version
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.requests import PROTOCOL, AccessRole
+from interlock.vocabulary.wire.requests import PROTOCOL, AccessRole
 
 
 @get("/health")

@@ -9,9 +9,18 @@ from litestar.params import FromPath, JSONBody
 
 from interlock.lifecycle.turn import lose_owner
 from interlock.lifecycle.turns import TurnRecord, record_of
-from interlock.projections.task_view import TaskView
+from interlock.projections.task.view import TaskView
+from interlock.server.http.problems import NotFound, NotReady
+from interlock.server.http.shapes import (
+    AgentStanding,
+    MessagePage,
+    OpenTask,
+    TaskDetail,
+    TaskOpened,
+    TaskPage,
+    TurnPage,
+)
 from interlock.server.log_watch import problem_of
-from interlock.server.problems import NotFound, NotReady
 from interlock.server.routes.common import (
     DEFAULT_PAGE,
     After,
@@ -25,9 +34,8 @@ from interlock.server.routes.common import (
     read_number,
     task_of,
 )
-from interlock.server.shapes import AgentStanding, MessagePage, OpenTask, TaskDetail, TaskOpened, TaskPage, TurnPage
-from interlock.vocabulary.frames import RuntimeCheck, StateDocument
 from interlock.vocabulary.ids import SessionId, TurnId
+from interlock.vocabulary.wire.frames import RuntimeCheck, StateDocument
 
 
 @get("/tasks")

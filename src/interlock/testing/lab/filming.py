@@ -14,7 +14,7 @@ import msgspec
 from interlock.agents.recorder import RecordingFile, record_pane
 from interlock.agents.tmux.panes import adopt
 from interlock.agents.tmux.server import TmuxServer
-from interlock.monitor.recording import FORMAT, Frame, Header, Input, Record, Truth
+from interlock.monitor.scoring.recording import FORMAT, Frame, Header, Input, Record, Truth
 from interlock.vocabulary.errors import InterlockError
 
 _STYLE: Final = re.compile(r"\x1b\[[0-9;:]*m|[\x0e\x0f]")

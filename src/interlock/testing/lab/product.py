@@ -21,17 +21,17 @@ from typing import Final
 import httpx
 
 from interlock.agents.profiles import user_profiles_folder
-from interlock.agents.terminal.where import Where, read_where
+from interlock.agents.terminal.launch import Where, read_where
 from interlock.agents.tmux.server import TmuxServer
 from interlock.client.client import Client
-from interlock.client.discovery import find_server
 from interlock.client.task import TaskHandle
-from interlock.testing.lab.recipes import Place, Recipe, common_environment
+from interlock.client.transport.discovery import find_server
+from interlock.testing.lab.recipes import LabFolder, Recipe, common_environment
 from interlock.testing.lab.sizes import TerminalSize
-from interlock.vocabulary.audit import ProcessEvent
-from interlock.vocabulary.codec import decode_event
 from interlock.vocabulary.errors import InterlockError, PeerFault, Unreachable
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import ProcessEvent
+from interlock.vocabulary.events.codec import decode_event
+from interlock.vocabulary.events.envelope import Event
 
 READY_SECONDS: Final = 150.0
 END_SECONDS: Final = 30.0
@@ -48,7 +48,7 @@ class Product:
     """A server with one session. What is asked of it and done to it goes by the client, as for everybody."""
 
     folder: Path
-    place: Place
+    place: LabFolder
     client: Client
     handle: TaskHandle
 
@@ -75,7 +75,7 @@ class Product:
 
 @asynccontextmanager
 async def product(
-    recipe: Recipe, argv: tuple[str, ...], place: Place, folder: Path, model_url: str, size: TerminalSize
+    recipe: Recipe, argv: tuple[str, ...], place: LabFolder, folder: Path, model_url: str, size: TerminalSize
 ) -> AsyncIterator[Product]:
     """Start a server in `folder`, and open a session with the CLI. `folder` has a short path: it holds sockets."""
     given = {**common_environment(place), **recipe.environment(place, model_url)}
@@ -104,7 +104,7 @@ async def product(
         end_processes_of(place.home)
 
 
-async def _start(folder: Path, place: Place, path: str) -> asyncio.subprocess.Process:
+async def _start(folder: Path, place: LabFolder, path: str) -> asyncio.subprocess.Process:
     (folder / "h").mkdir(mode=0o700)
     (folder / "config.toml").write_text("", encoding="utf-8")
     environment: dict[str, str] = {

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from interlock.screen.profile_file import parse_version
-from interlock.testing.lab.continue_cli import continue_environment, seed_continue
-from interlock.testing.lab.copilot import ask_copilot_trust, copilot_environment, seed_copilot
+from interlock.testing.lab.clis.continue_cli import continue_environment, seed_continue
+from interlock.testing.lab.clis.copilot import ask_copilot_trust, copilot_environment, seed_copilot
+from interlock.testing.lab.clis.kimi import ask_kimi_trust, kimi_environment, seed_kimi
 from interlock.testing.lab.installs import PINNED
-from interlock.testing.lab.kimi import ask_kimi_trust, kimi_environment, seed_kimi
-from interlock.testing.scripted_model import ToolCall
-from interlock.vocabulary.registry import Json
+from interlock.testing.scripted_model import ScriptedCall
+from interlock.vocabulary.events.registry import Json
 
 _DEAD_PROXY: Final = "http://127.0.0.1:9"
 SCRIPTED_VERSION: Final = "1.0"
@@ -26,7 +26,7 @@ _LOCAL: Final = "127.0.0.1,localhost"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LabFolder:
     """The folders of one run, all below one that the caller owns."""
 
     root: Path
@@ -54,7 +54,7 @@ class Background:
     """A command that outlives its turn. `call` makes the model's call of it; `is_asked`: the CLI asks first. `shown`
     stands on the screen of an agent at its prompt while such a command runs."""
 
-    call: Callable[[str], ToolCall]
+    call: Callable[[str], ScriptedCall]
     shown: str
     is_asked: bool = True
 
@@ -72,11 +72,11 @@ class Recipe:
     """
 
     cli: str
-    seed: Callable[[Place, str], None]
-    environment: Callable[[Place, str], Mapping[str, str]]
+    seed: Callable[[LabFolder, str], None]
+    environment: Callable[[LabFolder, str], Mapping[str, str]]
     arguments: tuple[str, ...] = ()
-    unseed: Callable[[Place], None] | None = None
-    question: ToolCall | None = None
+    unseed: Callable[[LabFolder], None] | None = None
+    question: ScriptedCall | None = None
     asking: tuple[str, ...] = ()
     working: str = ""
     background: Background | None = None
@@ -94,7 +94,7 @@ class Recipe:
         return PINNED[self.cli].version if self.cli in PINNED else SCRIPTED_VERSION
 
 
-def common_environment(place: Place) -> dict[str, str]:
+def common_environment(place: LabFolder) -> dict[str, str]:
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": str(place.home),
@@ -109,7 +109,7 @@ def common_environment(place: Place) -> dict[str, str]:
     }
 
 
-def _seed_claude(place: Place, url: str) -> None:
+def _seed_claude(place: LabFolder, url: str) -> None:
     del url  # Claude Code is told by its environment.
     folder = place.home / ".claude"
     folder.mkdir(exist_ok=True)
@@ -133,7 +133,7 @@ def _seed_claude(place: Place, url: str) -> None:
     (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
 
 
-def _claude_environment(place: Place, url: str) -> Mapping[str, str]:
+def _claude_environment(place: LabFolder, url: str) -> Mapping[str, str]:
     return {
         "CLAUDE_CONFIG_DIR": str(place.home / ".claude"),
         "ANTHROPIC_BASE_URL": url,
@@ -183,22 +183,22 @@ trust_level = "trusted"
 """
 
 
-def _seed_codex(place: Place, url: str) -> None:
+def _seed_codex(place: LabFolder, url: str) -> None:
     folder = place.home / ".codex"
     folder.mkdir(exist_ok=True)
     config = _CODEX_CONFIG.format(url=url, project=place.project)
     (folder / "config.toml").write_text(config, encoding="utf-8")
 
 
-def _codex_environment(place: Place, url: str) -> Mapping[str, str]:
+def _codex_environment(place: LabFolder, url: str) -> Mapping[str, str]:
     del url  # Codex is told by its configuration.
     return {"CODEX_HOME": str(place.home / ".codex"), "STUB_API_KEY": "dummy"}
 
 
-def _settings_seed(folder: str, settings: Mapping[str, Json]) -> Callable[[Place, str], None]:
+def _settings_seed(folder: str, settings: Mapping[str, Json]) -> Callable[[LabFolder, str], None]:
     """Writes `settings.json` into a folder of the home: so Gemini CLI and Qwen Code are set up."""
 
-    def seed(place: Place, url: str) -> None:
+    def seed(place: LabFolder, url: str) -> None:
         del url  # They are told by their environment.
         home = place.home / folder
         home.mkdir(exist_ok=True)
@@ -223,7 +223,7 @@ _QWEN_SETTINGS: Final[Mapping[str, Json]] = {
 }
 
 
-def _gemini_environment(place: Place, url: str) -> Mapping[str, str]:
+def _gemini_environment(place: LabFolder, url: str) -> Mapping[str, str]:
     del place
     return {
         "GEMINI_API_KEY": "dummy",
@@ -233,12 +233,12 @@ def _gemini_environment(place: Place, url: str) -> Mapping[str, str]:
     }
 
 
-def _qwen_environment(place: Place, url: str) -> Mapping[str, str]:
+def _qwen_environment(place: LabFolder, url: str) -> Mapping[str, str]:
     del place
     return {"OPENAI_API_KEY": "dummy", "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_MODEL": "stub-model"}
 
 
-def _seed_opencode(place: Place, url: str) -> None:
+def _seed_opencode(place: LabFolder, url: str) -> None:
     folder = place.home / ".config" / "opencode"
     folder.mkdir(parents=True, exist_ok=True)
     model: Json = {"limit": {"context": 200_000, "output": 8_000}}
@@ -256,7 +256,7 @@ def _seed_opencode(place: Place, url: str) -> None:
     (folder / "opencode.json").write_text(json.dumps(settings), encoding="utf-8")
 
 
-def _opencode_environment(place: Place, url: str) -> Mapping[str, str]:
+def _opencode_environment(place: LabFolder, url: str) -> Mapping[str, str]:
     del url  # opencode is told by its configuration.
     folders = {f"XDG_{name}_HOME": str(place.home / folder) for name, folder in _XDG.items()}
     switched_off = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
@@ -266,13 +266,13 @@ def _opencode_environment(place: Place, url: str) -> Mapping[str, str]:
 _XDG: Final = {"CONFIG": ".config", "DATA": ".local/share", "STATE": ".local/state", "CACHE": ".cache"}
 
 
-def _ask_claude_trust(place: Place) -> None:
+def _ask_claude_trust(place: LabFolder) -> None:
     path = place.home / ".claude" / ".claude.json"
     state = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(state | {"projects": {}}), encoding="utf-8")
 
 
-def _ask_codex_trust(place: Place) -> None:
+def _ask_codex_trust(place: LabFolder) -> None:
     """It asks only where there is a git repository."""
     for folder in ("objects", "refs"):
         (place.project / ".git" / folder).mkdir(parents=True)
@@ -282,8 +282,8 @@ def _ask_codex_trust(place: Place) -> None:
     path.write_text(told, encoding="utf-8")
 
 
-def _ask_folder_trust(folder: str) -> Callable[[Place], None]:
-    def unseed(place: Place) -> None:
+def _ask_folder_trust(folder: str) -> Callable[[LabFolder], None]:
+    def unseed(place: LabFolder) -> None:
         path = place.home / folder / "settings.json"
         settings = json.loads(path.read_text(encoding="utf-8"))
         settings["security"]["folderTrust"] = {"enabled": True}
@@ -298,17 +298,17 @@ _COLOURS: Final[Json] = [
 ]
 _ASKED: Final[dict[str, Json]] = {"question": "Which colour shall it be?", "header": "Colour", "options": _COLOURS}
 _OPTION_SHOWN: Final = ("a cold one",)
-_ASK_CLAUDE: Final = ToolCall("AskUserQuestion", {"questions": [{**_ASKED, "multiSelect": False}]})
-_ASK_GEMINI: Final = ToolCall("ask_user", {"questions": [{**_ASKED, "type": "choice", "multiSelect": False}]})
-_ASK_QWEN: Final = ToolCall("ask_user_question", {"questions": [{**_ASKED, "multiSelect": False}]})
-_ASK_OPENCODE: Final = ToolCall("question", {"questions": [_ASKED]})
+_ASK_CLAUDE: Final = ScriptedCall("AskUserQuestion", {"questions": [{**_ASKED, "multiSelect": False}]})
+_ASK_GEMINI: Final = ScriptedCall("ask_user", {"questions": [{**_ASKED, "type": "choice", "multiSelect": False}]})
+_ASK_QWEN: Final = ScriptedCall("ask_user_question", {"questions": [{**_ASKED, "multiSelect": False}]})
+_ASK_OPENCODE: Final = ScriptedCall("question", {"questions": [_ASKED]})
 
 _BACKGROUND_OF_CLAUDE: Final = Background(
-    lambda command: ToolCall("Bash", {"command": command, "run_in_background": True}), shown="still running"
+    lambda command: ScriptedCall("Bash", {"command": command, "run_in_background": True}), shown="still running"
 )
 # What is not over when it yields runs on. Codex tells of it only where it runs in the sandbox, where nothing is asked.
 _BACKGROUND_OF_CODEX: Final = Background(
-    lambda command: ToolCall("exec_command", {"cmd": command, "yield_time_ms": 1000}),
+    lambda command: ScriptedCall("exec_command", {"cmd": command, "yield_time_ms": 1000}),
     shown="background terminal running",
     is_asked=False,
 )
@@ -367,7 +367,7 @@ CONTINUE: Final = Recipe(
     "continue",
     seed_continue,
     continue_environment,
-    question=ToolCall("AskQuestion", {"options": ["Red", "Blue"], "question": "A warm colour, or a cold one?"}),
+    question=ScriptedCall("AskQuestion", {"options": ["Red", "Blue"], "question": "A warm colour, or a cold one?"}),
 )
 COPILOT: Final = Recipe("copilot", seed_copilot, copilot_environment, unseed=ask_copilot_trust)
 # A part of Interlock, so that the lab itself can be tried and tested without npm.

@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from interlock.lifecycle.turns import TurnRecord
 from interlock.testing.lab.sizes import USUAL_SIZE
-from interlock.testing.scripted_model import Kind, Outcome, Received
-from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage
-from interlock.vocabulary.conversation import UserMessage
-from interlock.vocabulary.events import Event
+from interlock.testing.scripted_model import Received, RequestKind, RequestOutcome
+from interlock.vocabulary.events.audit import DeliveryReceipt, DeliveryStage
+from interlock.vocabulary.events.conversation import UserMessage
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import PromptId, TurnId
 from interlock.vocabulary.states import TurnState
 
@@ -45,7 +45,7 @@ class SentPrompt:
         return f"SCN:{self.script} {self.token}"
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class LabReading(Struct, frozen=True, kw_only=True):
     """The screen, read from the recording. `frames`: for each state of the truth, those read right, and all scored."""
 
     unsafe: int = 0
@@ -103,7 +103,7 @@ class ScenarioResult(Struct, frozen=True, kw_only=True):
     end_delays_seconds: tuple[float, ...] = ()
     checks: dict[str, bool] = {}
     notes: tuple[str, ...] = ()
-    reading: Reading = Reading()
+    reading: LabReading = LabReading()
 
     @property
     def subject(self) -> str:
@@ -154,13 +154,13 @@ class Tally:
 def times_delivered(prompt: SentPrompt, requests: Iterable[Received]) -> int:
     """How often a prompt stands in the conversation that the model was given: once is right."""
     token = prompt.token.encode()
-    return max((one.body.count(token) for one in requests if one.kind is Kind.MAIN), default=0)
+    return max((one.body.count(token) for one in requests if one.kind is RequestKind.MAIN), default=0)
 
 
 def is_altered(prompt: SentPrompt, requests: Iterable[Received]) -> bool:
     """Whether the model was given the prompt with something else in its line, such as the rest of a draft. Another
     prompt is nothing else: after a restart some CLIs give the model two in one message."""
-    given = [one.prompt for one in requests if one.kind is Kind.MAIN and prompt.token in one.prompt]
+    given = [one.prompt for one in requests if one.kind is RequestKind.MAIN and prompt.token in one.prompt]
     lines = [line for text in given for line in text.splitlines() if prompt.token in line]
     return any(_PROMPT.sub("", line).strip() for line in lines)
 
@@ -189,12 +189,12 @@ def due_end(prompt: SentPrompt, requests: Sequence[Received]) -> frozenset[TurnS
     """How the turn ended in truth: as the scenario says, else as the model's last answer to it went."""
     if prompt.ends is not None:
         return prompt.ends
-    own = [one for one in requests if one.kind is Kind.MAIN and prompt.token in one.prompt]
-    return COMPLETED if own and own[-1].outcome is Outcome.ANSWERED else FAILED
+    own = [one for one in requests if one.kind is RequestKind.MAIN and prompt.token in one.prompt]
+    return COMPLETED if own and own[-1].outcome is RequestOutcome.ANSWERED else FAILED
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class LabEnds:
     """The ends of the turns of one session, held against the truth."""
 
     due: int = 0
@@ -210,14 +210,14 @@ def count_ends(
     events: Sequence[Event],
     turns: Mapping[TurnId, TurnRecord],
     own_turns: int = 0,
-) -> Ends:
+) -> LabEnds:
     """An end is due for each prompt that reached the model. A turn that ended without one is fabricated, unless it is
     one of those that the CLI began by itself."""
     ours = {turn_id: prompt for prompt in prompts if (turn_id := turn_of(prompt, events)) is not None}
     arrived = [turn_id for turn_id, prompt in ours.items() if times_delivered(prompt, requests)]
     others = sum(1 for turn_id, one in turns.items() if turn_id not in ours and one.state in COMPLETED)
     ended = {turn_id: turn.state for turn_id, turn in turns.items() if turn.state.is_terminal}
-    return Ends(
+    return LabEnds(
         due=sum(1 for prompt in prompts if times_delivered(prompt, requests)),
         reported=sum(1 for turn_id in arrived if turn_id in ended),
         right=sum(1 for turn_id in arrived if ended.get(turn_id) in due_end(ours[turn_id], requests)),

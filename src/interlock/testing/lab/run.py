@@ -17,15 +17,15 @@ import msgspec
 from interlock.agents.profiles import load_profiles
 from interlock.agents.recording_files import open_recording
 from interlock.lifecycle.turns import TurnRecord
-from interlock.monitor.recording import Header, Truth
-from interlock.monitor.reducer import replay_timeline
-from interlock.monitor.scoring import Score, score_recording
+from interlock.monitor.scoring.readings import Score, score_recording
+from interlock.monitor.scoring.recording import Header, Truth
+from interlock.monitor.scoring.replay import replay_timeline
 from interlock.screen.selection import select_reader
 from interlock.testing.lab.filming import Film
 from interlock.testing.lab.product import Product, product
-from interlock.testing.lab.recipes import Place, Recipe
+from interlock.testing.lab.recipes import LabFolder, Recipe
 from interlock.testing.lab.results import (
-    Reading,
+    LabReading,
     ScenarioResult,
     SentPrompt,
     Tally,
@@ -39,9 +39,9 @@ from interlock.testing.lab.scenarios import Scenario
 from interlock.testing.lab.scene import HOLD_SECONDS, ScenarioStopped, Scene, write_held_script
 from interlock.testing.lab.sizes import USUAL_SIZE, TerminalSize
 from interlock.testing.scripted_model import Received, ScriptedModel
-from interlock.vocabulary.audit import DeliveryReceipt, DeliveryStage, RunState
 from interlock.vocabulary.errors import InterlockError
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.audit import DeliveryReceipt, DeliveryStage, RunState
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import TurnId
 from interlock.vocabulary.run import RunStatus
 
@@ -69,19 +69,19 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class LabPace:
     """`limit_seconds`: the longest that a scenario may take. `hold_seconds`: how long it lets each state stand."""
 
     limit_seconds: float = SCENARIO_SECONDS
     hold_seconds: float = HOLD_SECONDS
 
 
-async def run_scenario(subject: Subject, scenario: Scenario, recording: Path, pace: Pace) -> ScenarioResult:
+async def run_scenario(subject: Subject, scenario: Scenario, recording: Path, pace: LabPace) -> ScenarioResult:
     """Drive the CLI through a scenario, write its recording, and count."""
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="ilab-", dir=_short_folder()))
     try:
-        place = Place(folder / "a")
+        place = LabFolder(folder / "a")
         place.make()
         write_held_script(place.project)
         unprompted = [scenario.unprompted] if scenario.unprompted else []
@@ -210,5 +210,5 @@ def _with_reading(result: ScenarioResult, recording: Path, seconds: float) -> Sc
     score = Score()
     score_recording(score, str(recording), truths, list(replay_timeline(header, records, reader)))
     frames = {state: (score.frames[state, state], score.count(state)) for state in _CLASSES if score.count(state)}
-    reading = Reading(unsafe=score.unsafe, frames=frames)
+    reading = LabReading(unsafe=score.unsafe, frames=frames)
     return msgspec.structs.replace(result, reading=reading, seconds=round(seconds, 1))

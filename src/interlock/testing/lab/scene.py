@@ -12,17 +12,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-from interlock.agents.terminal.where import Where
+from interlock.agents.terminal.launch import Where
 from interlock.agents.tmux.panes import adopt
 from interlock.testing.lab.filming import Film
 from interlock.testing.lab.product import Product, is_alive
 from interlock.testing.lab.recipes import Recipe
 from interlock.testing.lab.results import COMPLETED, SentPrompt, Tally
-from interlock.testing.scripted_model import Kind, Outcome, Received, ScriptedModel
-from interlock.vocabulary.approval import Approval
+from interlock.testing.scripted_model import Received, RequestKind, RequestOutcome, ScriptedModel
 from interlock.vocabulary.errors import InterlockError, Unreachable
 from interlock.vocabulary.ids import PromptId
 from interlock.vocabulary.states import Activity, TurnState
+from interlock.vocabulary.wire.approval import Approval
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ class Scene:
             await asyncio.sleep(max(0.0, began + self._hold_seconds - self.now()))
 
     def requests_of(self, prompt: SentPrompt) -> list[Received]:
-        return [one for one in self.model.requests if one.kind is Kind.MAIN and prompt.token in one.prompt]
+        return [one for one in self.model.requests if one.kind is RequestKind.MAIN and prompt.token in one.prompt]
 
     def _request(self, prompt: SentPrompt, part: int) -> Received | None:
         return next((one for one in reversed(self.requests_of(prompt)) if one.part == part), None)
@@ -108,7 +108,7 @@ class Scene:
         except ScenarioStopped:
             return False
         await self.until(
-            lambda: all(one.outcome is not Outcome.PENDING for one in self.model.requests), "the model answered"
+            lambda: all(one.outcome is not RequestOutcome.PENDING for one in self.model.requests), "the model answered"
         )
         return True
 
@@ -172,7 +172,7 @@ class Scene:
 
         def closed() -> Received | None:
             received = self._request(prompt, part)
-            return received if received is not None and received.outcome is not Outcome.PENDING else None
+            return received if received is not None and received.outcome is not RequestOutcome.PENDING else None
 
         return await self.until(closed, f"the end of part {part} of {prompt.text!r}")
 
@@ -282,7 +282,7 @@ class Scene:
     def is_dropped(self, prompt: SentPrompt) -> bool:
         """The CLI hung up on the model."""
         requests = self.requests_of(prompt)
-        return bool(requests) and requests[-1].outcome is Outcome.DROPPED
+        return bool(requests) and requests[-1].outcome is RequestOutcome.DROPPED
 
     def tool_has_stopped(self) -> Callable[[], bool]:
         """A function that tells whether the held tool has stopped to show that it runs."""

@@ -13,9 +13,9 @@ from interlock.testing.scripted_agent.gates import Gates
 from interlock.testing.scripted_agent.language import ScriptBook, steps_of
 from interlock.testing.scripted_agent.ledger import Ledger
 from interlock.testing.scripted_agent.options import ACP, LIFETIME_SECONDS, TUI, Options, read_options
-from interlock.testing.scripted_agent.player import Player
+from interlock.testing.scripted_agent.player import AgentPlayer
 from interlock.testing.scripted_agent.stream_json import StreamJson
-from interlock.testing.scripted_agent.wire import Wire
+from interlock.testing.scripted_agent.wire import AgentWire
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"No conversation found with session ID: {options.values['--resume']}\n")
         return 1
     face = _face(options, ledger)
-    return _serve(face, Player(face, gates), options)
+    return _serve(face, AgentPlayer(face, gates), options)
 
 
 def _live(options: Options) -> None:
@@ -57,9 +57,9 @@ def _book(options: Options) -> ScriptBook:
 
 def _face(options: Options, ledger: Ledger) -> Face:
     if options.face == ACP:
-        return Acp(Wire(), ledger, traps=options.traps, is_stale="--stale-resume" in options.flags)
+        return Acp(AgentWire(), ledger, traps=options.traps, is_stale="--stale-resume" in options.flags)
     return StreamJson(
-        Wire(),
+        AgentWire(),
         ledger,
         session_id=options.values.get("--resume") or options.values.get("--session-id") or "",
         replays="--replay-user-messages" in options.flags,
@@ -67,7 +67,7 @@ def _face(options: Options, ledger: Ledger) -> Face:
     )
 
 
-def _serve(face: Face, player: Player, options: Options) -> int:
+def _serve(face: Face, player: AgentPlayer, options: Options) -> int:
     book = _book(options)
     # As the real ones: TERM ends it without a word, by an exit code and not by the signal.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(128 + signal.SIGTERM))

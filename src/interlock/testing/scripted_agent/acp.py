@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from interlock.testing.scripted_agent.face import Answer, Face, Prompt
+from interlock.testing.scripted_agent.face import AgentAnswer, Face, FacePrompt
 from interlock.testing.scripted_agent.language import Json, ToolUse
 from interlock.testing.scripted_agent.ledger import Ledger
-from interlock.testing.scripted_agent.wire import Wire, identifier
+from interlock.testing.scripted_agent.wire import AgentWire, identifier
 
 Fields: TypeAlias = "dict[str, Json]"
 
@@ -35,7 +35,7 @@ class Acp(Face):
     """One connection, with one session at a time."""
 
     def __init__(
-        self, wire: Wire, ledger: Ledger, *, traps: frozenset[str] = frozenset(), is_stale: bool = False
+        self, wire: AgentWire, ledger: Ledger, *, traps: frozenset[str] = frozenset(), is_stale: bool = False
     ) -> None:
         super().__init__(wire, ledger)
         self._traps = traps
@@ -107,7 +107,7 @@ class Acp(Face):
 
     # What goes out.
 
-    def begin(self, prompt: Prompt) -> None:
+    def begin(self, prompt: FacePrompt) -> None:
         self.is_in_turn = True
         self._prompt_id, self._message_id, self._open_calls = prompt.handle, identifier("msg_"), []
         if "odd-requests" in self._traps:
@@ -132,7 +132,7 @@ class Acp(Face):
         call: Fields = {"toolCallId": call_id, "title": use.name, "kind": "execute", "status": status}
         return {**call, "content": [], "locations": [], "rawInput": use.arguments}
 
-    def approve(self, call_id: str, use: ToolUse) -> Answer:
+    def approve(self, call_id: str, use: ToolUse) -> AgentAnswer:
         is_bare = "bare-permission" in self._traps
         call: Fields = {"toolCallId": call_id} if is_bare else self._described(call_id, use, "pending")
         answer = self._permission(call, _OPTIONS)
@@ -140,7 +140,7 @@ class Acp(Face):
             self._update("tool_call_update", toolCallId=call_id, status="in_progress")
         return answer
 
-    def ask(self, question: str, options: list[str]) -> Answer:
+    def ask(self, question: str, options: list[str]) -> AgentAnswer:
         use = ToolUse(question, {}, "", is_error=False)
         call_id = self.call(use, asks=True)
         choices: list[Json] = [{"optionId": word, "name": word, "kind": "allow_once"} for word in options]
@@ -148,7 +148,7 @@ class Acp(Face):
         self.returned(call_id, use._replace(output=answer.text, is_error=not answer.is_allowed))
         return answer
 
-    def _permission(self, call: Fields, options: list[Json]) -> Answer:
+    def _permission(self, call: Fields, options: list[Json]) -> AgentAnswer:
         asked: Fields = {"sessionId": self._session_id, "toolCall": call, "options": options}
         number = self._request("session/request_permission", asked)
         self.wait(until=lambda: number in self._answers or self.wire.is_closed)
@@ -157,7 +157,7 @@ class Acp(Face):
         outcome = given.get("outcome") if isinstance(given, dict) else None
         chosen = str(outcome.get("optionId", "")) if isinstance(outcome, dict) else ""
         offered = {str(option["optionId"]): option["kind"] for option in options if isinstance(option, dict)}
-        return Answer(str(offered.get(chosen)).startswith("allow"), chosen, ends_turn=not chosen)
+        return AgentAnswer(str(offered.get(chosen)).startswith("allow"), chosen, ends_turn=not chosen)
 
     def returned(self, call_id: str, use: ToolUse) -> None:
         if call_id in self._open_calls:

@@ -9,21 +9,21 @@ from typing import NamedTuple
 
 from interlock.testing.scripted_agent.language import Json, ToolUse
 from interlock.testing.scripted_agent.ledger import PROMPT, Ledger
-from interlock.testing.scripted_agent.wire import Wire
+from interlock.testing.scripted_agent.wire import AgentWire
 
 
-class Interrupted(Exception):
+class FaceInterrupted(Exception):
     """The client asked for the end of the turn."""
 
 
-class Prompt(NamedTuple):
+class FacePrompt(NamedTuple):
     """A prompt, and the dialect's own handle on it."""
 
     text: str
     handle: Json = None
 
 
-class Answer(NamedTuple):
+class AgentAnswer(NamedTuple):
     """What a person decided."""
 
     is_allowed: bool
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
     ends_turn: bool = False
 
 
-class Usage(NamedTuple):
+class FaceUsage(NamedTuple):
     """What a turn reports as used."""
 
     input_tokens: int = 10
@@ -42,11 +42,11 @@ class Usage(NamedTuple):
 class Face:
     """One dialect. `take` reads a message; the other methods say things in the dialect's words."""
 
-    def __init__(self, wire: Wire, ledger: Ledger) -> None:
+    def __init__(self, wire: AgentWire, ledger: Ledger) -> None:
         self.wire = wire
         self.ledger = ledger
-        self.prompts: deque[Prompt] = deque()
-        self.usage = Usage()
+        self.prompts: deque[FacePrompt] = deque()
+        self.usage = FaceUsage()
         self.is_in_turn = False
         self._is_interrupted = False
 
@@ -57,7 +57,7 @@ class Face:
         until: Callable[[], bool] = lambda: False,
         look_every_seconds: float | None = None,
     ) -> None:
-        """Listen until something holds, or for so long. `Interrupted` if that came during a turn."""
+        """Listen until something holds, or for so long. `FaceInterrupted` if that came during a turn."""
         deadline = None if seconds is None else time.monotonic() + seconds
         while not until():
             left = None if deadline is None else deadline - time.monotonic()
@@ -73,12 +73,12 @@ class Face:
         if self._is_interrupted:
             self._is_interrupted = False
             if self.is_in_turn:
-                raise Interrupted
+                raise FaceInterrupted
 
     def receive(self, text: str, handle: Json = None) -> None:
         """A prompt has come: it is written down before anything else happens."""
         self.ledger.record(PROMPT, text=text)
-        self.prompts.append(Prompt(text, handle))
+        self.prompts.append(FacePrompt(text, handle))
 
     def interrupt(self) -> None:
         """The client asked for the end of the turn."""
@@ -88,7 +88,7 @@ class Face:
     def take(self, message: dict[str, Json]) -> None:
         raise NotImplementedError
 
-    def begin(self, prompt: Prompt) -> None:
+    def begin(self, prompt: FacePrompt) -> None:
         """A turn begins."""
         raise NotImplementedError
 
@@ -103,11 +103,11 @@ class Face:
         """A tool call opens; its id is the answer."""
         raise NotImplementedError
 
-    def approve(self, call_id: str, use: ToolUse) -> Answer:
+    def approve(self, call_id: str, use: ToolUse) -> AgentAnswer:
         """Ask for approval, and wait."""
         raise NotImplementedError
 
-    def ask(self, question: str, options: list[str]) -> Answer:
+    def ask(self, question: str, options: list[str]) -> AgentAnswer:
         raise NotImplementedError
 
     def returned(self, call_id: str, use: ToolUse) -> None:

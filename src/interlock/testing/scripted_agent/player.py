@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from interlock.testing.scripted_agent import deeds
-from interlock.testing.scripted_agent.face import Answer, Face, Interrupted, Usage
+from interlock.testing.scripted_agent.face import AgentAnswer, Face, FaceInterrupted, FaceUsage
 from interlock.testing.scripted_agent.gates import LOOK_EVERY_SECONDS, Gates
 from interlock.testing.scripted_agent.language import Step, ToolUse, number, seconds_and_text, tool_use
 
@@ -17,7 +17,7 @@ class _TurnOver(Exception):
     """A step ended the turn."""
 
 
-class Player:
+class AgentPlayer:
     """Plays one turn after the other. What a turn leaves open stays open: that is the point of it."""
 
     def __init__(self, face: Face, gates: Gates | None = None) -> None:
@@ -38,7 +38,7 @@ class Player:
                 self._face.done()
         except _TurnOver:
             pass
-        except Interrupted:
+        except FaceInterrupted:
             self._face.interrupted()
         self._face.is_in_turn = False
 
@@ -99,9 +99,9 @@ class Player:
         question, *options = [part.strip() for part in rest.split("|")]
         self._obey(self._face.ask(question or "Go on?", options or ["Yes", "No"]))
 
-    def _obey(self, answer: Answer) -> None:
+    def _obey(self, answer: AgentAnswer) -> None:
         if answer.ends_turn:
-            raise Interrupted
+            raise FaceInterrupted
 
     def gate(self, rest: str) -> None:
         gates = self._gates
@@ -142,7 +142,7 @@ class Player:
 
     def use(self, rest: str) -> None:
         figures = [float(word) for word in rest.split()]
-        self._face.usage = Usage(*[int(figure) for figure in figures[:2]], *figures[2:3])
+        self._face.usage = FaceUsage(*[int(figure) for figure in figures[:2]], *figures[2:3])
 
     def hang(self, _rest: str) -> None:
         self._face.wait()
@@ -176,37 +176,37 @@ class Player:
         self._face.wire.byte_seconds = None
 
 
-_DEEDS: Final[Mapping[str, Callable[[Player, str], None]]] = {
-    "think": Player.think,
-    "say": Player.say,
-    "words": Player.words,
-    "pace": Player.pace,
-    "call": Player.call,
-    "request": Player.request,
-    "begin": Player.begin,
-    "finish": Player.finish,
-    "ask": Player.ask,
-    "gate": Player.gate,
-    "retry": Player.retry,
-    "fail": Player.fail,
-    "result": Player.result,
-    "silent": Player.silent,
-    "end": Player.end,
-    "background": Player.background,
-    "settled": Player.settled,
-    "relay": Player.relay,
-    "usage": Player.use,
-    "hang": Player.hang,
-    "deaf": Player.deaf,
-    "cut": Player.cut,
+_DEEDS: Final[Mapping[str, Callable[[AgentPlayer, str], None]]] = {
+    "think": AgentPlayer.think,
+    "say": AgentPlayer.say,
+    "words": AgentPlayer.words,
+    "pace": AgentPlayer.pace,
+    "call": AgentPlayer.call,
+    "request": AgentPlayer.request,
+    "begin": AgentPlayer.begin,
+    "finish": AgentPlayer.finish,
+    "ask": AgentPlayer.ask,
+    "gate": AgentPlayer.gate,
+    "retry": AgentPlayer.retry,
+    "fail": AgentPlayer.fail,
+    "result": AgentPlayer.result,
+    "silent": AgentPlayer.silent,
+    "end": AgentPlayer.end,
+    "background": AgentPlayer.background,
+    "settled": AgentPlayer.settled,
+    "relay": AgentPlayer.relay,
+    "usage": AgentPlayer.use,
+    "hang": AgentPlayer.hang,
+    "deaf": AgentPlayer.deaf,
+    "cut": AgentPlayer.cut,
     "crash": lambda _player, rest: deeds.crash(rest),
-    "exit": Player.exit,
+    "exit": AgentPlayer.exit,
     "ignore": lambda _player, rest: deeds.ignore(rest),
-    "spawn": Player.spawn,
+    "spawn": AgentPlayer.spawn,
     "stderr": lambda _player, rest: deeds.make_noise(rest),
-    "raw": Player.raw,
-    "garbage": Player.garbage,
-    "big": Player.big,
-    "split": Player.split,
+    "raw": AgentPlayer.raw,
+    "garbage": AgentPlayer.garbage,
+    "big": AgentPlayer.big,
+    "split": AgentPlayer.split,
     "#": lambda _player, _rest: None,
 }

@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 from typing import Final, TypeAlias
 
-from interlock.testing.scripted_agent.face import Answer, Face, Interrupted, Prompt
+from interlock.testing.scripted_agent.face import AgentAnswer, Face, FaceInterrupted, FacePrompt
 from interlock.testing.scripted_agent.language import Json, ToolUse
 from interlock.testing.scripted_agent.ledger import Ledger
-from interlock.testing.scripted_agent.wire import Wire, identifier
+from interlock.testing.scripted_agent.wire import AgentWire, identifier
 
 Fields: TypeAlias = "dict[str, Json]"
 MODEL: Final = "scripted-1"
@@ -25,7 +25,7 @@ class StreamJson(Face):
     """One session of the dialect."""
 
     def __init__(
-        self, wire: Wire, ledger: Ledger, *, session_id: str = "", replays: bool = False, is_partial: bool = True
+        self, wire: AgentWire, ledger: Ledger, *, session_id: str = "", replays: bool = False, is_partial: bool = True
     ) -> None:
         super().__init__(wire, ledger)
         self._session_id = session_id or identifier()
@@ -76,7 +76,7 @@ class StreamJson(Face):
 
     # What goes out.
 
-    def begin(self, prompt: Prompt) -> None:
+    def begin(self, prompt: FacePrompt) -> None:
         self._begin()
         if self._replays and isinstance(prompt.handle, dict):
             uuid = prompt.handle["uuid"] or identifier()
@@ -119,7 +119,7 @@ class StreamJson(Face):
         self._open_calls.append(call_id)
         return call_id
 
-    def approve(self, call_id: str, use: ToolUse) -> Answer:
+    def approve(self, call_id: str, use: ToolUse) -> AgentAnswer:
         self._close_message("tool_use")
         answer = self._ask_client(call_id, use)
         if not answer.is_allowed:
@@ -127,7 +127,7 @@ class StreamJson(Face):
             self._denials.append(denial)
         return answer
 
-    def ask(self, question: str, options: list[str]) -> Answer:
+    def ask(self, question: str, options: list[str]) -> AgentAnswer:
         choices: list[Json] = [{"label": option, "description": ""} for option in options]
         asked: Fields = {"question": question, "header": "Question", "options": choices, "multiSelect": False}
         use = ToolUse("AskUserQuestion", {"questions": [asked]}, "answered", is_error=False)
@@ -136,14 +136,14 @@ class StreamJson(Face):
         self.returned(call_id, use._replace(output=answer.text or "ok", is_error=not answer.is_allowed))
         return answer
 
-    def _ask_client(self, call_id: str, use: ToolUse) -> Answer:
+    def _ask_client(self, call_id: str, use: ToolUse) -> AgentAnswer:
         self._asking = identifier()
         asked: Fields = {"subtype": "can_use_tool", "tool_name": use.name, "input": use.arguments}
         asked |= {"tool_use_id": call_id, "permission_suggestions": []}
         self.wire.send({"type": "control_request", "request_id": self._asking, "request": asked})
         try:
             self.wait(until=lambda: self._asking in self._answers or self.wire.is_closed)
-        except Interrupted:
+        except FaceInterrupted:
             self.wire.send({"type": "control_cancel_request", "request_id": self._asking})
             raise
         given = self._answers.pop(self._asking, None)
@@ -153,7 +153,7 @@ class StreamJson(Face):
         updated = fields.get("updatedInput")
         answers = updated.get("answers") if isinstance(updated, dict) else None
         text = str(answers) if answers else str(fields.get("message") or ("" if is_allowed else _DENIED))
-        return Answer(is_allowed, text, ends_turn=fields.get("interrupt") is True)
+        return AgentAnswer(is_allowed, text, ends_turn=fields.get("interrupt") is True)
 
     def returned(self, call_id: str, use: ToolUse) -> None:
         self._close_message("tool_use")

@@ -12,7 +12,7 @@ from interlock.testing.scripted_agent.language import Json
 _READ_BYTES: Final = 1 << 16
 
 
-class Wire:
+class AgentWire:
     """The two pipes of an agent. With `byte_seconds` bytes go one by one, that far apart; with `cut_with` the process
     ends in the middle of the next line, by that exit code."""
 

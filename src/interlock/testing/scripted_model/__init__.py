@@ -7,7 +7,7 @@ It serves Anthropic Messages, OpenAI Responses, OpenAI Chat Completions and Gemi
 from __future__ import annotations
 
 from interlock.testing.scripted_model.model import ScriptedModel
-from interlock.testing.scripted_model.record import Kind, Outcome, Received
+from interlock.testing.scripted_model.record import Received, RequestKind, RequestOutcome
 from interlock.testing.scripted_model.script import (
     Cut,
     End,
@@ -15,27 +15,27 @@ from interlock.testing.scripted_model.script import (
     Gate,
     Hang,
     Script,
+    ScriptedCall,
     Shell,
     Step,
     Text,
     Think,
-    ToolCall,
 )
 
 __all__ = [
-    "ScriptedModel",
-    "Received",
-    "Kind",
-    "Outcome",
-    "Script",
-    "Step",
-    "Think",
-    "Text",
-    "ToolCall",
-    "Shell",
-    "Gate",
-    "Error",
     "Cut",
-    "Hang",
     "End",
+    "Error",
+    "Gate",
+    "Hang",
+    "Received",
+    "RequestKind",
+    "RequestOutcome",
+    "Script",
+    "ScriptedCall",
+    "ScriptedModel",
+    "Shell",
+    "Step",
+    "Text",
+    "Think",
 ]

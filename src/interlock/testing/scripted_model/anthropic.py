@@ -6,8 +6,16 @@ from typing import Final
 
 import msgspec
 
-from interlock.testing.scripted_model.dialect import Block, Conversation, Reply, Role, Said, joined, sse
-from interlock.vocabulary.registry import Json
+from interlock.testing.scripted_model.dialect import (
+    ContentBlock,
+    ModelConversation,
+    ModelReply,
+    ModelRole,
+    ModelSaid,
+    joined,
+    sse,
+)
+from interlock.vocabulary.events.registry import Json
 
 _ERRORS: Final = {
     400: "invalid_request_error",
@@ -53,10 +61,10 @@ class _Body(msgspec.Struct, frozen=True):
     output_config: _OutputConfig = _OutputConfig()
 
 
-def read(path: str, body: bytes) -> Conversation:
+def read(path: str, body: bytes) -> ModelConversation:
     """The request as a conversation."""
     asked = msgspec.json.decode(body, type=_Body)
-    return Conversation(
+    return ModelConversation(
         model=asked.model,
         system=_text(asked.system),
         said=tuple(said for message in asked.messages for said in _said(message)),
@@ -71,21 +79,24 @@ def _text(content: str | list[_Part]) -> str:
     return content if isinstance(content, str) else joined(part.text for part in content)
 
 
-def _said(message: _Message) -> list[Said]:
+def _said(message: _Message) -> list[ModelSaid]:
     if message.role == "assistant":
-        return [Said(Role.ASSISTANT, _text(message.content))]
+        return [ModelSaid(ModelRole.ASSISTANT, _text(message.content))]
     if message.role != "user":
         return []  # Claude Code puts notes of the system's between the messages.
     if isinstance(message.content, str):
-        return [Said(Role.USER, message.content)]
-    return [Said(Role.TOOL if part.type == "tool_result" else Role.USER, part.text) for part in message.content]
+        return [ModelSaid(ModelRole.USER, message.content)]
+    return [
+        ModelSaid(ModelRole.TOOL if part.type == "tool_result" else ModelRole.USER, part.text)
+        for part in message.content
+    ]
 
 
-class MessagesReply(Reply):
+class MessagesReply(ModelReply):
     def start(self) -> bytes:
         return sse({"type": "message_start", "message": self._message([], None)}, "message_start")
 
-    def start_block(self, block: Block) -> bytes:
+    def start_block(self, block: ContentBlock) -> bytes:
         empty: Json = (
             {"type": "text", "text": ""}
             if block.kind == "text"
@@ -93,7 +104,7 @@ class MessagesReply(Reply):
         )
         return self._block_event("content_block_start", {"content_block": empty})
 
-    def delta(self, block: Block, text: str) -> bytes:
+    def delta(self, block: ContentBlock, text: str) -> bytes:
         delta: Json = (
             {"type": "text_delta", "text": text}
             if block.kind == "text"
@@ -101,14 +112,14 @@ class MessagesReply(Reply):
         )
         return self._block_event("content_block_delta", {"delta": delta})
 
-    def stop_block(self, block: Block) -> bytes:
+    def stop_block(self, block: ContentBlock) -> bytes:
         signed = b""
         if block.kind == "think":
             signature: Json = {"type": "signature_delta", "signature": "c2NyaXB0ZWQ="}
             signed = self._block_event("content_block_delta", {"delta": signature})
         return signed + self._block_event("content_block_stop", {})
 
-    def call_events(self, block: Block) -> bytes:
+    def call_events(self, block: ContentBlock) -> bytes:
         assert block.call is not None
         head: Json = {"type": "tool_use", "id": f"toolu_{block.id}", "name": block.call.name, "input": {}}
         arguments = msgspec.json.encode(dict(block.call.arguments)).decode()
@@ -156,7 +167,7 @@ class MessagesReply(Reply):
         return sse(self.error(status, message), "error")
 
 
-def _document(block: Block) -> Json:
+def _document(block: ContentBlock) -> Json:
     if block.call is not None:
         return {
             "type": "tool_use",

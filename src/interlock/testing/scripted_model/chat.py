@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from interlock.testing.scripted_model.dialect import Block, Conversation, Reply, Role, Said, joined, sse
-from interlock.vocabulary.registry import Json
+from interlock.testing.scripted_model.dialect import (
+    ContentBlock,
+    ModelConversation,
+    ModelReply,
+    ModelRole,
+    ModelSaid,
+    joined,
+    sse,
+)
+from interlock.vocabulary.events.registry import Json
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -40,10 +48,10 @@ class _Body(msgspec.Struct, frozen=True):
     max_tokens: int | None = None
 
 
-def read(path: str, body: bytes) -> Conversation:
+def read(path: str, body: bytes) -> ModelConversation:
     """The request as a conversation."""
     asked = msgspec.json.decode(body, type=_Body)
-    return Conversation(
+    return ModelConversation(
         model=asked.model,
         system=joined(_text(message) for message in asked.messages if message.role in ("system", "developer")),
         said=tuple(said for message in asked.messages for said in _said(message)),
@@ -60,28 +68,28 @@ def _text(message: _Message) -> str:
     return joined(part.text for part in message.content or ())
 
 
-def _said(message: _Message) -> list[Said]:
+def _said(message: _Message) -> list[ModelSaid]:
     match message.role:
         case "assistant":
-            return [Said(Role.ASSISTANT, _text(message))]
+            return [ModelSaid(ModelRole.ASSISTANT, _text(message))]
         case "tool" | "function":
-            return [Said(Role.TOOL)]
+            return [ModelSaid(ModelRole.TOOL)]
         case "user" if isinstance(message.content, list):
-            return [Said(Role.USER, part.text) for part in message.content]
+            return [ModelSaid(ModelRole.USER, part.text) for part in message.content]
         case "user":
-            return [Said(Role.USER, _text(message))]
+            return [ModelSaid(ModelRole.USER, _text(message))]
         case _:
             return []
 
 
-class ChatReply(Reply):
+class ChatReply(ModelReply):
     def start(self) -> bytes:
         return self._chunk({"role": "assistant", "content": ""})
 
-    def delta(self, block: Block, text: str) -> bytes:
+    def delta(self, block: ContentBlock, text: str) -> bytes:
         return self._chunk({"content" if block.kind == "text" else "reasoning_content": text})
 
-    def call_events(self, block: Block) -> bytes:
+    def call_events(self, block: ContentBlock) -> bytes:
         index = sum(one.kind == "call" for one in self.blocks) - 1
         return self._chunk({"tool_calls": [{"index": index, **_call(block)}]})
 
@@ -126,7 +134,7 @@ class ChatReply(Reply):
         return {"error": {"message": message, "type": "server_error", "code": status}}
 
 
-def _call(block: Block) -> dict[str, Json]:
+def _call(block: ContentBlock) -> dict[str, Json]:
     assert block.call is not None
     arguments = msgspec.json.encode(dict(block.call.arguments)).decode()
     return {

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from interlock.testing.scripted_model.script import Shell, ToolCall
-from interlock.vocabulary.registry import Json
+from interlock.testing.scripted_model.script import ScriptedCall, Shell
+from interlock.vocabulary.events.registry import Json
 
 # Text that a CLI puts into the user's mouth: reminders, environment notes, notices of interrupts and finished tasks.
 _INSERTED: Final = re.compile(r"\s*(<[a-zA-Z][\w-]*[ >]|\[Request interrupted|# AGENTS\.md)")
@@ -20,22 +20,22 @@ _PREFACE: Final = re.compile(r"\s*<current_datetime>[^<]*</current_datetime>\s*"
 _SHELL_TOOLS: Final = ("Bash", "bash", "exec_command", "run_shell_command", "shell", "Shell", "shell_command")
 
 
-class Role(StrEnum):
+class ModelRole(StrEnum):
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ModelSaid:
     """One piece of a conversation; consecutive pieces of one role are one message to us."""
 
-    role: Role
+    role: ModelRole
     text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class ModelPrompt:
     """The words that a turn answers: the nth prompt of its conversation, and how many answers it has had so far.
 
     The number of answers is the index of the part that is due: a tool's result, or a notice that the CLI sends in the
@@ -48,63 +48,63 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ModelConversation:
     """One request, whatever its wire format. `tools` maps each name to its type on the wire."""
 
     model: str
     system: str
-    said: tuple[Said, ...]
+    said: tuple[ModelSaid, ...]
     tools: Mapping[str, str]
     is_stream: bool
     wants_json: bool = False
     max_tokens: int | None = None
 
-    def last_prompt(self) -> Prompt:
+    def last_prompt(self) -> ModelPrompt:
         """The user's own last words. Empty if the user said nothing."""
-        own = [at for at, one in enumerate(self.said) if one.role is Role.USER and _is_own(one.text)]
+        own = [at for at, one in enumerate(self.said) if one.role is ModelRole.USER and _is_own(one.text)]
         if not own:
-            return Prompt(0, "", 0)
-        return Prompt(len(own), _without_preface(self.said[own[-1]].text), self._answers_since(own[-1]))
+            return ModelPrompt(0, "", 0)
+        return ModelPrompt(len(own), _without_preface(self.said[own[-1]].text), self._answers_since(own[-1]))
 
     def _answers_since(self, at: int) -> int:
-        count, before = 0, Role.USER
+        count, before = 0, ModelRole.USER
         for one in self.said[at + 1 :]:
-            count += one.role is Role.ASSISTANT and before is not Role.ASSISTANT
+            count += one.role is ModelRole.ASSISTANT and before is not ModelRole.ASSISTANT
             before = one.role
         return count
 
-    def resolve(self, shell: Shell) -> ToolCall:
+    def resolve(self, shell: Shell) -> ScriptedCall:
         """The call of this client's own shell tool. The plain name `shell` if it offers none."""
         name = next((name for name in _SHELL_TOOLS if name in self.tools), "shell")
         if name != "exec_command":
-            return ToolCall(name, {"command": shell.command, "description": "Run a scripted command"})
+            return ScriptedCall(name, {"command": shell.command, "description": "Run a scripted command"})
         arguments: dict[str, Json] = {"cmd": shell.command}
         if shell.asks:
             arguments |= {"sandbox_permissions": "require_escalated", "justification": "Run a scripted command?"}
-        return ToolCall(name, arguments)
+        return ScriptedCall(name, arguments)
 
 
 @dataclass(slots=True)
-class Block:
+class ContentBlock:
     """A finished or growing piece of the answer: kind `think` and `text` hold text, `call` a tool call."""
 
     kind: str
     id: str
     text: str = ""
-    call: ToolCall | None = None
+    call: ScriptedCall | None = None
 
 
-class Reply(ABC):
+class ModelReply(ABC):
     """One answer, as stream events in order, or as one document when the client did not ask for a stream.
 
     `number` makes its ids unique. Every method returns the bytes to send; a block stays open until another kind of
     block follows, so that a gate between two chunks of text holds the client in the middle of it.
     """
 
-    def __init__(self, conversation: Conversation, number: int) -> None:
+    def __init__(self, conversation: ModelConversation, number: int) -> None:
         self.conversation = conversation
         self.number = number
-        self.blocks: list[Block] = []
+        self.blocks: list[ContentBlock] = []
         self._is_open = False
 
     def think(self, text: str) -> bytes:
@@ -113,7 +113,7 @@ class Reply(ABC):
     def text(self, text: str) -> bytes:
         return self._grow("text", text)
 
-    def call(self, call: ToolCall) -> bytes:
+    def call(self, call: ScriptedCall) -> bytes:
         before = self.settle()
         block = self._block("call")
         block.call = call
@@ -135,8 +135,8 @@ class Reply(ABC):
         self.blocks[-1].text += text
         return events + self.delta(self.blocks[-1], text)
 
-    def _block(self, kind: str) -> Block:
-        self.blocks.append(Block(kind, f"{self.number:04d}_{len(self.blocks)}"))
+    def _block(self, kind: str) -> ContentBlock:
+        self.blocks.append(ContentBlock(kind, f"{self.number:04d}_{len(self.blocks)}"))
         return self.blocks[-1]
 
     @property
@@ -152,17 +152,17 @@ class Reply(ABC):
         """What comes before the first block."""
         return b""
 
-    def start_block(self, block: Block) -> bytes:
+    def start_block(self, block: ContentBlock) -> bytes:
         return b""
 
-    def stop_block(self, block: Block) -> bytes:
+    def stop_block(self, block: ContentBlock) -> bytes:
         return b""
 
     @abstractmethod
-    def delta(self, block: Block, text: str) -> bytes: ...
+    def delta(self, block: ContentBlock, text: str) -> bytes: ...
 
     @abstractmethod
-    def call_events(self, block: Block) -> bytes: ...
+    def call_events(self, block: ContentBlock) -> bytes: ...
 
     @abstractmethod
     def end(self) -> bytes:

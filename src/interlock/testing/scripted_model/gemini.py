@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from interlock.testing.scripted_model.dialect import Block, Conversation, Reply, Role, Said, joined, sse
-from interlock.vocabulary.registry import Json
+from interlock.testing.scripted_model.dialect import (
+    ContentBlock,
+    ModelConversation,
+    ModelReply,
+    ModelRole,
+    ModelSaid,
+    joined,
+    sse,
+)
+from interlock.vocabulary.events.registry import Json
 
 
 class _Present(msgspec.Struct, frozen=True):
@@ -42,13 +50,13 @@ class _Body(msgspec.Struct, frozen=True, rename="camel"):
     generation_config: _Generation | None = None
 
 
-def read(path: str, body: bytes) -> Conversation:
+def read(path: str, body: bytes) -> ModelConversation:
     """The request as a conversation. The path names the model and says whether to stream."""
     asked = msgspec.json.decode(body, type=_Body)
     model, _, method = path.rpartition(":")
     options = asked.generation_config or _Generation()
     declared = [one for tool in asked.tools or () for one in tool.function_declarations]
-    return Conversation(
+    return ModelConversation(
         model=model.rpartition("/")[2],
         system=joined(part.text for part in asked.system_instruction.parts) if asked.system_instruction else "",
         said=tuple(said for content in asked.contents for said in _said(content)),
@@ -59,17 +67,20 @@ def read(path: str, body: bytes) -> Conversation:
     )
 
 
-def _said(content: _Content) -> list[Said]:
+def _said(content: _Content) -> list[ModelSaid]:
     if content.role == "model":
-        return [Said(Role.ASSISTANT, joined(part.text for part in content.parts))]
-    return [Said(Role.TOOL if part.function_response is not None else Role.USER, part.text) for part in content.parts]
+        return [ModelSaid(ModelRole.ASSISTANT, joined(part.text for part in content.parts))]
+    return [
+        ModelSaid(ModelRole.TOOL if part.function_response is not None else ModelRole.USER, part.text)
+        for part in content.parts
+    ]
 
 
-class GeminiReply(Reply):
-    def delta(self, block: Block, text: str) -> bytes:
+class GeminiReply(ModelReply):
+    def delta(self, block: ContentBlock, text: str) -> bytes:
         return sse(self._document([_part(block.kind, text)]))
 
-    def call_events(self, block: Block) -> bytes:
+    def call_events(self, block: ContentBlock) -> bytes:
         return sse(self._document([_call(block)]))
 
     def end(self) -> bytes:
@@ -98,7 +109,7 @@ def _part(kind: str, text: str) -> Json:
     return {"text": text} if kind == "text" else {"text": text, "thought": True}
 
 
-def _call(block: Block) -> Json:
+def _call(block: ContentBlock) -> Json:
     assert block.call is not None
     return {
         "functionCall": {"id": f"call_{block.id}", "name": block.call.name, "args": dict(block.call.arguments)},

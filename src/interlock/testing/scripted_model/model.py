@@ -19,7 +19,7 @@ from typing import Final, Self
 
 from interlock.testing.scripted_model.record import Received, Record
 from interlock.testing.scripted_model.script import Gate, Script, Step
-from interlock.testing.scripted_model.server import Scripts, Server
+from interlock.testing.scripted_model.server import ModelServer, Scripts
 from interlock.vocabulary.errors import ContractError, UsageError
 
 WAIT_SECONDS: Final = 100.0
@@ -35,7 +35,7 @@ class ScriptedModel:
         """`port` 0 takes a free one."""
         self._record = Record()
         self._scripts = Scripts({name: tuple(steps) for name, steps in (scripts or {}).items()}, queue)
-        self._server = Server(self._scripts, self._record, port)
+        self._server = ModelServer(self._scripts, self._record, port)
         self._thread = threading.Thread(target=self._run, name="scripted-model", daemon=True)
         self._has_started = threading.Event()
         self._open_at: tuple[asyncio.AbstractEventLoop, int] | None = None

@@ -15,12 +15,12 @@ from interlock.vocabulary.errors import Unreachable
 MAX_KEPT: Final = 10_000
 
 
-class Kind(StrEnum):
+class RequestKind(StrEnum):
     MAIN = "main"  # a turn of the conversation: played from a script
     SIDE = "side"  # anything else, answered apart
 
 
-class Outcome(StrEnum):
+class RequestOutcome(StrEnum):
     PENDING = "pending"
     ANSWERED = "answered"
     FAILED = "failed"  # a scripted error
@@ -37,7 +37,7 @@ class Received:
     """
 
     number: int
-    kind: Kind
+    kind: RequestKind
     path: str
     body: bytes
     purpose: str = ""
@@ -45,7 +45,7 @@ class Received:
     script: str = ""
     part: int = 0
     attempt: int = 0
-    outcome: Outcome = Outcome.PENDING
+    outcome: RequestOutcome = RequestOutcome.PENDING
     received_at: float = 0.0
     closed_at: float = 0.0
 
@@ -77,7 +77,7 @@ class Record:
             self._changed.notify_all()
             return number
 
-    def close(self, number: int, outcome: Outcome) -> None:
+    def close(self, number: int, outcome: RequestOutcome) -> None:
         with self._changed:
             self._requests[number] = replace(self._requests[number], outcome=outcome, closed_at=time.monotonic())
             self._changed.notify_all()

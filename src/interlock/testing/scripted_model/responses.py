@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from interlock.testing.scripted_model.dialect import Block, Conversation, Reply, Role, Said, joined, sse
-from interlock.vocabulary.registry import Json
+from interlock.testing.scripted_model.dialect import (
+    ContentBlock,
+    ModelConversation,
+    ModelReply,
+    ModelRole,
+    ModelSaid,
+    joined,
+    sse,
+)
+from interlock.vocabulary.events.registry import Json
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -42,13 +50,13 @@ class _Body(msgspec.Struct, frozen=True):
     max_output_tokens: int | None = None
 
 
-def read(path: str, body: bytes) -> Conversation:
+def read(path: str, body: bytes) -> ModelConversation:
     """The request as a conversation. Developer and system items count as the system's words."""
     asked = msgspec.json.decode(body, type=_Body)
     items = [_Item(role="user", content=asked.input)] if isinstance(asked.input, str) else asked.input
     system = [_text(item) for item in items if item.role in ("developer", "system")]
     form = asked.text.format if asked.text is not None else None
-    return Conversation(
+    return ModelConversation(
         model=asked.model,
         system=joined([asked.instructions or "", *system]),
         said=tuple(said for item in items for said in _said(item)),
@@ -65,27 +73,27 @@ def _text(item: _Item) -> str:
     return joined(part.text for part in item.content or ())
 
 
-def _said(item: _Item) -> list[Said]:
+def _said(item: _Item) -> list[ModelSaid]:
     if item.type.endswith("_output"):
-        return [Said(Role.TOOL)]
+        return [ModelSaid(ModelRole.TOOL)]
     if item.type != "message" or item.role == "assistant":
-        return [Said(Role.ASSISTANT, _text(item))]
+        return [ModelSaid(ModelRole.ASSISTANT, _text(item))]
     if item.role != "user":
         return []
     if isinstance(item.content, str):
-        return [Said(Role.USER, item.content)]
-    return [Said(Role.USER, part.text) for part in item.content or ()]
+        return [ModelSaid(ModelRole.USER, item.content)]
+    return [ModelSaid(ModelRole.USER, part.text) for part in item.content or ()]
 
 
-class ResponsesReply(Reply):
-    def __init__(self, conversation: Conversation, number: int) -> None:
+class ResponsesReply(ModelReply):
+    def __init__(self, conversation: ModelConversation, number: int) -> None:
         super().__init__(conversation, number)
         self._sequence = 0
 
     def start(self) -> bytes:
         return self._event("response.created", {"response": self._response("in_progress")})
 
-    def start_block(self, block: Block) -> bytes:
+    def start_block(self, block: ContentBlock) -> bytes:
         item = self._item(block, "in_progress") | {"content" if block.kind == "text" else "summary": []}
         added = self._block_event("response.output_item.added", {"item": item})
         if block.kind == "text":
@@ -94,11 +102,11 @@ class ResponsesReply(Reply):
         part = {"type": "summary_text", "text": ""}
         return added + self._block_event("response.reasoning_summary_part.added", self._at(block) | {"part": part})
 
-    def delta(self, block: Block, text: str) -> bytes:
+    def delta(self, block: ContentBlock, text: str) -> bytes:
         name = "response.output_text.delta" if block.kind == "text" else "response.reasoning_summary_text.delta"
         return self._block_event(name, self._at(block) | {"delta": text})
 
-    def stop_block(self, block: Block) -> bytes:
+    def stop_block(self, block: ContentBlock) -> bytes:
         part: Json = {"type": "output_text" if block.kind == "text" else "summary_text", "text": block.text}
         text, done = (
             ("response.output_text.done", "response.content_part.done")
@@ -111,7 +119,7 @@ class ResponsesReply(Reply):
             + self._block_event("response.output_item.done", {"item": self._item(block)})
         )
 
-    def call_events(self, block: Block) -> bytes:
+    def call_events(self, block: ContentBlock) -> bytes:
         item = self._item(block)
         field = "input" if item["type"] == "custom_tool_call" else "arguments"
         name = "custom_tool_call_input" if field == "input" else "function_call_arguments"
@@ -122,11 +130,11 @@ class ResponsesReply(Reply):
             + self._block_event("response.output_item.done", {"item": item})
         )
 
-    def _at(self, block: Block) -> dict[str, Json]:
+    def _at(self, block: ContentBlock) -> dict[str, Json]:
         index = "content_index" if block.kind == "text" else "summary_index"
         return {"item_id": _item_id(block), index: 0}
 
-    def _item(self, block: Block, status: str = "completed") -> dict[str, Json]:
+    def _item(self, block: ContentBlock, status: str = "completed") -> dict[str, Json]:
         if block.call is not None:
             return self._call_item(block, status)
         if block.kind == "think":
@@ -144,7 +152,7 @@ class ResponsesReply(Reply):
             "content": [{"type": "output_text", "text": block.text, "annotations": []}],
         }
 
-    def _call_item(self, block: Block, status: str) -> dict[str, Json]:
+    def _call_item(self, block: ContentBlock, status: str) -> dict[str, Json]:
         assert block.call is not None
         name, arguments = block.call.name, block.call.arguments
         head: dict[str, Json] = {
@@ -196,6 +204,6 @@ class ResponsesReply(Reply):
         return self._event("response.failed", {"response": failed})
 
 
-def _item_id(block: Block) -> str:
+def _item_id(block: ContentBlock) -> str:
     prefix = {"think": "rs", "text": "msg", "call": "fc"}[block.kind]
     return f"{prefix}_{block.id}"

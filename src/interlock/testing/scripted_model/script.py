@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.registry import Json
 
 GATE_LIMIT_SECONDS: Final = 120.0
 
@@ -39,7 +39,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class ScriptedCall:
     """A call of the client's tool with this name."""
 
     name: str
@@ -93,7 +93,7 @@ class End:
     """The answer is complete. A part that reaches its last step ends by itself, too."""
 
 
-Step: TypeAlias = Think | Text | ToolCall | Shell | Gate | Error | Cut | Hang | End
+Step: TypeAlias = Think | Text | ScriptedCall | Shell | Gate | Error | Cut | Hang | End
 Script: TypeAlias = tuple[Step, ...]
 
 CLOSING: Final[Script] = (Text("That is all."), End())
@@ -104,7 +104,7 @@ def parts(script: Iterable[Step]) -> list[Script]:
     made: list[Script] = []
     part: list[Step] = []
     for step in script:
-        if part and isinstance(part[-1], ToolCall | Shell) and not isinstance(step, ToolCall | Shell):
+        if part and isinstance(part[-1], ScriptedCall | Shell) and not isinstance(step, ScriptedCall | Shell):
             made.append(tuple(part))
             part = []
         part.append(step)

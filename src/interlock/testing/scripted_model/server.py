@@ -12,16 +12,64 @@ from typing import Final, TypeAlias
 import msgspec
 
 from interlock.testing.scripted_model import anthropic, chat, gemini, responses
-from interlock.testing.scripted_model.dialect import Conversation, Prompt, Reply, dumps
+from interlock.testing.scripted_model.dialect import ModelConversation, ModelPrompt, ModelReply, dumps
 from interlock.testing.scripted_model.http import MAX_HEAD_BYTES, Exchange, HttpRequest, read_request
-from interlock.testing.scripted_model.player import Player
-from interlock.testing.scripted_model.record import Kind, Outcome, Received, Record
+from interlock.testing.scripted_model.player import ModelPlayer
+from interlock.testing.scripted_model.record import Received, Record, RequestKind, RequestOutcome
 from interlock.testing.scripted_model.script import CLOSING, Gate, Script, Text, part_at
-from interlock.testing.scripted_model.sides import side_answer, side_purpose
-from interlock.vocabulary.registry import Json
+from interlock.vocabulary.events.registry import Json
+
+# Requests that a CLI makes beside its turns, and their answers.
+#
+# A title, a quota probe, a topic check, a route to a smaller model, an extraction of memories: none of them is a turn,
+# and counting one would make the truth wrong. They are known by what they ask for, since they often quote the prompt.
+
+# Looked for in the system prompt, and in the last prompt of a request that offers no tool.
+_PURPOSES: Final = {
+    "title": re.compile(r"\btitle\b.{0,80}\b(session|conversation|task|thread|chat|coding)|\btitle generator\b|"
+                        r"(generate|write|create)\b.{0,40}\btitle\b", re.IGNORECASE | re.DOTALL),
+    "memory": re.compile(r"memory[ -]extract|extract\w*\b.{0,40}\bmemor", re.IGNORECASE | re.DOTALL),
+    "topic": re.compile(r"\bnew (conversation )?topic\b", re.IGNORECASE),
+    "route": re.compile(r"\b(task routing|classif(y|ier))\b|\brouter\b", re.IGNORECASE),
+    "summary": re.compile(r"\bsuggest\w*\b.{0,60}\bnext\b", re.IGNORECASE | re.DOTALL),
+}  # fmt: skip
+_FEW_TOOLS: Final = 3
+# Gemini CLI has two routers, which ask for different fields.
+_ROUTE: Final[Json] = {
+    "reasoning": "scripted",
+    "model_choice": "flash",
+    "complexity_reasoning": "scripted",
+    "complexity_score": 1,
+}
+
+
+def side_purpose(conversation: ModelConversation) -> str | None:
+    """What a side request is for, or None for a turn of the conversation itself."""
+    if conversation.max_tokens == 1:
+        return "probe"
+    if len(conversation.tools) > _FEW_TOOLS:
+        # The system prompt of a turn may well speak of titles and topics; a memory agent names itself at its start.
+        head = conversation.system[:400]
+        return "memory" if _PURPOSES["memory"].search(head) else None
+    asked = f"{conversation.system}\n{conversation.last_prompt().text}"
+    named = next((name for name, pattern in _PURPOSES.items() if pattern.search(asked)), None)
+    return named or ("structured" if conversation.wants_json else None)
+
+
+def side_answer(purpose: str, conversation: ModelConversation) -> str:
+    """A text that the asking CLI can use."""
+    answers: dict[str, Json] = {
+        "title": {"title": "Scripted session"},
+        "topic": {"isNewTopic": False, "title": None},
+        "route": _ROUTE,
+    }
+    if purpose in answers and (conversation.wants_json or "json" in conversation.system.lower()):
+        return dumps(answers[purpose])
+    return {"title": "Scripted session", "structured": "{}"}.get(purpose, "ok")
+
 
 MAX_CONNECTIONS: Final = 256
-Answer: TypeAlias = Callable[[int], Coroutine[None, None, Outcome]]
+Answer: TypeAlias = Callable[[int], Coroutine[None, None, RequestOutcome]]
 _KEY: Final = re.compile(r"SCN:([\w-]+)")
 
 
@@ -30,8 +78,8 @@ class Dialect:
     """How one wire format is read and answered. `paths` match the whole path."""
 
     paths: re.Pattern[str]
-    read: Callable[[str, bytes], Conversation]
-    reply: Callable[[Conversation, int], Reply]
+    read: Callable[[str, bytes], ModelConversation]
+    reply: Callable[[ModelConversation, int], ModelReply]
 
 
 DIALECTS: Final = (
@@ -53,13 +101,13 @@ class Scripts:
         self._named = dict(named)
         self._queue = deque(queue)
         self._all = (*self._named.values(), *self._queue)
-        self._taken: dict[Prompt, tuple[str, Script]] = {}
-        self._attempts: Counter[tuple[str, Prompt]] = Counter()
+        self._taken: dict[ModelPrompt, tuple[str, Script]] = {}
+        self._attempts: Counter[tuple[str, ModelPrompt]] = Counter()
 
     def all(self) -> tuple[Script, ...]:
         return self._all
 
-    def choose(self, prompt: Prompt) -> tuple[str, Script]:
+    def choose(self, prompt: ModelPrompt) -> tuple[str, Script]:
         """The name and the steps. The name is empty where the queue ran out; the script where the key is unknown."""
         if keys := _KEY.findall(prompt.text):
             return keys[-1], self._named.get(keys[-1], ())
@@ -69,13 +117,13 @@ class Scripts:
             self._taken[turn] = taken
         return self._taken[turn]
 
-    def count_attempt(self, name: str, prompt: Prompt) -> int:
+    def count_attempt(self, name: str, prompt: ModelPrompt) -> int:
         """How often this very part was asked for before."""
         self._attempts[name, prompt] += 1
         return self._attempts[name, prompt] - 1
 
 
-class Server:
+class ModelServer:
     """Every connection is a task; each carries one request."""
 
     def __init__(self, scripts: Scripts, record: Record, port: int) -> None:
@@ -133,10 +181,10 @@ class Server:
         number = self._record.add(received)
         answering = asyncio.ensure_future(answer(number))
         leaving = asyncio.ensure_future(reader.read(1))
-        outcome = Outcome.PENDING
+        outcome = RequestOutcome.PENDING
         try:
             await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            outcome = answering.result() if answering.done() else Outcome.DROPPED
+            outcome = answering.result() if answering.done() else RequestOutcome.DROPPED
         finally:
             answering.cancel()
             leaving.cancel()
@@ -145,7 +193,7 @@ class Server:
 
     def _plan(self, request: HttpRequest, exchange: Exchange) -> tuple[Received, Answer]:
         """What to keep of a request, and what will answer it."""
-        kept = Received(0, Kind.SIDE, request.path, request.body)
+        kept = Received(0, RequestKind.SIDE, request.path, request.body)
         dialect = next((one for one in DIALECTS if one.paths.fullmatch(request.path)), None)
         if dialect is None or request.method != "POST":
             return replace(kept, purpose="list"), lambda _: _answer_plainly(request, exchange)
@@ -162,19 +210,19 @@ class Server:
         else:
             kept, part = self._plan_turn(kept, prompt)
 
-        async def answer(number: int) -> Outcome:
-            player = Player(dialect.reply(conversation, number), exchange, attempt=kept.attempt, hold=self._hold)
+        async def answer(number: int) -> RequestOutcome:
+            player = ModelPlayer(dialect.reply(conversation, number), exchange, attempt=kept.attempt, hold=self._hold)
             return await player.play(part)
 
         return kept, answer
 
-    def _plan_turn(self, kept: Received, prompt: Prompt) -> tuple[Received, Script]:
+    def _plan_turn(self, kept: Received, prompt: ModelPrompt) -> tuple[Received, Script]:
         name, script = self._scripts.choose(prompt)
         if not script:
             self._record.fault(f"no script is called {name!r}")
             script = (Text(f"There is no script called {name}."),)
         attempt = self._scripts.count_attempt(name, prompt)
-        kept = replace(kept, kind=Kind.MAIN, script=name, part=prompt.answers, attempt=attempt)
+        kept = replace(kept, kind=RequestKind.MAIN, script=name, part=prompt.answers, attempt=attempt)
         return kept, part_at(script, prompt.answers)
 
     async def _hold(self, gate: Gate) -> bool:
@@ -187,7 +235,7 @@ class Server:
         return True
 
 
-async def _answer_plainly(request: HttpRequest, exchange: Exchange) -> Outcome:
+async def _answer_plainly(request: HttpRequest, exchange: Exchange) -> RequestOutcome:
     """Lists, counts, probes of the connection; 404 for a POST to somewhere else."""
     is_count = request.path.endswith(("/count_tokens", ":countTokens"))
     if request.method == "POST" and not is_count:
@@ -195,10 +243,10 @@ async def _answer_plainly(request: HttpRequest, exchange: Exchange) -> Outcome:
     body: Json = _COUNT if is_count else _MODELS if request.path.endswith("/models") else {}
     has_body = request.method != "HEAD"
     exchange.end_whole(200, dumps(body).encode(), has_body=has_body)
-    return Outcome.ANSWERED
+    return RequestOutcome.ANSWERED
 
 
-async def _refuse(exchange: Exchange, status: int, message: str) -> Outcome:
+async def _refuse(exchange: Exchange, status: int, message: str) -> RequestOutcome:
     body: Json = {"error": {"type": "invalid_request_error", "message": message}}
     exchange.end_whole(status, dumps(body).encode())
-    return Outcome.FAILED
+    return RequestOutcome.FAILED

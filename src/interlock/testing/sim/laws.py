@@ -15,17 +15,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from interlock.client.inputs import CheckAnswered, Connected, Disconnected, JoinAcked, TaskInput
-from interlock.client.state import SyncState, TaskState
+from interlock.client.machine.inputs import CheckAnswered, Connected, Disconnected, JoinAcked, TaskInput
+from interlock.client.machine.state import SyncState, TaskState
 from interlock.lifecycle.task_status import StatusClass, classify
-from interlock.testing.sim.server import Server
-from interlock.vocabulary.frames import MessageStatus
+from interlock.testing.sim.server import SimulatedServer
 from interlock.vocabulary.ids import SessionId, StreamId
+from interlock.vocabulary.wire.frames import MessageStatus
 
 _OPEN_MESSAGES: Final = frozenset({MessageStatus.RUNNING, MessageStatus.WAITING})
 
 
-class LawBroken(AssertionError):
+class SimulationLawBroken(AssertionError):
     """A law does not hold."""
 
 
@@ -33,7 +33,7 @@ class LawBroken(AssertionError):
 class Witness:
     """What one client showed of one task so far."""
 
-    server: Server
+    server: SimulatedServer
     task_id: SessionId
     version: int = 0
     tick: int = 0
@@ -57,21 +57,21 @@ class Witness:
         self._see_stream(state)
         self._see_room(state, input)
         if state.is_connected is not has_socket:
-            raise LawBroken(f"it says is_connected={state.is_connected}, and its socket says {has_socket}")
+            raise SimulationLawBroken(f"it says is_connected={state.is_connected}, and its socket says {has_socket}")
         if self.is_out_of_touch and (state.is_verified or (state.connection != "disconnected" and not has_socket)):
-            raise LawBroken(
+            raise SimulationLawBroken(
                 f"nothing was heard since the socket went, and it is {state.connection}, {state.is_verified=}"
             )
 
     def _see_status(self, state: TaskState) -> None:
         if state.version < self.version:
-            raise LawBroken(f"version went back from {self.version} to {state.version}")
+            raise SimulationLawBroken(f"version went back from {self.version} to {state.version}")
         self.version = state.version
         if state.status_version == 0 and state.status is None:
             return
         had = self.server.statuses[self.task_id].get(state.status_version, set())
         if (state.status, state.turn_id) not in had:
-            raise LawBroken(
+            raise SimulationLawBroken(
                 f"it shows {state.status} of {state.turn_id} at version {state.status_version}, where the server had "
                 f"{sorted(map(str, had))}"
             )
@@ -80,14 +80,16 @@ class Witness:
         if isinstance(input, Connected | Disconnected) or state.tick is None:
             self.tick = 0
         elif state.tick < self.tick:
-            raise LawBroken(f"tick went back from {self.tick} to {state.tick}")
+            raise SimulationLawBroken(f"tick went back from {self.tick} to {state.tick}")
         self.tick = state.tick or 0
         if any(frame.tick <= self.tick for frame in state.early):
-            raise LawBroken(f"at tick {self.tick} it still waits to take {[frame.tick for frame in state.early]}")
+            raise SimulationLawBroken(
+                f"at tick {self.tick} it still waits to take {[frame.tick for frame in state.early]}"
+            )
         if state.is_unstable and state.deadline is None:
-            raise LawBroken("it doubts, and nothing is due")
+            raise SimulationLawBroken("it doubts, and nothing is due")
         if state.is_stopping and classify(state.status) is StatusClass.TERMINAL:
-            raise LawBroken(f"it is {state.status}, and stopping")
+            raise SimulationLawBroken(f"it is {state.status}, and stopping")
 
     def _see_messages(self, state: TaskState) -> None:
         for message in state.messages:
@@ -95,21 +97,25 @@ class Witness:
                 self.told.add(message.stream_id)
             before = self.finished.get(message.message_id)
             if before is not None and before not in _OPEN_MESSAGES and message.status in _OPEN_MESSAGES:
-                raise LawBroken(f"message {message.message_id} was {before.value} and is {message.status.value}")
+                raise SimulationLawBroken(
+                    f"message {message.message_id} was {before.value} and is {message.status.value}"
+                )
             self.finished[message.message_id] = message.status
         for copy in state.interrupted:
             if copy.status is not MessageStatus.INTERRUPTED:
-                raise LawBroken(f"text that broke off is shown as {copy.status.value}")
+                raise SimulationLawBroken(f"text that broke off is shown as {copy.status.value}")
 
     def _see_stream(self, state: TaskState) -> None:
         stream = state.stream
         if stream is None:
             return
         if stream.stream_id in self.told:
-            raise LawBroken(f"stream {stream.stream_id} has its message, and streams")
+            raise SimulationLawBroken(f"stream {stream.stream_id} has its message, and streams")
         said = self.server.texts.get(stream.stream_id, [])
         if stream.text and not any(text.startswith(stream.text) for text in said):
-            raise LawBroken(f"stream {stream.stream_id} shows {stream.text!r}, of which the server said {said!r}")
+            raise SimulationLawBroken(
+                f"stream {stream.stream_id} shows {stream.text!r}, of which the server said {said!r}"
+            )
 
 
 def settled(state: TaskState) -> str:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from random import Random
 from typing import Final, Protocol
 
-from interlock.server.rooms import RoomName
+from interlock.server.live.rooms import RoomName
 from interlock.testing.clock import VirtualClock
 from interlock.testing.sim.weather import Fault, Weather
 
@@ -42,23 +42,23 @@ _DOUBLED: Final = {
 }
 
 
-class Ends(Protocol):
+class LinkEnds(Protocol):
     """Both ends of a connection, as a link needs them."""
 
-    def hear(self, link: Link, frame: bytes) -> None: ...
-    def lose(self, link: Link, reason: str) -> None: ...
-    def drain(self, link: Link) -> None: ...
-    def drop(self, link: Link) -> None: ...
+    def hear(self, link: SimulatedLink, frame: bytes) -> None: ...
+    def lose(self, link: SimulatedLink, reason: str) -> None: ...
+    def drain(self, link: SimulatedLink) -> None: ...
+    def drop(self, link: SimulatedLink) -> None: ...
 
 
-class Link:
+class SimulatedLink:
     """One socket between a client and the server; to the server's rooms it is a member.
 
     `is_up`: messages pass. Each side has an opinion of its own: `is_held_here` is the client's, `is_held_there` the
     server's. `capacity` bounds what the server may have on the way.
     """
 
-    def __init__(self, network: Network, owner: int, ends: Ends, capacity: int) -> None:
+    def __init__(self, network: Network, owner: int, ends: LinkEnds, capacity: int) -> None:
         self.owner = owner
         self.is_up = True
         self.is_held_here = True
@@ -138,7 +138,9 @@ class Network:
         """Most messages are quick; some take as long as the weather allows."""
         return self.weather.delay_seconds * self._chance.random() ** 3
 
-    def carry(self, link: Link, freight: Freight, deliver: Callable[[], None], arrive: Callable[[], None]) -> None:
+    def carry(
+        self, link: SimulatedLink, freight: Freight, deliver: Callable[[], None], arrive: Callable[[], None]
+    ) -> None:
         """A message of a socket. `arrive` is called when it is off the wire, delivered or lost."""
         self.messages += 1
         if link.owner in self.cut_off:
@@ -156,7 +158,9 @@ class Network:
             self.tally[_DOUBLED[freight]] += 1
             self._post(link, freight, deliver, _nothing)
 
-    def _post(self, link: Link, freight: Freight, deliver: Callable[[], None], arrive: Callable[[], None]) -> None:
+    def _post(
+        self, link: SimulatedLink, freight: Freight, deliver: Callable[[], None], arrive: Callable[[], None]
+    ) -> None:
         way = Freight.REQUEST if freight is Freight.REQUEST else Freight.PUSH
         due = self._clock() + self.delay()
         if self.weather.is_tcp:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from interlock.client.inputs import (
+from interlock.client.machine.inputs import (
     CancelAcked,
     CancelFailed,
     CheckAnswered,
@@ -33,14 +33,14 @@ from interlock.client.inputs import (
     StopPressed,
     TaskInput,
 )
-from interlock.client.manager import TaskStateManager
-from interlock.client.state import TaskState
+from interlock.client.machine.manager import TaskStateManager
+from interlock.client.machine.state import TaskState
 from interlock.testing.clock import VirtualClock
-from interlock.testing.sim.network import Link, Network
+from interlock.testing.sim.network import Network, SimulatedLink
 from interlock.testing.sim.weather import Fault
-from interlock.vocabulary.frames import RuntimeCheck, TaskSummary
 from interlock.vocabulary.ids import PromptId, SessionId
-from interlock.vocabulary.requests import (
+from interlock.vocabulary.wire.frames import RuntimeCheck, TaskSummary
+from interlock.vocabulary.wire.requests import (
     Ack,
     ApprovalDecide,
     BoardBehind,
@@ -70,8 +70,8 @@ class Uplink(Protocol):
 
     network: Network
 
-    def dial(self, peer: Peer) -> Link | None: ...
-    def serve(self, link: Link, request: Request) -> None: ...
+    def dial(self, peer: Peer) -> SimulatedLink | None: ...
+    def serve(self, link: SimulatedLink, request: Request) -> None: ...
     def check(self, task_id: SessionId) -> RuntimeCheck | None: ...
     def observe(self, peer: Peer, task_id: SessionId, input: TaskInput | None) -> None: ...
     def trace(self, line: str) -> None: ...
@@ -83,7 +83,7 @@ class Peer:
     def __init__(self, number: int, uplink: Uplink, clock: VirtualClock, chance: Random, *, has_board: bool) -> None:
         self.number = number
         self.manager = TaskStateManager()
-        self.link: Link | None = None
+        self.link: SimulatedLink | None = None
         self.has_socket = False  # as far as the machines were told
         self.is_asleep = False
         self.has_board = has_board
@@ -180,15 +180,15 @@ class Peer:
 
     # What comes
 
-    def hear(self, link: Link, frame: bytes) -> None:
+    def hear(self, link: SimulatedLink, frame: bytes) -> None:
         """A frame of a socket."""
         self._when_awake(lambda: self._take(frame) if link is self.link else None)
 
-    def lose(self, link: Link, reason: str) -> None:
+    def lose(self, link: SimulatedLink, reason: str) -> None:
         """The socket is gone."""
         self._when_awake(lambda: self._lose(link, reason))
 
-    def _lose(self, link: Link, reason: str) -> None:
+    def _lose(self, link: SimulatedLink, reason: str) -> None:
         if link is not self.link:
             return
         link.is_held_here = False

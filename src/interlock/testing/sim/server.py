@@ -14,19 +14,19 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from random import Random
 
-from interlock.server.rooms import Rooms
+from interlock.server.live.rooms import Rooms
 from interlock.testing.clock import VirtualClock
 from interlock.testing.scribe import EPOCH
-from interlock.testing.sim.session import Session
+from interlock.testing.sim.session import SimulatedSession
 from interlock.testing.sim.weather import Fault
-from interlock.vocabulary.events import Event, new_event
-from interlock.vocabulary.frames import RuntimeCheck
+from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import EventId, SessionId, SpawnId, StreamId, TurnId
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.states import TaskStatus
+from interlock.vocabulary.wire.frames import RuntimeCheck
 
 
-class Server:
+class SimulatedServer:
     """`rooms` is None while nothing serves. `on_kill` is called with every connection's end still to be told."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Server:
     ) -> None:
         self.rooms: Rooms | None = None
         self.is_recovered = False
-        self.sessions: dict[SessionId, Session] = {}
+        self.sessions: dict[SessionId, SimulatedSession] = {}
         self.logs: dict[SessionId, list[Event]] = {}
         self.statuses: dict[SessionId, dict[int, set[tuple[TaskStatus | None, TurnId | None]]]] = {}
         self.texts: dict[StreamId, list[str]] = defaultdict(list)
@@ -53,7 +53,7 @@ class Server:
     def open_session(self, task_id: SessionId) -> None:
         self.logs[task_id] = []
         self.statuses[task_id] = defaultdict(set)
-        session = self.sessions[task_id] = Session(task_id, self, self._chance)
+        session = self.sessions[task_id] = SimulatedSession(task_id, self, self._chance)
         session.open()
 
     def append(self, task_id: SessionId, payloads: list[Payload], turn: TurnId | None, spawn: SpawnId | None) -> None:

@@ -15,7 +15,7 @@ from interlock.lifecycle.closing import Ending, abandoned_ending, closing_batch
 from interlock.lifecycle.queue import SendQueue
 from interlock.lifecycle.turn import TurnFacts
 from interlock.lifecycle.turns import TurnFold
-from interlock.vocabulary.audit import (
+from interlock.vocabulary.events.audit import (
     DecisionAction,
     DeliveryReceipt,
     DeliveryStage,
@@ -34,18 +34,24 @@ from interlock.vocabulary.audit import (
     ToolCallSuspended,
     TurnStarted,
 )
-from interlock.vocabulary.conversation import AssistantMessage, MessageMetadata, ToolCall, ToolResult, UserMessage
-from interlock.vocabulary.events import Event
+from interlock.vocabulary.events.conversation import (
+    AssistantMessage,
+    MessageMetadata,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.presenter import ReasoningDelta, Status, TextDelta
+from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import CallId, PromptId, RunId, SessionId, SpawnId, StreamId, TurnId
-from interlock.vocabulary.presenter import ReasoningDelta, Status, TextDelta
-from interlock.vocabulary.registry import Payload
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, SUSPENDED, RunStatus, TerminationReason
 from interlock.vocabulary.states import Activity, Attention, DriverKind
 
 _WORDS: Final = ("so ", "the cat 🐈 ", "é", "result is 42. ", "\n", "naïve ", "x", "…and then ")
 
 
-class Outlet(Protocol):
+class SimulatedOutlet(Protocol):
     """Where a session's events go: into the log and then to the rooms, or to the rooms alone."""
 
     def append(
@@ -54,10 +60,10 @@ class Outlet(Protocol):
     def show(self, task_id: SessionId, payload: Payload, turn: TurnId | None, spawn: SpawnId | None) -> None: ...
 
 
-class Session:
+class SimulatedSession:
     """One task. `act` does one thing that an agent or its runtime might do next, by chance."""
 
-    def __init__(self, task_id: SessionId, outlet: Outlet, chance: Random) -> None:
+    def __init__(self, task_id: SessionId, outlet: SimulatedOutlet, chance: Random) -> None:
         self.task_id = task_id
         self.turns = TurnFold()
         self.queue = SendQueue()

@@ -17,19 +17,20 @@ from typing import Final
 
 import msgspec
 
-from interlock.client.inputs import TaskInput
-from interlock.client.state import Digest, SyncState, TaskState, digest_of
+from interlock.client.machine.inputs import TaskInput
+from interlock.client.machine.state import Digest, SyncState, TaskState, digest_of
 from interlock.lifecycle.task_status import StatusClass, classify
 from interlock.testing.clock import VirtualClock
-from interlock.testing.sim.laws import LawBroken, Witness, settled
-from interlock.testing.sim.network import Link, Network
+from interlock.testing.sim.laws import SimulationLawBroken, Witness, settled
+from interlock.testing.sim.network import Network, SimulatedLink
 from interlock.testing.sim.peer import Peer
-from interlock.testing.sim.server import Server
+from interlock.testing.sim.server import SimulatedServer
 from interlock.testing.sim.weather import CALM, SLUGGISH, Fault, Weather, draw_weather
 from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.frames import RuntimeCheck
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.requests import (
+from interlock.vocabulary.states import TaskStatus
+from interlock.vocabulary.wire.frames import RuntimeCheck
+from interlock.vocabulary.wire.requests import (
     Ack,
     ApprovalDecide,
     BoardJoin,
@@ -42,7 +43,6 @@ from interlock.vocabulary.requests import (
     TaskLeave,
     TaskResume,
 )
-from interlock.vocabulary.states import TaskStatus
 
 STORM_SECONDS: Final = 40.0
 DRAIN_SECONDS: Final = 8.0  # longer than any message takes, in any weather
@@ -111,8 +111,8 @@ class World:
         self._is_stormy = True
         self._looks = 0
         self._witnesses: dict[tuple[int, SessionId], Witness] = {}
-        self._links: dict[Link, Peer] = {}
-        self.server = Server(self.clock, self.chance, self.report.faults, self.trace)
+        self._links: dict[SimulatedLink, Peer] = {}
+        self.server = SimulatedServer(self.clock, self.chance, self.report.faults, self.trace)
         self.tasks = tuple(SessionId(f"ses_{n}") for n in range(self.chance.choice((1, 1, 2))))
         self.server.start()
         for task_id in self.tasks:
@@ -129,12 +129,12 @@ class World:
 
     # What clients need of it
 
-    def dial(self, peer: Peer) -> Link | None:
+    def dial(self, peer: Peer) -> SimulatedLink | None:
         if self.server.rooms is None or peer.number in self.network.cut_off:
             self.report.faults[Fault.CONNECT_REFUSED] += 1
             return None
         capacity = self.chance.choice((2, 4, 8)) if self.weather.is_slow and self._is_stormy else 1000
-        link = Link(self.network, peer.number, self, capacity)
+        link = SimulatedLink(self.network, peer.number, self, capacity)
         self._links[link] = peer
         self.trace(f"c{peer.number} connected")
         return link
@@ -142,7 +142,7 @@ class World:
     def check(self, task_id: SessionId) -> RuntimeCheck | None:
         return self.server.check(task_id)
 
-    def serve(self, link: Link, request: Request) -> None:
+    def serve(self, link: SimulatedLink, request: Request) -> None:
         """What the server does with a request that reached it."""
         rooms = self.server.rooms
         if rooms is None or not link.is_held_there:
@@ -185,7 +185,7 @@ class World:
             witness.see(state, input, has_socket=peer.has_socket)
             if state is not None:
                 self._hold_against_room(peer, state)
-        except LawBroken as broken:
+        except SimulationLawBroken as broken:
             raise self._failure(f"client {peer.number}, {task_id}: {broken}") from broken
 
     def _hold_against_room(self, peer: Peer, state: TaskState) -> None:
@@ -194,7 +194,7 @@ class World:
         if rooms is None or link is None or not link.is_up or state.tick is None:
             return
         if self.weather.is_tcp and not link.was_behind and state.early and state.early[0].tick > state.tick + 1:
-            raise LawBroken(f"nothing was lost, and after tick {state.tick} comes tick {state.early[0].tick}")
+            raise SimulationLawBroken(f"nothing was lost, and after tick {state.tick} comes tick {state.early[0].tick}")
         if state.sync is not SyncState.JOINED:
             return
         view = rooms.views[state.task_id]
@@ -203,23 +203,25 @@ class World:
             return
         theirs, mine = replace(self._truth(state.task_id), version=0), replace(state.digest(), version=0)
         if theirs != mine:
-            raise LawBroken(f"it has heard everything up to tick {view.tick}, and {_difference(theirs, mine)}")
+            raise SimulationLawBroken(
+                f"it has heard everything up to tick {view.tick}, and {_difference(theirs, mine)}"
+            )
 
     # Ends of links
 
-    def hear(self, link: Link, frame: bytes) -> None:
+    def hear(self, link: SimulatedLink, frame: bytes) -> None:
         if self._is_traced:
             self.trace(f"c{link.owner} hears {frame.decode()[:160]}")
         self._links[link].hear(link, frame)
 
-    def lose(self, link: Link, reason: str) -> None:
+    def lose(self, link: SimulatedLink, reason: str) -> None:
         self._links[link].lose(link, reason)
 
-    def drain(self, link: Link) -> None:
+    def drain(self, link: SimulatedLink) -> None:
         if self.server.rooms is not None and link.is_held_there:
             self.server.rooms.catch_up(link)
 
-    def drop(self, link: Link) -> None:
+    def drop(self, link: SimulatedLink) -> None:
         if self.server.rooms is not None:
             self.server.rooms.drop(link)
 
@@ -281,7 +283,7 @@ class World:
         else:
             acts[name]()
 
-    def _some_link(self) -> Link | None:
+    def _some_link(self) -> SimulatedLink | None:
         links = [peer.link for peer in self.peers if peer.link is not None and peer.link.is_up]
         return self.chance.choice(links) if links else None
 

@@ -1,0 +1,1 @@
+"""Tools of the model loop, confined to a workspace."""

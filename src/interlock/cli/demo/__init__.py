@@ -1,0 +1,1 @@
+"""`interlock demo`: scripted agents behind a real server. `command` is its entry."""

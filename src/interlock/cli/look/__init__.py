@@ -1,0 +1,1 @@
+"""Commands that show sessions: ps, show, logs, screen, usage, spawns; and the lines that they print."""

@@ -1,0 +1,81 @@
+"""`interlock spawns`: every life of an agent's process, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from interlock.cli import output
+from interlock.cli.look.session_lines import PAGE, duration, find_task, read_moment, short_ids, task_path
+from interlock.cli.server.api import Body, ServerApi, home_folder
+from interlock.cli.server.options import HomeOption, JsonFlag, SessionArgument
+from interlock.cli.tables import Column, TableRow, Tone, table
+
+_COLUMNS = (
+    Column("SESSION"),
+    Column("AGENT", 6, gives=1),
+    Column("STANDS"),
+    Column("PID", is_number=True),
+    Column("BEGAN"),
+    Column("FOR", is_number=True),
+    Column("END", 14),
+)
+_TONES = {"running": Tone.ACTIVE, "failed": Tone.URGENT, "unclean": Tone.DOUBTFUL, "unknown": Tone.DOUBTFUL}
+
+
+def spawns(session: SessionArgument | None = None, /, *, home: HomeOption = None, json: JsonFlag = False) -> int:
+    """List every life of an agent, of one session or of all, oldest first within a session.
+
+    `unknown`: nobody looked whether it lives. `unclean`: it is gone, and nobody saw its end.
+    """
+    api = ServerApi.of_home(home_folder(home))
+    path = "/api/spawns" if session is None else f"{task_path(find_task(api, session)['task_id'])}/spawns"
+    rows = list(api.pages(path, limit=PAGE))
+    if json:
+        output.print_json(rows)
+    elif rows:
+        now, shorts = datetime.now(UTC), short_ids(list({str(row["session_id"]) for row in rows}))
+        output.print_painted(table(_COLUMNS, [_row(row, shorts, now) for row in rows]))
+    else:
+        output.note("no agent was started yet")
+    return 0
+
+
+def _row(spawn: Body, shorts: Mapping[str, str], now: datetime) -> TableRow:
+    began, standing = read_moment(spawn["began"]), str(spawn["standing"])
+    cells = (
+        shorts[str(spawn["session_id"])],
+        str(spawn["agent"]),
+        standing,
+        str(spawn["pid"] or ""),
+        "" if began is None else f"{began.astimezone():%m-%d %H:%M:%S}",
+        life_of(spawn, now),
+        end_of(spawn),
+    )
+    plain = [Tone.PLAIN] * (len(cells) - 3)
+    return TableRow(cells, (Tone.PLAIN, Tone.PLAIN, _TONES.get(standing, Tone.PLAIN), *plain))
+
+
+def life_of(spawn: Body, now: datetime) -> str:
+    """For how long it has run, or ran; nothing where nobody knows. Of one that outlived a server, the next one measured
+    its own part only: its life is from the first beginning to the end."""
+    began, ended = read_moment(spawn["began"]), read_moment(spawn["ended"])
+    if spawn["is_adopted"] and began is not None and ended is not None:
+        return duration((ended - began).total_seconds())
+    if spawn["duration_seconds"] is not None:
+        return duration(spawn["duration_seconds"])
+    is_running = spawn["standing"] == "running" and began is not None
+    return duration((now - began).total_seconds()) if is_running and began is not None else ""
+
+
+def end_of(spawn: Body) -> str:
+    """How it ended: the reason, then the code or the signal, then what was said."""
+    said = [str(spawn["reason"] or "")]
+    if spawn["signal"] is not None:
+        said.append(f"signal {spawn['signal']}")
+    elif spawn["exit_code"] is not None:
+        said.append(f"code {spawn['exit_code']}")
+    said.append("" if spawn["attempt"] is None else f"restart {spawn['attempt']}")
+    said.append("left running" if spawn["is_released"] and spawn["standing"] != "exited" else "")
+    said.append(str(spawn["message"]))
+    return ", ".join(one for one in said if one)

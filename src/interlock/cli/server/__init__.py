@@ -1,0 +1,1 @@
+"""Commands that start, stop and inspect the server."""

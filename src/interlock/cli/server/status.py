@@ -1,0 +1,121 @@
+"""`interlock status`: is there a server, is it ready, since when, and does anything need a person?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+from interlock.cli import output
+from interlock.cli.exit_codes import ExitCode
+from interlock.cli.look.ps_list import FoundSessions, ask, tone_of
+from interlock.cli.look.session_lines import age, read_moment, shown_of, since_of, why_of
+from interlock.cli.server.api import Body, ServerApi, home_folder, read_server_file
+from interlock.cli.server.options import HomeOption, JsonFlag
+from interlock.cli.server.presence import Presence, RunningServer, health_of
+from interlock.cli.tables import Line, Tone
+from interlock.log.home_identity import look_at_home
+from interlock.vocabulary.errors import InterlockError
+
+_WIDTH = 10
+_SAYS = {
+    Presence.ABSENT: "does not run; start it with `interlock up`",
+    Presence.STALE: "is gone: it ended without a word; start it again with `interlock up`",
+    Presence.HELD: "is not known to run: another process has the log, or a server begins or ends",
+    Presence.UNKNOWN: "is not known: from here it cannot be told whether the process that has the log lives",
+    Presence.RUNS: "runs, and does not answer",
+}
+
+
+def status(*, home: HomeOption = None, json: JsonFlag = False) -> int:
+    """Say whether the server of this home runs and is ready, and what needs a person. Exit code 8: no answer."""
+    folder = home_folder(home)
+    server, health, found = _answering(folder) or _proven(folder)
+    if json:
+        output.print_json(_told(folder, server, health, found))
+    else:
+        output.print_painted(_lines(folder, server, health, found))
+    return ExitCode.UNREACHABLE if health is None else ExitCode.COMPLETED
+
+
+def _answering(home: Path) -> tuple[RunningServer, Body, FoundSessions] | None:
+    """A server that is ready, and takes our token: that proves it, and the log need not be opened, which costs more."""
+    try:
+        said = read_server_file(home)
+        health = health_of(str(said.get("url", "")))
+        found = ask(ServerApi.of_home(home)) if health is not None and health.get("ready") else None
+    except (FileNotFoundError, InterlockError):
+        return None
+    pid, started_at = said.get("pid"), str(said.get("started_at", ""))
+    if health is None or found is None or not isinstance(pid, int):
+        return None
+    return RunningServer(presence=Presence.RUNS, url=str(said["url"]), pid=pid, started_at=started_at), health, found
+
+
+def _proven(home: Path) -> tuple[RunningServer, Body | None, FoundSessions | None]:
+    """What its process and its log prove, where it does not answer as it should."""
+    from interlock.cli.server.process import look_for_server
+
+    server = look_for_server(home)
+    health = health_of(server.url) if server.presence is Presence.RUNS else None
+    is_ready = health is not None and health.get("ready")
+    return server, health, ask(ServerApi.of_home(home)) if is_ready else None
+
+
+def _told(home: Path, server: RunningServer, health: Body | None, found: FoundSessions | None) -> Body:
+    tasks = None if found is None else found.tasks
+    return {
+        "home": str(home),
+        "copied_from": look_at_home(home).copied_from or None,
+        "presence": server.presence.value,
+        "is_up": health is not None,
+        "is_ready": bool((health or {}).get("ready")),
+        "url": server.url or None,
+        "pid": server.pid or None,
+        "started_at": server.started_at or None,
+        "version": (health or {}).get("version"),
+        "log_problem": None if found is None else found.log_problem,
+        "sessions": None if tasks is None else len(tasks),
+        "needs_person": None if tasks is None else [one for one in tasks if shown_of(one).needs_person],
+    }
+
+
+def _lines(home: Path, server: RunningServer, health: Body | None, found: FoundSessions | None) -> list[Line]:
+    now = datetime.now(UTC)
+    lines = [_field("home", str(home))]
+    if copied_from := look_at_home(home).copied_from:
+        lines.append(_field("copy of", f"{copied_from}; it leaves the agents of its original alone", Tone.DOUBTFUL))
+    if health is None:
+        return [*lines, _field("server", _SAYS[server.presence], Tone.URGENT), *_holder(server)]
+    is_ready = bool(health.get("ready"))
+    ready = ("ready", Tone.ACTIVE) if is_ready else ("not ready: it has not read all of its log", Tone.DOUBTFUL)
+    lines.append([*_field("server", f"{server.url}, "), (ready[0], ready[1].value)])
+    started = read_moment(server.started_at)
+    since = "" if started is None else f", since {started.astimezone():%Y-%m-%d %H:%M} ({age(server.started_at, now)})"
+    lines.append(_field("process", f"{server.pid}{since}, version {health.get('version', '?')}"))
+    if found is not None:
+        if found.log_problem:
+            lines.append(_field("log", f"cannot be written, nothing is recorded: {found.log_problem}", Tone.URGENT))
+        lines.append(_field("sessions", _counted(found.tasks)))
+        lines += [_need(task, now) for task in found.tasks if shown_of(task).needs_person]
+    return lines
+
+
+def _holder(server: RunningServer) -> list[Line]:
+    return [_field("log", f"held by {server.holder}")] if server.presence is Presence.HELD and server.holder else []
+
+
+def _counted(tasks: list[Body]) -> str:
+    counts = Counter("need you" if shown_of(one).needs_person else shown_of(one).activity for one in tasks)
+    return ", ".join((f"{len(tasks)} in all", *(f"{count} {word}" for word, count in counts.items())))
+
+
+def _need(task: Body, now: datetime) -> Line:
+    shown = shown_of(task, now)
+    what = f"{task['task_id']}  {task.get('agent', '')}  "
+    held = age(since_of(task), now)
+    return [*_field("needs you", what), (shown.words, tone_of(shown).value), (f" for {held}: {why_of(task)}", "")]
+
+
+def _field(name: str, text: str, tone: Tone = Tone.PLAIN) -> Line:
+    return [(name.ljust(_WIDTH), Tone.FAINT.value), (text, tone.value)]

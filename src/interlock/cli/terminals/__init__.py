@@ -1,0 +1,1 @@
+"""Commands that work on terminals and recordings: adopt, record, track, score, lab, shim."""

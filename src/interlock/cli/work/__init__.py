@@ -1,0 +1,1 @@
+"""Commands that act on sessions: run, send, wait, interrupt, approve, queue, attach."""

@@ -1,0 +1,223 @@
+"""`interlock interrupt`, `stop`, `start` and `delete`: what becomes of a turn, an agent, a session.
+
+Law: that a request was delivered, and that it had its effect, are two things, and are told apart.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+
+from interlock.cli import output
+from interlock.cli.exit_codes import ExitCode
+from interlock.cli.look.session_lines import PAGE, find_task, task_path
+from interlock.cli.look.spawns import end_of
+from interlock.cli.server.api import Body, ServerApi, home_folder
+from interlock.cli.server.options import HomeOption, JsonFlag, PatienceOption, SessionArgument
+from interlock.cli.work.changes import SessionChanges, TimeUp
+from interlock.cli.work.retrying import act, confirmed
+from interlock.cli.work.send import SERVER_SECONDS, TimeoutOption, check_timeout
+from interlock.lifecycle.task_status import has_open_turn
+from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
+from interlock.vocabulary.states import TurnState
+
+START_SECONDS: Final = 60.0
+# Not `unclean`: for a moment a spawn is that whose end is being written down.
+_ENDED: Final = ("failed", "exited")
+
+
+def interrupt(
+    session: SessionArgument,
+    /,
+    *,
+    turn: Annotated[str | None, Parameter(help="The turn that is meant; else the one that is open.")] = None,
+    wait: Annotated[bool, Parameter(negative="", help="Wait for the end of the turn, and say how it ended.")] = False,
+    force: Annotated[
+        bool, Parameter(negative="", help="Kill the agent's process if its turn does not end when it is asked to.")
+    ] = False,
+    timeout: TimeoutOption = None,
+    patience: PatienceOption = SERVER_SECONDS,
+    home: HomeOption = None,
+    json: JsonFlag = False,
+) -> int:
+    """Ask an agent to end its turn and stay. Where no turn is open yet, prompts that wait are taken back.
+
+    Without --force nothing is killed: a turn that does not end keeps running, and the message says what was tried.
+
+    Exit code 0: the agent was told, and with --wait: the turn is over, which is printed. 1: the interrupt had no
+    effect, the turn keeps running. 2: there is nothing to interrupt. 5: the turn goes on after --timeout.
+    """
+    check_timeout(timeout)
+    folder = home_folder(home)
+    api = ServerApi.of_home(folder)
+    summary = find_task(api, session)
+    task_id = str(summary["task_id"])
+    open_turn = summary.get("turn_id") if has_open_turn(summary.get("task_status")) else None
+    body = {"turn_id": turn or open_turn, **({"force": True} if force else {})}
+    done = act(api, "POST", f"{task_path(task_id)}/cancel", body, is_once=body["turn_id"] is not None, task_id=task_id)
+    if not json:
+        _tell_interrupt(task_id, done)
+    code = ExitCode.COMPLETED if done["delivered"] else ExitCode.FAILED
+    record = None
+    if wait and done["delivered"] and done.get("turn_id") is not None:
+        record = await_end(folder, task_id, str(done["turn_id"]), timeout, patience)
+        code = _code_of(record)
+    if json:
+        output.print_json({"task_id": task_id, **done, "state": None if record is None else record["state"]})
+    elif wait:
+        _tell_end(done, record)
+    return code
+
+
+def _tell_interrupt(task_id: str, done: Body) -> None:
+    for prompt_id in done.get("removed", ()):
+        output.note(f"taken back: {prompt_id}")
+    if done["delivered"]:
+        turn = f" of {done['turn_id']}" if done.get("turn_id") else ""
+        if done.get("killed"):
+            output.note(f"killed: the interrupt{turn} had no effect, so the agent's process was ended")
+        else:
+            output.note(f"delivered: the end{turn} was asked for" if turn else f"no turn was open in {task_id}")
+    else:
+        output.error(_no_effect(task_id, done.get("problem") or "no reason is known"))
+
+
+def _no_effect(task_id: str, problem: str) -> str:
+    return (
+        f"the turn was not interrupted: {problem}. Nothing was killed. "
+        f"Next: `interlock interrupt {task_id} --force` kills the agent's process if its turn does not end; "
+        f"`interlock stop {task_id}` stops the agent"
+    )
+
+
+def _code_of(record: Body | None) -> ExitCode:
+    if record is None:
+        return ExitCode.TIMED_OUT
+    is_open = not TurnState(record["state"]).is_terminal and record["state"] != TurnState.UNKNOWN
+    return ExitCode.FAILED if is_open else ExitCode.COMPLETED
+
+
+def _tell_end(done: Body, record: Body | None) -> None:
+    if record is not None and _code_of(record) is ExitCode.FAILED:
+        output.error(_no_effect(str(record["session_id"]), "the agent was asked, and did not end it"))
+    elif record is not None:
+        output.print_text(f"{record['turn_id']}  {record['state']}")
+    elif done.get("turn_id"):
+        output.note("the turn is not over yet")
+
+
+def await_end(home: Path, task_id: str, turn_id: str, timeout: float | None, patience: float) -> Body | None:
+    """The record of a turn when it is over, or is not asked to end any more; None: not in time."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    changes = SessionChanges(home, [task_id], patience_seconds=patience)
+    try:
+        for _ in changes.looks(deadline):
+            try:
+                record = ServerApi.of_home(home).get(f"{task_path(task_id)}/turns/{turn_id}")
+            except Unreachable:
+                continue
+            state = TurnState(record["state"])
+            if state.is_terminal or state is TurnState.UNKNOWN or not record.get("cancel_requested"):
+                return record
+    except TimeUp:
+        return None
+    except KeyboardInterrupt:
+        output.note(f"no longer waiting; the agent was told. See `interlock wait {task_id}`")
+        raise
+    raise AssertionError("looks end by an error only")
+
+
+def stop(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFlag = False) -> int:
+    """Stop the agent of a session, with everything that it started. An open turn is interrupted; the session stays.
+
+    What waits in its queue is held back until `interlock queue go`; another prompt starts the agent again.
+    """
+    api = ServerApi.of_home(home_folder(home))
+    task_id = str(find_task(api, session)["task_id"])
+    told = act(api, "POST", f"{task_path(task_id)}/stop", is_once=True, task_id=task_id)
+    if json:
+        output.print_json(told)
+    else:
+        output.print_text(f"{task_id}  {'the agent still runs' if told['is_running'] else 'no agent runs'}")
+    return ExitCode.FAILED if told["is_running"] else ExitCode.COMPLETED
+
+
+def start(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFlag = False) -> int:
+    """Start or restart a session's agent. A session that nobody runs is taken up again.
+
+    Exit code 1: its process did not start, and why; 5: it is not known to run yet.
+    """
+    folder = home_folder(home)
+    task_id = str(find_task(ServerApi.of_home(folder), session)["task_id"])
+    spawn = start_agent(folder, task_id)
+    if json:
+        output.print_json({"task_id": task_id, "is_running": spawn is not None, "spawn": spawn})
+    elif spawn is not None:
+        output.print_text(f"{task_id}  the agent runs")
+    else:
+        output.note(
+            f"{task_id}: after {START_SECONDS:g} s the agent is not known to run; see `interlock show {task_id}`"
+        )
+    return ExitCode.TIMED_OUT if spawn is None else ExitCode.COMPLETED
+
+
+def start_agent(home: Path, task_id: str) -> Body | None:
+    """Ask for the agent, and wait until its process is known to run; None: not in time. `PeerFault` where it did not
+    start.
+
+    The server answers when it was asked to begin: whether a process came of that, its spawn tells.
+    """
+    before = _last_spawn(home, task_id)
+    told = act(ServerApi.of_home(home), "POST", f"{task_path(task_id)}/start", is_once=True, task_id=task_id)
+    changes = SessionChanges(home, [task_id], patience_seconds=START_SECONDS)
+    try:
+        for _ in changes.looks(time.monotonic() + START_SECONDS):
+            spawn = _last_spawn(home, task_id)
+            if spawn is not None and spawn["standing"] == "running" and spawn["began"] is not None:
+                return spawn
+            is_new = spawn is not None and (before is None or spawn["spawn_id"] != before["spawn_id"])
+            if spawn is not None and spawn["standing"] in _ENDED and (is_new or not told["is_running"]):
+                raise PeerFault(f"the agent of {task_id} does not run: {end_of(spawn) or spawn['standing']}")
+            changes.hurry()
+    except TimeUp:
+        pass
+    except KeyboardInterrupt:
+        output.note(f"no longer waiting; the agent goes on starting. See `interlock show {task_id}`")
+        raise
+    return None
+
+
+def _last_spawn(home: Path, task_id: str) -> Body | None:
+    try:
+        spawns = list(ServerApi.of_home(home).pages(f"{task_path(task_id)}/spawns", limit=PAGE))
+    except Unreachable:
+        return None
+    return spawns[-1] if spawns else None
+
+
+def delete(
+    session: SessionArgument,
+    /,
+    *,
+    yes: Annotated[bool, Parameter(negative="", help="Do it without asking; the id must be whole then.")] = False,
+    home: HomeOption = None,
+    json: JsonFlag = False,
+) -> int:
+    """Put a session away: its agent is stopped, and it takes no prompt any more. Its log stays."""
+    api = ServerApi.of_home(home_folder(home))
+    summary = find_task(api, session)
+    task_id = str(summary["task_id"])
+    if yes and task_id != session:
+        raise UsageError(f"{session!r} is short for {task_id}", remedy="with --yes, give the whole id")
+    named = f"{task_id} {summary.get('title', '')}".rstrip()
+    if not yes and not confirmed(f"put {named} away? Its agent is stopped, and it takes no prompt any more."):
+        return ExitCode.INTERRUPTED
+    act(api, "DELETE", task_path(task_id), is_once=True, task_id=task_id)
+    if json:
+        output.print_json({"task_id": task_id, "is_deleted": True})
+    else:
+        output.print_text(f"{task_id}  put away")
+    return ExitCode.COMPLETED

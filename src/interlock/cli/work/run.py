@@ -1,0 +1,230 @@
+"""`interlock run`: a new session with an agent, as the configuration says, perhaps with a first prompt."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from cyclopts import Parameter
+
+from interlock.cli import output
+from interlock.cli.exit_codes import ExitCode
+from interlock.cli.server.api import Body, ServerApi, home_folder
+from interlock.cli.server.options import HomeOption, JsonFlag, PatienceOption
+from interlock.cli.work.control import start_agent
+from interlock.cli.work.prompt_wait import PromptAsked, WaitTimeouts, wait_for_prompt
+from interlock.cli.work.reply_options import (
+    ReplyJsonOption,
+    ReplySentinelFlag,
+    ReplyWordOption,
+    contract_for,
+    read_reply,
+)
+from interlock.cli.work.retrying import act, give_until, new_id, not_known, read_words
+from interlock.cli.work.send import SERVER_SECONDS, CancelFlag, PastFlag, TimeoutOption, WaitFlag, check_timeout
+from interlock.vocabulary.errors import InterlockError, Unreachable, UsageError
+
+if TYPE_CHECKING:
+    from interlock.agents.port import AgentSpec
+    from interlock.runtime.config.agent_choice import Mode
+
+_MODEL: Final = "model"
+# How each is usually installed. For others, whoever configured them knows.
+_PACKAGES: Final = {
+    "claude": "@anthropic-ai/claude-code",
+    "codex": "@openai/codex",
+    "gemini": "@google/gemini-cli",
+    "qwen": "@qwen-code/qwen-code",
+    "opencode": "opencode-ai",
+    "kimi": "@moonshot-ai/kimi-code",
+    "cn": "@continuedev/cli",
+    "copilot": "@github/copilot",
+    "claude-code-acp": "@zed-industries/claude-code-acp",
+}
+
+
+def run(
+    agent: Annotated[str, Parameter(help="An agent of the configuration: claude, codex, gemini, and others.")],
+    prompt: Annotated[
+        str | None, Parameter(allow_leading_hyphen=True, help="What to do first; - for standard input.")
+    ] = None,
+    /,
+    *,
+    tui: Annotated[bool, Parameter(negative="", help="In a terminal (tmux), where a person can attach.")] = False,
+    stream: Annotated[bool, Parameter(negative="", help="By its JSON stream.")] = False,
+    acp: Annotated[bool, Parameter(negative="", help="By the Agent Client Protocol.")] = False,
+    model: Annotated[str, Parameter(help="The model; else as configured. AGENT `model` is a model API itself.")] = "",
+    cwd: Annotated[Path | None, Parameter(help="The agent's folder; else as configured, or this one.")] = None,
+    title: Annotated[str, Parameter(help="A title; sessions are found by its words, too.")] = "",
+    wait: WaitFlag = False,
+    timeout: TimeoutOption = None,
+    cancel_on_timeout: CancelFlag = False,
+    past_questions: PastFlag = False,
+    reply_json: ReplyJsonOption = None,
+    reply_sentinel: ReplySentinelFlag = False,
+    reply_word: ReplyWordOption = "",
+    no_up: Annotated[bool, Parameter(name="--no-up", negative="", help="Do not start a server if none runs.")] = False,
+    patience: PatienceOption = SERVER_SECONDS,
+    home: HomeOption = None,
+    json: JsonFlag = False,
+) -> int:
+    """Begin a session with an agent, send PROMPT if there is one, and print the session's id.
+
+    With --wait, prints the answer as `interlock send --wait` does, with its exit codes; the id is told on standard
+    error then. A server is started in the background if none runs.
+    """
+    check_timeout(timeout)
+    if wait and prompt is None:
+        raise UsageError("there is nothing to wait for", remedy="give a prompt, or leave --wait out")
+    task_id = new_id("ses")
+    reply = read_reply(task_id, reply_json, reply_word, is_marked=reply_sentinel, wait=wait)
+    words = None if prompt is None else read_words(prompt, "the prompt")
+    body = _body(agent, _mode(tui=tui, stream=stream, acp=acp), model, cwd, title)
+    folder = home_folder(home)
+    api = _server(folder, may_start=not no_up)
+    began, until = time.monotonic(), give_until(timeout)
+    body |= {} if words is None else {"prompt": words}
+    body |= {} if reply is None else {"reply": reply}
+    try:
+        opened = _open_session(api, task_id, body, until)
+    except Unreachable as error:
+        if time.monotonic() < until:
+            raise
+        output.error(str(error))
+        return ExitCode.TIMED_OUT
+    task_id = str(opened["task_id"])  # as the server says: what it does not say is not there
+    if not wait:
+        return _tell(folder, task_id, opened, json=json)
+    output.note(f"session {task_id}")
+    limits = WaitTimeouts(
+        timeout_seconds=timeout,
+        spent_seconds=time.monotonic() - began,
+        server_seconds=patience,
+        cancel_on_timeout=cancel_on_timeout,
+        past_questions=past_questions,
+    )
+    prompt_id, contract = str(opened["prompt_id"]), contract_for(reply)
+    asked = PromptAsked(home=folder, task_id=task_id, prompt_id=prompt_id, contract=contract)
+    return wait_for_prompt(asked, limits, json=json)
+
+
+def _mode(**given: bool) -> Mode | None:
+    from interlock.runtime.config.agent_choice import Mode
+
+    chosen = [name for name, is_given in given.items() if is_given]
+    if len(chosen) > 1:
+        raise UsageError(f"--{' and --'.join(chosen)} exclude each other", remedy="choose one")
+    return Mode(chosen[0]) if chosen else None
+
+
+# What to start
+
+
+def _body(name: str, mode: Mode | None, model: str, cwd: Path | None, title: str) -> Body:
+    """What the server is asked to open. Nothing is started for what could not work."""
+    from msgspec import structs
+
+    from interlock.runtime.config.agent_choice import choose_agent
+    from interlock.runtime.config.loading import load
+
+    config = load(os.environ).config
+    here = _folder(cwd)
+    if name == _MODEL and name not in config.agents:
+        spec = _model_spec(model, mode, here)
+        policy = None
+    else:
+        spec = choose_agent(config, name, os.environ, cwd=here, mode=mode, model=model)
+        own = config.agents[name].run
+        policy = structs.asdict(own) if own != config.run else None
+    if cwd is not None:
+        spec = _at(spec, here)
+    _check_program(spec)
+    body: Body = {"agent": spec.agent, "driver": spec.driver, "argv": list(spec.argv), "cwd": spec.cwd}
+    body |= {"model": spec.model, "options": dict(spec.options), "environment": dict(spec.environment), "title": title}
+    return body if policy is None else {**body, "policy": policy}
+
+
+def _model_spec(model: str, mode: Mode | None, cwd: str) -> AgentSpec:
+    from interlock.agents.port import AgentSpec
+
+    if mode is not None:
+        raise UsageError(f"a model API cannot be run by --{mode.value}", remedy="leave it out")
+    if not model:
+        raise UsageError("which model?", remedy="name it: --model PROVIDER:NAME")
+    return AgentSpec(agent=_MODEL, driver=_MODEL, model=model, cwd=cwd)
+
+
+def _folder(cwd: Path | None) -> str:
+    try:
+        here = Path.cwd() if cwd is None else cwd.expanduser().absolute()
+    except (OSError, RuntimeError) as error:
+        raise UsageError(f"there is no folder to begin in: {error}", remedy="give --cwd") from error
+    if not here.is_dir():
+        raise UsageError(f"there is no folder {here}", remedy="give one that is there with --cwd")
+    return str(here)
+
+
+def _at(spec: AgentSpec, cwd: str) -> AgentSpec:
+    """A folder on the command line holds over one that is configured."""
+    from dataclasses import replace
+
+    return replace(spec, cwd=cwd)
+
+
+def _check_program(spec: AgentSpec) -> None:
+    if not spec.argv:
+        return
+    program = spec.argv[0]
+    place = str(Path(spec.cwd, program)) if os.sep in program else program
+    if shutil.which(place, path=spec.environment.get("PATH", os.environ.get("PATH"))) is not None:
+        return
+    package = _PACKAGES.get(program)
+    how = f"install it, such as with `npm install -g {package}`" if package else f"install {program}"
+    raise UsageError(
+        f"{spec.agent} is not installed: there is no program {program!r} in PATH",
+        remedy=f"{how}, or set agents.{spec.agent}; `interlock doctor` tells what is there",
+    )
+
+
+# Starting it
+
+
+def _server(home: Path, *, may_start: bool) -> ServerApi:
+    from interlock.cli.server.process import Presence, look_for_server, start_server
+
+    if may_start and look_for_server(home).presence is not Presence.RUNS:
+        try:
+            start_server(home)
+        except KeyboardInterrupt:
+            output.note("no session was begun")
+            raise
+    return ServerApi.of_home(home)
+
+
+def _open_session(api: ServerApi, task_id: str, body: Body, until: float) -> Body:
+    try:
+        return act(api, "POST", "/api/tasks", body, key=task_id, task_id=task_id, until=until)
+    except Unreachable as error:
+        raise not_known(error, f"see `interlock show {task_id}` before you try again") from error
+
+
+def _tell(home: Path, task_id: str, opened: Body, *, json: bool) -> int:
+    """The id first: whatever becomes of the agent, the session is there."""
+    if not json:
+        output.print_text(task_id)
+    if json:
+        output.print_json(opened)
+    output.flush()
+    if opened.get("prompt_id") is None:
+        try:
+            is_running = start_agent(home, task_id) is not None
+        except InterlockError:
+            output.note(f"the session {task_id} is there without an agent")
+            raise
+        if not is_running:
+            output.note(f"the agent is not known to run yet; see `interlock show {task_id}`")
+            return ExitCode.TIMED_OUT
+    return ExitCode.COMPLETED

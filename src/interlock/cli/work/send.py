@@ -1,0 +1,131 @@
+"""`interlock send`: a prompt for a session, kept durably, and with --wait its answer."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import suppress
+from typing import Annotated, TypeAlias
+
+from cyclopts import Parameter
+
+from interlock.cli import output
+from interlock.cli.exit_codes import ExitCode
+from interlock.cli.look.session_lines import find_task, task_path
+from interlock.cli.server.api import Body, ServerApi, home_folder
+from interlock.cli.server.options import HomeOption, JsonFlag, PatienceOption, SessionArgument
+from interlock.cli.work.prompt_wait import PromptAsked, WaitTimeouts, wait_for_prompt
+from interlock.cli.work.prompt_watch import places_ahead
+from interlock.cli.work.reply_options import (
+    ReplyJsonOption,
+    ReplySentinelFlag,
+    ReplyWordOption,
+    contract_for,
+    read_reply,
+)
+from interlock.cli.work.retrying import act, give_until, new_id, not_known, read_words
+from interlock.vocabulary.errors import Unreachable, UsageError
+
+SERVER_SECONDS = 60.0
+
+WaitFlag: TypeAlias = Annotated[bool, Parameter(negative="", help="Wait for the end of the turn; print the answer.")]
+TimeoutOption: TypeAlias = Annotated[
+    float | None, Parameter(help="Give up after N seconds (exit 5). The turn keeps running.")
+]
+CancelFlag: TypeAlias = Annotated[bool, Parameter(negative="", help="When the time is up, end the turn, too.")]
+PastFlag: TypeAlias = Annotated[
+    bool, Parameter(negative="", help="Keep waiting while a question is open; someone else will answer.")
+]
+
+
+def send(
+    session: SessionArgument,
+    prompt: Annotated[
+        str | None, Parameter(allow_leading_hyphen=True, help="What to do; - for standard input.")
+    ] = None,
+    /,
+    *,
+    wait: WaitFlag = False,
+    timeout: TimeoutOption = None,
+    cancel_on_timeout: CancelFlag = False,
+    past_questions: PastFlag = False,
+    reply_json: ReplyJsonOption = None,
+    reply_sentinel: ReplySentinelFlag = False,
+    reply_word: ReplyWordOption = "",
+    prompt_id: Annotated[
+        str, Parameter(help="The name of this prompt: the same name is the same prompt, and is sent once.")
+    ] = "",
+    patience: PatienceOption = SERVER_SECONDS,
+    home: HomeOption = None,
+    json: JsonFlag = False,
+) -> int:
+    """Queue a prompt, durably; it is sent when the agent takes one. Prints the prompt's id.
+
+    PROMPT may be - for standard input. With --wait, prints the answer instead, and nothing else; how it goes is told on
+    standard error. Without PROMPT, --prompt-id waits for one that was sent before.
+
+    Exit codes with --wait: 0 completed; 1 failed, or the reply is not as asked for; 3 partial: what was kept is
+    printed; 4 interrupted or taken back; 5 timed out; 6 blocked by a question; 7 not known; 8 unreachable.
+    """
+    _check(prompt, prompt_id, timeout, wait=wait)
+    name = prompt_id or new_id("prm")
+    reply = read_reply(name, reply_json, reply_word, is_marked=reply_sentinel, wait=wait)
+    folder = home_folder(home)
+    words = None if prompt is None else read_words(prompt, "the prompt")
+    api, began, until = ServerApi.of_home(folder), time.monotonic(), give_until(timeout)
+    task_id = str(find_task(api, session)["task_id"])
+    receipt = None
+    if words is not None:
+        try:
+            receipt = submit(api, task_id, words, name, until, reply)
+        except Unreachable as error:
+            if time.monotonic() < until:
+                raise
+            output.error(str(error))
+            return ExitCode.TIMED_OUT
+    if not wait:
+        _tell_receipt(api, task_id, receipt or {}, json=json)
+        return 0
+    limits = WaitTimeouts(
+        timeout_seconds=timeout,
+        spent_seconds=time.monotonic() - began,
+        server_seconds=patience,
+        cancel_on_timeout=cancel_on_timeout,
+        past_questions=past_questions,
+    )
+    asked = PromptAsked(home=folder, task_id=task_id, prompt_id=name, contract=contract_for(reply))
+    return wait_for_prompt(asked, limits, json=json)
+
+
+def _check(prompt: str | None, prompt_id: str, timeout: float | None, *, wait: bool) -> None:
+    if prompt is None and not (prompt_id and wait):
+        raise UsageError("there is no prompt", remedy="give one, or --prompt-id ID --wait for one that was sent")
+    check_timeout(timeout)
+
+
+def check_timeout(timeout: float | None) -> None:
+    """Refuse what is no time to wait."""
+    if timeout is not None and not 0 <= timeout < float("inf"):
+        raise UsageError(f"--timeout {timeout:g} is no time to wait", remedy="give seconds, 0 or more")
+
+
+def submit(
+    api: ServerApi, task_id: str, text: str, prompt_id: str, until: float = math.inf, reply: Body | None = None
+) -> Body:
+    """Queue a prompt under its name, and return the receipt. `reply`: the form that its answer must have."""
+    body = {"text": text} if reply is None else {"text": text, "reply": reply}
+    try:
+        return act(api, "POST", f"{task_path(task_id)}/prompts", body, key=prompt_id, task_id=task_id, until=until)
+    except Unreachable as error:
+        raise not_known(error, f"repeat it with --prompt-id {prompt_id}") from error
+
+
+def _tell_receipt(api: ServerApi, task_id: str, receipt: Body, *, json: bool) -> None:
+    if json:
+        output.print_json({"task_id": task_id, **receipt})
+        return
+    output.print_text(str(receipt["prompt_id"]))
+    ahead = 0
+    with suppress(Unreachable):  # the prompt is safe, and that is what was asked for
+        ahead = places_ahead(str(receipt["prompt_id"]), api.get(task_path(task_id)))
+    output.note(f"{receipt['state']} in {task_id}{f', {ahead} ahead of it' if ahead else ''}")

@@ -1,0 +1,1 @@
+"""The pure machine of one task, as a client knows it, with its state and inputs."""

@@ -1,0 +1,181 @@
+"""The routes of a server, each as a call with types. What may be repeated bears the id that makes twice once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+from interlock.client.shapes import (
+    AgentStanding,
+    ApprovalStanding,
+    Cancelled,
+    OpenTask,
+    Page,
+    PromptStanding,
+    ServerInfo,
+    TaskDetail,
+    TaskOpened,
+)
+from interlock.client.transport.http import Http
+from interlock.lifecycle.turns import TurnRecord
+from interlock.projections.why import Explanation
+from interlock.vocabulary.errors import PeerFault
+from interlock.vocabulary.events.audit import ReplyContract
+from interlock.vocabulary.events.registry import Json
+from interlock.vocabulary.ids import PromptId, SessionId, TurnId
+from interlock.vocabulary.wire.approval import Approval, ApprovalState
+from interlock.vocabulary.wire.frames import Message, QueueView, RuntimeCheck, StateDocument, TaskSummary
+from interlock.vocabulary.wire.requests import ApprovalDecide
+from interlock.vocabulary.wire.task_screen import TaskScreen
+
+PAGE: Final = 200
+T = TypeVar("T")
+MAX_PAGES: Final = 10_000
+
+
+class Api:
+    """The calls of one server."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    # Looking
+
+    async def server(self) -> ServerInfo:
+        return await self._http.get("/api/server", ServerInfo)
+
+    async def runtime_check(self, task_id: SessionId, *, seconds: float) -> RuntimeCheck:
+        """Where a task stands. Once: whoever asks has a way of its own to ask again."""
+        return await self._http.get(_task(task_id, "runtime-check"), RuntimeCheck, seconds=seconds, attempts=1)
+
+    async def task(self, task_id: SessionId) -> TaskDetail:
+        return await self._http.get(_task(task_id), TaskDetail)
+
+    async def tasks(self) -> AsyncIterator[TaskSummary]:
+        """Every task, page by page."""
+        async for page in self._pages("/api/tasks", Page[TaskSummary]):
+            for one in page.items:
+                yield one
+
+    async def turns(self, task_id: SessionId) -> AsyncIterator[TurnRecord]:
+        """Every turn of a task, oldest first."""
+        async for page in self._pages(_task(task_id, "turns"), Page[TurnRecord]):
+            for one in page.items:
+                yield one
+
+    async def turn(self, task_id: SessionId, turn_id: TurnId) -> TurnRecord:
+        return await self._http.get(_task(task_id, "turns", turn_id), TurnRecord)
+
+    async def messages(
+        self, task_id: SessionId, *, before: str | int | None = None, limit: int = PAGE
+    ) -> Page[Message]:
+        """A page of the transcript: the newest, or the one before a cursor. `next` leads to older ones."""
+        query = {"before": before, "limit": limit}
+        return await self._http.get(_task(task_id, "messages"), Page[Message], query=query)
+
+    async def older_messages(self, task_id: SessionId, before: int | None = None) -> AsyncIterator[tuple[Message, ...]]:
+        """The transcript backwards, page by page, each in order. It has an end, whatever the server says."""
+        cursor: str | int | None = before
+        while True:
+            page = await self.messages(task_id, before=cursor)
+            first = min((message.message_id for message in page.items), default=None)
+            yield page.items
+            if page.next is None:
+                return
+            if first is None or (before is not None and first >= before):
+                raise PeerFault("the server gives pages of which none is older than the one before")
+            before, cursor = first, page.next
+
+    async def queue(self, task_id: SessionId) -> QueueView:
+        return await self._http.get(_task(task_id, "queue"), QueueView)
+
+    async def open_approvals(self) -> AsyncIterator[Approval]:
+        """Every question that waits for somebody, over all tasks."""
+        async for page in self._pages("/api/approvals", Page[Approval]):
+            for one in page.items:
+                yield one
+
+    async def approvals(self, task_id: SessionId, state: ApprovalState | None = None) -> AsyncIterator[Approval]:
+        """The questions of a task, oldest first."""
+        async for page in self._pages(_task(task_id, "approvals"), Page[Approval], state=state):
+            for one in page.items:
+                yield one
+
+    async def why(self, task_id: SessionId, turn_id: TurnId | None = None) -> Explanation:
+        """What is claimed of a turn, with the evidence."""
+        return await self._http.get(_task(task_id, "why"), Explanation, query={"turn": turn_id})
+
+    async def state_document(self, task_id: SessionId) -> StateDocument:
+        """The state document of a task, with its version."""
+        return await self._http.get(_task(task_id, "state"), StateDocument)
+
+    async def screen(self, task_id: SessionId, since: str = "") -> TaskScreen:
+        """What the terminal of its agent shows. Once: whoever looks at a screen looks again soon."""
+        query = {"since": since or None}
+        return await self._http.get(_task(task_id, "screen"), TaskScreen, query=query, attempts=1)
+
+    # Doing
+
+    async def open_task(self, asked: OpenTask, task_id: SessionId) -> TaskOpened:
+        return await self._http.command("POST", "/api/tasks", TaskOpened, key=task_id, body=asked)
+
+    async def send(
+        self, task_id: SessionId, text: str, prompt_id: PromptId, reply: ReplyContract | None = None
+    ) -> PromptStanding:
+        body = {"text": text} if reply is None else {"text": text, "reply": reply}
+        return await self._http.command("POST", _task(task_id, "prompts"), PromptStanding, key=prompt_id, body=body)
+
+    async def edit(self, task_id: SessionId, prompt_id: PromptId, text: str, key: str) -> PromptStanding:
+        path = _task(task_id, "prompts", prompt_id)
+        return await self._http.command("PATCH", path, PromptStanding, key=key, body={"text": text})
+
+    async def remove(self, task_id: SessionId, prompt_id: PromptId, key: str) -> PromptStanding:
+        return await self._http.command("DELETE", _task(task_id, "prompts", prompt_id), PromptStanding, key=key)
+
+    async def set_gate(self, task_id: SessionId, *, is_open: bool, reason: str, key: str) -> QueueView:
+        body = {"is_open": is_open, "reason": reason}
+        return await self._http.command("PUT", _task(task_id, "queue", "gate"), QueueView, key=key, body=body)
+
+    async def cancel(
+        self, task_id: SessionId, turn_id: TurnId | None, key: str, *, is_forced: bool = False
+    ) -> Cancelled:
+        body: dict[str, Json] = {} if turn_id is None else {"turn_id": turn_id}
+        body |= {"force": True} if is_forced else {}
+        return await self._http.command("POST", _task(task_id, "cancel"), Cancelled, key=key, body=body)
+
+    async def decide(self, asked: ApprovalDecide) -> ApprovalStanding:
+        path = _task(asked.task_id, "approvals", asked.approval_id, "decision")
+        body: dict[str, Json] = {
+            "is_allowed": asked.is_allowed,
+            "option": asked.option,
+            "text": asked.text,
+            "data": asked.data,
+            "from_spawn": asked.from_spawn,
+        }
+        return await self._http.command("POST", path, ApprovalStanding, key=asked.decision_id, body=body)
+
+    async def start(self, task_id: SessionId, key: str) -> AgentStanding:
+        return await self._http.command("POST", _task(task_id, "start"), AgentStanding, key=key)
+
+    async def stop(self, task_id: SessionId, key: str) -> AgentStanding:
+        return await self._http.command("POST", _task(task_id, "stop"), AgentStanding, key=key)
+
+    async def delete(self, task_id: SessionId, key: str) -> None:
+        await self._http.command("DELETE", _task(task_id), object, key=key)
+
+    async def _pages(self, path: str, kind: type[Page[T]], **query: str | int | None) -> AsyncIterator[Page[T]]:
+        after: str | None = None
+        for _ in range(MAX_PAGES):
+            page = await self._http.get(path, kind, query={**query, "after": after, "limit": PAGE})
+            yield page
+            if page.next is None:
+                return
+            if page.next == after:
+                raise PeerFault("the server gives the same page again and again")
+            after = page.next
+        raise PeerFault(f"the server has more than {MAX_PAGES} pages")
+
+
+def _task(task_id: SessionId, *rest: str) -> str:
+    return "/".join(("/api/tasks", *(quote(part, safe="") for part in (task_id, *rest))))

@@ -1,0 +1,1 @@
+"""Machines of subagents and workflows."""

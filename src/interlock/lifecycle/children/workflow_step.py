@@ -1,0 +1,247 @@
+"""A step of a workflow: where it stands, and what it has to show for itself.
+
+Laws:
+1. `checkpoint_ready`, `partial`, `failed` and `timed_out` are final. `held` and `needs_orchestrator` wait for a
+   decision: `release` runs the step again, `give_up` fails it. A held step that depends on a lost one cannot be
+   released: no decision makes its dependency ready.
+2. A step starts only if the plan lets it. When a dependency is lost, or the workflow is over, a pending step is held.
+3. What a child reports counts for the step that runs it, and for no other.
+4. A checkpoint is explicit: an object whose `status` says `checkpoint_ready`, and words that say what is ready. Prose,
+   a missing status or an unknown one make no checkpoint, and `dependent_safe: false` takes it back.
+5. Nothing is assumed: a child that completed without an explicit checkpoint gives a `partial` step, and one that ended
+   without any usable words a `failed` one.
+6. A child that we let go of may still be running: its step needs a decision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final, TypeAlias, assert_never
+
+from interlock.lifecycle.children.subagent import EMPTY_ANSWER
+from interlock.lifecycle.children.subagent_evidence import has_checkpoint, missing_evidence
+from interlock.lifecycle.children.workflow_plan import StepStates, WorkflowSpec, lost_steps, ready_steps
+from interlock.lifecycle.table import Edge, Machine, from_each
+from interlock.vocabulary.actions import NextAction
+from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.events.conversation import SubagentEvent
+from interlock.vocabulary.events.registry import Json
+from interlock.vocabulary.ids import StepId, SubagentId
+from interlock.vocabulary.states import StepState, SubagentState
+
+OUTCOMES: Final = frozenset(StepState) - {StepState.PENDING, StepState.RUNNING}
+"""What a step that ran may come to."""
+
+# A child that answered did not time out, whatever its checkpoint says.
+_CLAIMABLE: Final = {state.value: state for state in OUTCOMES if state is not StepState.TIMED_OUT}
+
+# What concerns the whole workflow, as it acts on one step.
+DEPENDENCY_LOST: Final = "dependency_lost"
+WORKFLOW_COMPLETED: Final = "workflow_completed"
+WORKFLOW_EXPIRED: Final = "workflow_expired"
+WORKFLOW_STOPPED: Final = "workflow_stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepEvidence:
+    """How a step ended, with what its state requires: words for what is usable, a reason for all that is not ready."""
+
+    state: StepState
+    summary: str = ""
+    checkpoint: Json = None
+    reason: str = ""
+    timeout_ms: int | None = None
+    elapsed_ms: int | None = None
+    next_actions: tuple[NextAction, ...] = ()
+
+    def __post_init__(self) -> None:
+        if problem := _lack(self):
+            raise ContractError(f"a step cannot end {self.state.value}: {problem}")
+
+
+def _lack(shown: StepEvidence) -> str:
+    """What evidence lacks of what its state requires, in words."""
+    is_ready = shown.state is StepState.CHECKPOINT_READY
+    if shown.state not in OUTCOMES:
+        return "that is no end"
+    if is_ready and _claims(shown.checkpoint) is not shown.state:
+        return "no checkpoint says so"
+    if (is_ready or shown.state is StepState.PARTIAL) and not _has_words(shown.summary, shown.checkpoint):
+        return "nothing says what can be used"
+    if not is_ready and not shown.reason.strip():
+        return "no reason is given"
+    if shown.state is StepState.TIMED_OUT and (shown.timeout_ms is None or shown.elapsed_ms is None):
+        return "the timeout or the time it took is not given"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class StartStep:
+    """Run a step by a child."""
+
+    on: ClassVar[str] = "start"
+    step_id: StepId
+    child: SubagentId
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseStep:
+    """Decide that a step that waits is to run again."""
+
+    on: ClassVar[str] = "release"
+    step_id: StepId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpStep:
+    """Decide that a step that waits is not to run."""
+
+    on: ClassVar[str] = "give_up"
+    step_id: StepId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepReported:
+    """The child of a step ended."""
+
+    step_id: StepId
+    child: SubagentId
+    evidence: StepEvidence
+
+    @property
+    def on(self) -> str:
+        return _reported(self.evidence.state)
+
+
+StepCommand: TypeAlias = StartStep | ReleaseStep | GiveUpStep
+
+
+def _reported(state: StepState) -> str:
+    return f"reported_{state.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One step: where it stands, which child ran it last, and what it has to show."""
+
+    id: StepId
+    state: StepState = StepState.PENDING
+    child: SubagentId | None = None
+    evidence: StepEvidence | None = None
+
+    def __post_init__(self) -> None:
+        shown = None if self.evidence is None else self.evidence.state
+        if shown is not (self.state if self.state in OUTCOMES else None):
+            raise ContractError(f"step {self.id} cannot be {self.state.value} with evidence for {shown}")
+
+
+@dataclass(frozen=True, slots=True)
+class StepContext:
+    """What the guards of a step may ask."""
+
+    spec: WorkflowSpec
+    states: StepStates
+    step: StepRecord
+    child: SubagentId | None = None
+
+
+def is_let_by_the_plan(at: StepContext) -> bool:
+    return at.step.id in ready_steps(at.spec, at.states)
+
+
+def is_not_lost(at: StepContext) -> bool:
+    return at.step.id not in lost_steps(at.spec, at.states)
+
+
+def is_of_its_child(at: StepContext) -> bool:
+    return at.child == at.step.child
+
+
+WAITING: Final = (StepState.HELD, StepState.NEEDS_ORCHESTRATOR)
+
+STEP_TRANSITIONS: Final[tuple[Edge[StepState, StepContext], ...]] = (
+    Edge(StepState.PENDING, StartStep.on, StepState.RUNNING, is_let_by_the_plan),
+    *(Edge(StepState.RUNNING, _reported(state), state, is_of_its_child) for state in StepState if state in OUTCOMES),
+    *from_each(WAITING, ReleaseStep.on, StepState.PENDING, is_not_lost),
+    *from_each(WAITING, GiveUpStep.on, StepState.FAILED),
+    Edge(StepState.PENDING, DEPENDENCY_LOST, StepState.HELD),
+    Edge(StepState.PENDING, WORKFLOW_EXPIRED, StepState.HELD),
+    Edge(StepState.PENDING, WORKFLOW_STOPPED, StepState.HELD),
+    Edge(StepState.PENDING, WORKFLOW_COMPLETED, StepState.HELD),
+    Edge(StepState.RUNNING, WORKFLOW_EXPIRED, StepState.TIMED_OUT),
+    Edge(StepState.RUNNING, WORKFLOW_STOPPED, StepState.FAILED),
+)
+
+STEP_MACHINE: Final[Machine[StepState, StepContext]] = Machine(
+    name="workflow.step",
+    title="Where one step of a workflow stands",
+    states=StepState,
+    initial=StepState.PENDING,
+    edges=STEP_TRANSITIONS,
+    laws=__doc__,
+    commands=frozenset({StartStep.on, ReleaseStep.on, GiveUpStep.on}),
+    observations=frozenset(
+        {DEPENDENCY_LOST, WORKFLOW_EXPIRED, WORKFLOW_STOPPED, WORKFLOW_COMPLETED, *map(_reported, OUTCOMES)}
+    ),
+    terminal=frozenset({StepState.CHECKPOINT_READY, StepState.PARTIAL, StepState.FAILED, StepState.TIMED_OUT}),
+)
+
+
+def step_evidence_from_child(fact: SubagentEvent) -> StepEvidence | None:
+    """What a child's last fact makes of its step; None while the child is open."""
+    match fact.status:
+        case SubagentState.QUEUED | SubagentState.RUNNING:
+            return None
+        case SubagentState.COMPLETED:
+            return _from_completed(fact)
+        case SubagentState.TIMED_OUT if fact.timeout_ms is not None and fact.elapsed_ms is not None:
+            return _from(fact, StepState.TIMED_OUT, fact.reason or "timeout")
+        case SubagentState.TIMED_OUT | SubagentState.FAILED | SubagentState.INTERRUPTED:
+            # A timeout that does not say how long it was proves no more than that the child failed.
+            return _from(fact, StepState.FAILED, fact.reason or f"child_{fact.status.value}")
+        case SubagentState.DETACHED:
+            return _from(fact, StepState.NEEDS_ORCHESTRATOR, "child_may_still_be_running")
+        case unreachable:
+            assert_never(unreachable)
+
+
+def _from_completed(fact: SubagentEvent) -> StepEvidence:
+    claim = _claims(fact.checkpoint)
+    is_usable = claim in (None, StepState.PARTIAL, StepState.CHECKPOINT_READY)
+    if is_usable and not _has_words(fact.summary, fact.checkpoint):
+        return _from(fact, StepState.FAILED, EMPTY_ANSWER)
+    if claim is StepState.CHECKPOINT_READY:
+        is_proven = not missing_evidence(fact)
+        return _from(fact, claim, "") if is_proven else _from(fact, StepState.NEEDS_ORCHESTRATOR, "unproven_child")
+    if claim is None:
+        return _from(fact, StepState.PARTIAL, "no_explicit_checkpoint")
+    return _from(fact, claim, "its_checkpoint_says_so")
+
+
+def _from(fact: SubagentEvent, state: StepState, reason: str) -> StepEvidence:
+    return StepEvidence(
+        state=state,
+        summary=fact.summary,
+        checkpoint=fact.checkpoint,
+        reason=reason,
+        timeout_ms=fact.timeout_ms,
+        elapsed_ms=fact.elapsed_ms,
+        next_actions=fact.next_actions,
+    )
+
+
+def _claims(checkpoint: Json) -> StepState | None:
+    """What a checkpoint says its step came to, if it says so at all. A ready one that is not safe to use is partial."""
+    status = checkpoint.get("status") if isinstance(checkpoint, dict) else None
+    claimed = _CLAIMABLE.get(status) if isinstance(status, str) else None
+    if isinstance(checkpoint, dict) and checkpoint.get("dependent_safe", True) is not True:
+        return StepState.PARTIAL if claimed is StepState.CHECKPOINT_READY else claimed
+    return claimed
+
+
+def _has_words(summary: str, checkpoint: Json) -> bool:
+    """Whether there is anything to use: the child's summary, or the checkpoint's."""
+    said = checkpoint.get("summary") if isinstance(checkpoint, dict) else checkpoint
+    return bool(summary.strip()) or has_checkpoint(said)

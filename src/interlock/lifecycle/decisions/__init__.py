@@ -1,0 +1,1 @@
+"""Tool calls, dialogs and permissions: what may run, and who decides."""

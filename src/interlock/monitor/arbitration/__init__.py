@@ -1,0 +1,1 @@
+"""Arbitration: one status of an agent from all that its sources claim."""

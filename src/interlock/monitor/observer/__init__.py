@@ -1,0 +1,1 @@
+"""The completion observer: reply contracts and the agent's own report that its turn ended."""

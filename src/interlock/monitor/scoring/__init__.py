@@ -1,0 +1,1 @@
+"""Recordings with their truth: replayed on a virtual clock, and scored."""

@@ -1,0 +1,1 @@
+"""The one presenter: events, live and replayed, to display items."""

@@ -1,0 +1,1 @@
+"""The server's fold of one session to frames, snapshots and summaries."""

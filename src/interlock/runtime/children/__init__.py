@@ -1,0 +1,1 @@
+"""Children of a session and workflows over them."""

@@ -1,0 +1,1 @@
+"""Configuration: sections, keys, reading and loading, and the choice of an agent."""

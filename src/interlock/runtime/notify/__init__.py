@@ -1,0 +1,1 @@
+"""Notifications: the notifier, its channels and their trial."""

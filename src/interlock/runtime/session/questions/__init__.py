@@ -1,0 +1,1 @@
+"""Questions of an agent: each recorded, decided, delivered and closed."""

@@ -1,0 +1,1 @@
+"""Commands of clients: validated, carried out once, and answered."""

@@ -1,0 +1,1 @@
+"""The HTTP application: access, bodies, problems and the OpenAPI document."""

@@ -1,0 +1,192 @@
+"""The application of one server: its routes, and the door in front of them.
+
+Laws:
+1. Nothing reaches a route, nor learns whether there is one, before the door let it in.
+2. Every answer bears the headers that keep browsers honest, and every refusal is a problem.
+3. What was shown at the door (tokens) goes no further.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, MutableMapping
+from functools import cache
+from typing import Any, Final, TypeAlias, cast
+
+import msgspec
+from litestar import Litestar, Request, Response, Router
+from litestar.di import Provide
+from litestar.exceptions import ValidationException
+from litestar.params import BodyKwarg
+from litestar.types import Message, Receive, Scope, Send
+
+from interlock.server.http import openapi
+from interlock.server.http.access import SUBPROTOCOL, AccessRequest, Caller, Entrance
+from interlock.server.http.docs_page import DOCS_POLICY
+from interlock.server.http.problems import PROBLEM_TYPE, problem_of
+from interlock.server.ledger import UsageLedger
+from interlock.server.routes import approvals, insight, live, prompts, screens, server, tasks
+from interlock.server.state import ServerState
+from interlock.vocabulary.errors import InterlockError
+from interlock.vocabulary.wire.requests import Problem
+
+# Bodies of requests, decoded strictly: a string is no number, and what is not known is refused, as the schema says.
+
+
+class StrictRequest(Request[Any, Any, Any]):
+    """Litestar would read the body as anything, and then be lenient about it."""
+
+    async def body(self) -> bytes:
+        """No body is an empty object: where nothing in it is needed, that will do."""
+        return await super().body() or b"{}"
+
+    async def json(self) -> Any:  # noqa: ANN401 - what it is, the route says
+        """The body as the route wants it."""
+        body = await self.body()
+        try:
+            return msgspec.json.decode(body, type=self._wanted())
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise ValidationException(detail=str(error)) from error
+        except RecursionError as error:
+            raise ValidationException(detail="the body is nested too deeply") from error
+
+    def _wanted(self) -> Any:  # noqa: ANN401 - a type
+        fields = self.scope["route_handler"].parsed_fn_signature.parameters.values()
+        return next((one.annotation for one in fields if isinstance(one.kwarg_definition, BodyKwarg)), Any)
+
+
+_Head: TypeAlias = MutableMapping[str, Any]
+_API: Final = (*tasks.ROUTES, *prompts.ROUTES, *approvals.ROUTES, *insight.ROUTES, *screens.ROUTES, *live.ROUTES)
+_POLICY: Final = "default-src 'none'; frame-ancestors 'none'"
+_SECRET: Final = frozenset({b"authorization", b"sec-websocket-protocol"})
+_HEADERS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+
+
+def create_app(state: ServerState, *, clock: Callable[[], float] = time.monotonic) -> Door:
+    """The whole application. Its parts are started and stopped by whoever made them."""
+    routes = create_routes(state.settings.max_request_bytes)
+    return Door(routes, state, Entrance(state.tokens, state.settings, clock))
+
+
+@cache
+def create_routes(max_body_bytes: int) -> Litestar:
+    """The routes, without the door and for any server: whose they are, the door says with each request."""
+    return Litestar(
+        [Router("/api", route_handlers=_API), *server.ROUTES, *openapi.ROUTES],
+        dependencies={
+            "server": Provide(_server, sync_to_thread=False),
+            "ledger": Provide(_ledger, sync_to_thread=False),
+            "who": Provide(_who, sync_to_thread=False),
+        },
+        exception_handlers={Exception: _to_problem},
+        request_max_body_size=max_body_bytes,
+        request_class=StrictRequest,
+        openapi_config=None,
+        logging_config=None,
+        debug=False,
+    )
+
+
+def _server(scope: Scope) -> ServerState:
+    return cast("ServerState", scope["state"]["server"])
+
+
+def _ledger(scope: Scope) -> UsageLedger:
+    return cast("UsageLedger", scope["state"]["ledger"])
+
+
+def _who(scope: Scope) -> str:
+    return cast("str", scope["user"])
+
+
+def _to_problem(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
+    hide = _server(cast("Scope", request.scope)).runtime.redactor.diagnostic
+    problem = problem_of(error, instance=request.scope["path"], hide=hide)
+    return Response(problem, status_code=problem.status, media_type=PROBLEM_TYPE, headers=dict(_more_headers(problem)))
+
+
+def _more_headers(problem: Problem) -> list[tuple[str, str]]:
+    headers = []
+    if problem.retry_after_seconds is not None:
+        headers.append(("Retry-After", str(max(1, round(problem.retry_after_seconds + 0.5)))))
+    if problem.status == 401:
+        headers.append(("WWW-Authenticate", "Bearer"))
+    return headers
+
+
+class Door:
+    """In front of everything: whoever is not let in gets a problem, and everyone else a name."""
+
+    def __init__(self, app: Litestar, state: ServerState, entrance: Entrance) -> None:
+        self.app = app
+        self._within = {"server": state, "ledger": UsageLedger(state.log)}
+        self._entrance = entrance
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        head, guarded = cast("_Head", scope), _with_headers(send, scope["path"])
+        try:
+            caller = self._entrance.admit(_asked(head))
+        except InterlockError as error:
+            await _refuse(head, guarded, problem_of(error, instance=scope["path"]))
+            return
+        _take_in(head, caller)
+        head["state"] = {**head.get("state", {}), **self._within}
+        await self.app(scope, receive, guarded)
+
+
+def _asked(head: _Head) -> AccessRequest:
+    client, is_socket = head.get("client"), head["type"] == "websocket"
+    return AccessRequest(
+        is_socket=is_socket,
+        method="GET" if is_socket else head["method"].upper(),
+        path=head["path"],
+        scheme=head["scheme"],
+        headers=[(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in head["headers"]],
+        peer=client[0] if client else "local",
+        subprotocols=head["subprotocols"] if is_socket else (),
+    )
+
+
+def _take_in(head: _Head, caller: Caller) -> None:
+    """From here on there are names and roles, and no tokens."""
+    head["user"], head["auth"] = caller.who, caller.role
+    head["headers"] = [(name, value) for name, value in head["headers"] if name.lower() not in _SECRET]
+    if head["type"] == "websocket":
+        head["subprotocols"] = [SUBPROTOCOL] if SUBPROTOCOL in head["subprotocols"] else []
+
+
+def _with_headers(send: Send, path: str) -> Send:
+    policy = DOCS_POLICY if path == "/docs" else _POLICY
+    added = [*_HEADERS, (b"content-security-policy", policy.encode())]
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = {name.lower() for name, _ in message["headers"]}
+            message["headers"] = [*message["headers"], *((name, value) for name, value in added if name not in given)]
+        await send(message)
+
+    return sending
+
+
+async def _refuse(head: _Head, send: Send, problem: Problem) -> None:
+    """Before a socket is accepted a refusal is an HTTP answer, too."""
+    kind = "http" if head["type"] == "http" else "websocket.http"
+    body = msgspec.json.encode(problem)
+    headers = [
+        (b"content-type", PROBLEM_TYPE.encode()),
+        (b"content-length", str(len(body)).encode()),
+        *((name.lower().encode(), value.encode()) for name, value in _more_headers(problem)),
+    ]
+    start: Any = {"type": f"{kind}.response.start", "status": problem.status, "headers": headers}
+    end: Any = {"type": f"{kind}.response.body", "body": body, "more_body": False}
+    await send(start)
+    await send(end)

@@ -1,0 +1,1 @@
+"""Rooms and their clients: the hub, WebSocket and SSE."""

@@ -1,0 +1,1 @@
+"""Events: the envelope, every payload type with its audience, and the codec."""

@@ -1,0 +1,1 @@
+"""Frames, requests and shapes that servers and clients exchange."""
