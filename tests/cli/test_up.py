@@ -332,7 +332,7 @@ def test_an_agent_that_cannot_be_stopped_is_named(home: Path, tmp_path: Path) ->
 def test_the_log_of_a_server_is_private_and_bounded(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     code = (
-        "import logging, os, sys\nfrom pathlib import Path\nfrom interlock.cli import server_log\n"
+        "import logging, os, sys\nfrom pathlib import Path\nfrom interlock.cli.server import server_log\n"
         f"server_log.MAX_BYTES = 300\nserver_log.log_to_stderr(Path({str(path)!r}))\n"
         "for number in range(50): logging.getLogger('x').warning('line %d %s', number, 'y' * 40)\n"
         "os.write(2, b'raw words\\n')\nprint('to stdout')\n"

@@ -10,7 +10,7 @@ Laws:
 5. Every wait has a deadline, and each rung of the way from asking to killing has its own.
 6. What an agent does unasked is a turn as well, without a prompt.
 
-The machines: the agent's life (`agent_life`), the way of the open turn (`turn_way`), the questions (`questions`); under
+The machines: the agent's life (`agent.life`), the way of the open turn (`turn_way`), the questions (`questions`); under
 them the run, the process, the prompts, the tool calls and the dialogs of `lifecycle`. The order within one input: the
 machine that it is for, then those that follow from it, then the queue, then what is shown.
 """

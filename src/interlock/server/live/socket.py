@@ -24,8 +24,7 @@ from litestar.exceptions import WebSocketException
 from msgspec import Struct
 
 from interlock.server.http.access import SUBPROTOCOL, Buckets, check_role
-from interlock.server.http.problems import Deadline, RequestRefusal, TooMany, problem_of
-from interlock.server.http.problems import ProblemKind as ProblemKind
+from interlock.server.http.problems import Deadline, ProblemKind, RequestRefusal, TooMany, problem_of
 from interlock.server.live.outbox import TRY_AGAIN_LATER, Outbox
 from interlock.server.live.socket_protocol import TOO_BIG, WIRE, BoundedSocket, SocketWire
 from interlock.server.peer_process import connection_of
