@@ -115,7 +115,8 @@ def socket_page() -> str:
     asked, pushed = get_args(Request), get_args(TaskFrame)
     own = [one for one in get_args(ServerFrame) if one not in pushed]
     of_results = [kind for kind in RESULTS.values() if isinstance(kind, type)]
-    types = tuple(one for one in held_types([ServerFrame, *of_results]) if one not in (*own, *pushed))
+    held = held_types([Request, ServerFrame, *of_results])
+    types = tuple(one for one in held if one not in (*asked, *own, *pushed))
     linked = frozenset(types)
     return page(
         "WebSocket and server-sent events",
