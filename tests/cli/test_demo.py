@@ -29,7 +29,7 @@ from tests.docs.running import blocks
 
 pytestmark = pytest.mark.timeout(150)
 Line = dict[str, Any]
-READ_OFF = re.compile(r"^(reported by the agent|read from its screen|read from its title|a prompt was sent)$")
+READ_OFF = re.compile(r"^(reported by agent|read from screen|read from title|a prompt was sent)$")
 IN_TMUX = {"parser", "deploy", "search", "migrate", "greet"}
 
 

@@ -112,7 +112,7 @@ def test_a_need_is_never_hidden_with_what_ended() -> None:
 def test_why() -> None:
     evidence = [{"source": "screen", "rule": "composer.idle", "where": "row 3"}]
     seen = task(live={"activity": "quiet", "evidence": evidence})
-    assert why_of(seen) == "read from its screen"
+    assert why_of(seen) == "read from screen"
     assert why_of({**seen, "question": "Run\nthis?"}) == "Run this?"
     called = {**seen, "question": "Allow?", "called_with": 'Bash {"command": "make deploy"}'}
     assert why_of(called) == 'Allow? · Bash {"command": "make deploy"}'

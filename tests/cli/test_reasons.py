@@ -18,10 +18,10 @@ ROOM = 17
 @pytest.mark.parametrize(
     ("source", "rule", "said"),
     [
-        ("native_status", "stream.silent", "no output, mid-turn"),
+        ("native_status", "stream.silent", "no output in turn"),
         ("log", "no_process", "no process"),
-        ("screen", "composer.ready", "read from its screen"),
-        ("hook", "hook.stream.silent", "reported by its hook"),
+        ("screen", "composer.ready", "read from screen"),
+        ("hook", "hook.stream.silent", "reported by hook"),
         ("oracle", "a.rule.of.tomorrow", "a.rule.of.tomorrow"),
         ("", "", ""),
     ],

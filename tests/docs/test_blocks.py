@@ -62,6 +62,7 @@ HOW = {
     ("docs/explanation/clients-that-converge.md", ""): PICTURE,
     ("docs/explanation/running-agents.md", ""): PICTURE,
     ("docs/explanation/watching-a-terminal.md", ""): PICTURE,
+    ("ARCHITECTURE.md", "mermaid"): PICTURE,
     **{(page, language): test for page, test in PROGRAMS.items() for language in ("py", "console")},
 }
 

@@ -186,10 +186,10 @@ def test_both_axes_show_and_the_evidence() -> None:
         facts_lines(task(live=live("working", "approval", evidence=[proof])), None, {}, 80, NOW, is_connected=True)
     )
     assert "working  needs you: approval  for 2m" in shown
-    assert "why: reported by its hook   hook: pre_tool, line 3" in shown
+    assert "why: reported by hook   hook: pre_tool, line 3" in shown
     assert "needs you" not in read(facts_lines(task(live=live("quiet")), None, {}, 80, NOW, is_connected=True))
     asks = task(live=live("working", "approval", evidence=[proof]), open_approvals=1)
-    assert "why: it asks; reported by its hook" in read(facts_lines(asks, None, {}, 80, NOW, is_connected=True))
+    assert "why: it asks; reported by hook" in read(facts_lines(asks, None, {}, 80, NOW, is_connected=True))
 
 
 @pytest.mark.parametrize(
