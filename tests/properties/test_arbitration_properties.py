@@ -80,12 +80,11 @@ def histories(input: st.SearchStrategy[ArbitrationInput] = ANYTHING, size: int =
 def follow(state: Arbitration, history: History) -> Arbitration:
     """Apply a history of gaps and inputs, from the present of the state."""
 
-    def after(state: Arbitration, item: tuple[float, ArbitrationInput]) -> Arbitration:
-        gap, input = item
-        now = present(state) + gap
-        return step(state, dated(input, now) if isinstance(input, Claim) else input, now)[0]
+    return reduce(lambda state, item: at(state, item[1], present(state) + item[0]), history, state)
 
-    return reduce(after, history, state)
+
+def at(state: Arbitration, input: ArbitrationInput, now: float) -> Arbitration:
+    return step(state, dated(input, now) if isinstance(input, Claim) else input, now)[0]
 
 
 def present(state: Arbitration) -> float:
@@ -128,9 +127,10 @@ def is_native(input: ArbitrationInput) -> bool:
 def test_a_native_status_changes_no_claim_but_to_unknown(history: History) -> None:
     """Law 11 against the same history without it: whoever forges one gains nothing but a doubt that ends."""
     heard, unheard = (told(Arbitration(), ChannelOpened(R.NATIVE_STATUS)) for _ in range(2))
-    for item in history:
-        heard = follow(heard, [item])
-        unheard = follow(unheard, [(item[0], ObservationTimerFired()) if is_native(item[1]) else item])
+    for gap, input in history:
+        now = present(heard) + gap  # one clock for both: what is left out takes its time, too
+        heard = at(heard, input, now)
+        unheard = at(unheard, ObservationTimerFired() if is_native(input) else input, now)
         assert heard.standing.attention is unheard.standing.attention
         assert heard.standing.activity in (unheard.standing.activity, Activity.UNKNOWN)
         assert R.NATIVE_STATUS not in (heard.standing.activity_basis.rung, heard.standing.attention_basis.rung)

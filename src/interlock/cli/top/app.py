@@ -77,7 +77,7 @@ class TopApp(BoardApp):
         if self._meant() is not None:
             self.say(ActionMessage("that key is no answer to this question: see its keys", Tone.DOUBTFUL))
 
-    def on_questions_chosen(self, chosen: QuestionsPane.Chosen) -> None:
+    def on_questions_pane_chosen(self, chosen: QuestionsPane.Chosen) -> None:
         self.action_choose(chosen.number)
 
     def _answer(
