@@ -12,7 +12,7 @@ from textual.widgets._footer import FooterKey
 from interlock.cli.top import board, panels, panes, terminal
 
 STYLES = Path(board.__file__).parent / "styles.tcss"
-TEXTUAL = {*widgets.__all__, Screen.__name__, FooterKey.__name__}
+TEXTUAL = {*vars(widgets)["__all__"], Screen.__name__, FooterKey.__name__}
 
 
 def test_every_widget_that_the_style_sheet_names_is_there() -> None:
