@@ -77,8 +77,8 @@ def weigh(
         return replace(word, contradicted="", deadline=due), reading
     without = bare()
     shown = without.assessment.business_state
-    if shown is BusinessState.AWAITING_OPERATOR:
-        return replace(word, contradicted="", deadline=None), without  # its own rule reads more of the dialog
+    if shown is BusinessState.AWAITING_OPERATOR and says is not shown:
+        return replace(word, contradicted="", deadline=None), without  # a dialog stands there, whatever the title says
     if shown in (says, BusinessState.UNKNOWN):
         return replace(word, contradicted="", moved_at_seconds=now, deadline=now + bound_seconds), reading
     words = f"its title says {_SAYS[says]}, its screen shows {_SHOWS[shown]}"

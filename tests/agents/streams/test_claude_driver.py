@@ -336,7 +336,7 @@ def test_a_spawn_that_is_cancelled_leaves_no_process(tmp_path: Path, monkeypatch
     async def never(self: object, data: bytes) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("interlock.agents.streams.claude.driver.Child.write", never)
+    monkeypatch.setattr("interlock.agents.streams.claude.driver.ChildProcess.write", never)
 
     async def story() -> None:
         spec = AgentSpec(agent="a", driver="claude-stream", argv=(str(path),), cwd=str(tmp_path))
