@@ -58,7 +58,7 @@ SHOTS: Final = (
     Shot("transcript", LONG, ("tab",), ("Part 8",), ("tab",)),
     Shot("terminal", AT_TERMINAL, ("l",), ("terminal, live", "esc to interrupt"), ("l",)),
     Shot("zoomed", AT_TERMINAL, ("l", "z"), (f"{AT_TERMINAL}: terminal, live",), ("z", "l")),
-    Shot("why", APPROVAL, ("w",), ("because:",), ("escape",)),
+    Shot("why", APPROVAL, ("w",), ("evidence:",), ("escape",)),
     Shot("lives", APPROVAL, ("p",), ("STANDS", "running"), ("escape",)),
     Shot("keys", APPROVAL, ("?",), ("esc closes",), ("escape",)),
     Shot("filter", APPROVAL, ("slash", *"claude"), ("4 of 9 match",), ("escape",)),
