@@ -88,7 +88,7 @@ def test_a_value_of_the_file_wins_over_a_default_and_a_variable_over_both() -> N
     variable = "INTERLOCK_RUN_STALL_AFTER_SECONDS"
     assert setting(loaded, "run.stall_after_seconds") == (30.0, Source.ENVIRONMENT, variable)
     assert setting(loaded, "run.start_seconds") == (5.0, Source.FILE, "")
-    assert setting(loaded, "run.settle_seconds") == (600.0, Source.DEFAULT, "")
+    assert setting(loaded, "run.settle_seconds") == (60.0, Source.DEFAULT, "")
     assert loaded.config.run.policy() == RunPolicy(stall_after_seconds=30.0, start_seconds=5.0)
 
 

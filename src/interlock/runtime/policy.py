@@ -32,7 +32,7 @@ class RunPolicy:
     resubmit_attempts: int = 5
     interrupt_seconds: float = 10.0
     confirm_seconds: float = 15.0
-    settle_seconds: float = 600.0
+    settle_seconds: float = 60.0
     approval_seconds: float | None = None
     idle_ttl_seconds: float | None = None
     max_queued: int | None = 1000

@@ -62,7 +62,7 @@ class RunSection(_Section, frozen=True):
     ] = 5
     interrupt_seconds: Annotated[Seconds, Meta(description="how long each request to end a turn may take")] = 10.0
     confirm_seconds: Annotated[Seconds, Meta(description="how long a decision may go without a sign")] = 15.0
-    settle_seconds: Annotated[Seconds, Meta(description="how long background work may hold back a prompt")] = 600.0
+    settle_seconds: Annotated[Seconds, Meta(description="how long background work may hold back a prompt")] = 60.0
     approval_seconds: Annotated[Seconds | None, Meta(description="how long a question may stay open")] = None
     idle_ttl_seconds: Annotated[Seconds | None, Meta(description="idle time after which an agent is stopped")] = None
     max_queued: Annotated[
