@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.agents.tmux import client, link
-from interlock.agents.tmux.client import FLOOD_BYTES, FLOOD_SECONDS, TmuxClient, Wake
-from interlock.agents.tmux.control import Output
+from interlock.agents.tmux.client import TmuxClient, Wake
 from interlock.agents.tmux.link import FalseReply, Replies
 from interlock.agents.tmux.panes import OWN_SESSION, start_pane
 from interlock.agents.tmux.process import ClientProcess
@@ -26,7 +25,6 @@ from interlock.agents.tmux.server import Absent, NoServer, TmuxRefused, TmuxServ
 from interlock.vocabulary.errors import Unreachable, UsageError
 from tests.agents.tmux.harness import FOREVER, Wakes, control_pid, private_server, shows, stage
 from tests.contract.harness import run
-from tests.held_time import clock, run_held
 
 NASTY = [
     "",
@@ -340,21 +338,3 @@ class person:
         self._process.kill()
         self._process.wait()
         os.close(self._master)
-
-
-def test_a_pane_that_paints_its_screen_again_and_again_is_no_flood() -> None:
-    """Of a paused pane nobody knows since when it shows what it shows, so its idle would be believed late."""
-
-    async def main() -> None:
-        on = TmuxClient(TmuxServer.own("nowhere"), "session")
-        on._link = link.ControlLink(lambda _: None)
-        on.watch("%1", lambda _: None)
-        for _ in range(40):
-            on._hear(Output("%1", b"x" * (FLOOD_BYTES // 8)))
-            clock().advance(FLOOD_SECONDS / 5)
-        assert not on.is_paused("%1")
-        for _ in range(9):
-            on._hear(Output("%1", b"x" * (FLOOD_BYTES // 8)))
-        assert on.is_paused("%1")
-
-    run_held(main())

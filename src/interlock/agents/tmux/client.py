@@ -9,10 +9,9 @@ What a person notices: one more line in `list-clients`. Sizes, the current windo
 
 Laws:
 1. Output wakes, and is not kept. What a pane shows is asked for (`capture.py`), so a flood costs no memory.
-2. A program is never held back by us: a pane that nobody watches, or that writes more than `FLOOD_BYTES` within
-   `FLOOD_SECONDS` with no capture in between, is paused, which stops the news and not the program. (`off` would stop
-   the program.) A capture resumes it in the same sequence, so that no change falls in between. One that paints its
-   screen anew ten times a second is no flood: of a paused pane nobody knows since when it shows what it shows.
+2. A program is never held back by us: a pane that nobody watches, or that writes more than `FLOOD_BYTES` between two
+   captures, is paused, which stops the news and not the program. (`off` would stop the program.) A capture resumes it
+   in the same sequence, so that no change falls in between.
 3. When the pipe breaks while the server lives, we attach again, ever more slowly. Another server behind the same socket
    is not taken for the old one.
 4. Closing leaves every pane alive.
@@ -45,7 +44,6 @@ from interlock.vocabulary.errors import PeerFault, Unreachable
 T = TypeVar("T")
 
 FLOOD_BYTES: Final = 1 << 14
-FLOOD_SECONDS: Final = 0.25
 _logger: Final = logging.getLogger("interlock.agents")
 _BACK_OFF_SECONDS: Final = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 # tmux looks at these once a second and tells us of a change: what no output says. The value itself is not used.
@@ -85,7 +83,7 @@ class TmuxClient:
         self._keeper: asyncio.Task[None] | None = None
         self._watchers: dict[str, list[OnWake]] = {}
         self._paused: set[str] = set()
-        self._flow: dict[str, tuple[int, float]] = {}
+        self._flow: dict[str, int] = {}
 
     @classmethod
     async def attach(cls, server: TmuxServer, session: str) -> TmuxClient:
@@ -233,12 +231,8 @@ class TmuxClient:
                 return
 
     def _flowed(self, output: Output) -> None:
-        pane_id, now = output.pane_id, asyncio.get_running_loop().time()
-        flow, since = self._flow.get(pane_id, (0, now))
-        if now > since + FLOOD_SECONDS:
-            flow, since = 0, now
-        flow += len(output.escaped)
-        self._flow[pane_id] = flow, since
+        pane_id = output.pane_id
+        flow = self._flow[pane_id] = self._flow.get(pane_id, 0) + len(output.escaped)
         is_watched = pane_id in self._watchers
         if (flow > FLOOD_BYTES or not is_watched) and pane_id not in self._paused and self._link is not None:
             self._paused.add(pane_id)
