@@ -19,9 +19,10 @@ Laws:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from typing import Final, TypeAlias
 
 from msgspec import structs
@@ -201,20 +202,17 @@ class TuiTrackerSession:
 
     def _weighed(self, snapshot: Snapshot, read: ScreenReading, now: float) -> ScreenReading:
         """What is believed of a reading, as far as it rests on the title."""
-        bound = self._policy.native_doubt_seconds
+        bare = cache(lambda: self._reader.parse_snapshot(replace(snapshot, title="")))  # read at most once
         self._title, reading = title_word.weigh(
             self._title,
             read,
             self._said_by_title(snapshot.title, read.assessment),
-            lambda: self._without_title(snapshot),
+            bare,
             now,
             has_turn=self._turn is not None,
-            bound_seconds=bound,
+            bound_seconds=self._policy.native_doubt_seconds,
         )
-        return self._firm(reading, snapshot)
-
-    def _without_title(self, snapshot: Snapshot) -> ScreenReading:
-        return self._reader.parse_snapshot(replace(snapshot, title=""))
+        return self._firm(reading, snapshot.title, bare)
 
     def _said_by_title(self, title: str, surface: SurfaceAssessment) -> BusinessState | None:
         """What the title alone says: by the rule that spoke, or by its marks over a screen that was read otherwise."""
@@ -267,14 +265,14 @@ class TuiTrackerSession:
         claim = claim_of_screen(surface, at_seconds=now, verdict=believed, is_stalled=is_stalled)
         self._arbitrate(claim, now)
 
-    def _firm(self, reading: ScreenReading, snapshot: Snapshot) -> ScreenReading:
+    def _firm(self, reading: ScreenReading, title: str, bare: Callable[[], ScreenReading]) -> ScreenReading:
         """A title that spun before in this session, over a screen at work, and is calm now makes a weak idle a strong
         one."""
-        marks, surface, title = self._reader.profile.titles, reading.assessment, snapshot.title
+        marks, surface = self._reader.profile.titles, reading.assessment
         if marks.working is None or marks.calm is None:
             return reading
         if not self._has_title_spun and marks.working.search(title):
-            self._has_title_spun = self._without_title(snapshot).assessment.business_state is BusinessState.WORKING
+            self._has_title_spun = bare().assessment.business_state is BusinessState.WORKING
         is_firm = self._has_title_spun and surface.business_state is BusinessState.IDLE and marks.calm.search(title)
         return replace(reading, assessment=replace(surface, is_weak=False)) if is_firm else reading
 
