@@ -146,6 +146,12 @@ def test_without_json_only_changes_are_printed(recording: Path, env: dict[str, s
     assert any("needs: approval" in line and "[blocked]" in line for line in lines)
 
 
+def test_a_recording_without_a_frame_says_why_nothing_is_printed(tmp_path: Path, env: dict[str, str]) -> None:
+    done = interlock("track", str(write(tmp_path / "short.ndjson", (HEADER,))), env=env)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "holds no frame" in done.stderr
+
+
 def test_a_reader_who_leaves_ends_it_quietly(tmp_path: Path, env: dict[str, str]) -> None:
     path = write(tmp_path / "long.ndjson", (HEADER, *frames(0, 2000, IDLE)))
     with subprocess.Popen(

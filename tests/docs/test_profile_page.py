@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -119,12 +118,13 @@ def typed(line: str, place: Path) -> subprocess.CompletedProcess[str]:
 
 
 def record(line: str, place: Path) -> int:
-    """Until the recording has begun; then Ctrl-C."""
-    with subprocess.Popen(("sh", "-c", f"exec {line}"), cwd=place, env=environment(place)) as recording:
-        deadline = time.monotonic() + WAIT_SECONDS
+    """Until the command says that it has a frame; then Ctrl-C."""
+    with subprocess.Popen(
+        ("sh", "-c", f"exec {line}"), cwd=place, env=environment(place), stderr=subprocess.PIPE, encoding="utf-8"
+    ) as recording:
+        assert recording.stderr is not None
         try:
-            while not any(place.glob("mine.ndjson*")) and recording.poll() is None and time.monotonic() < deadline:
-                time.sleep(0.05)
+            assert any("recording" in told for told in recording.stderr)
         finally:
             recording.send_signal(signal.SIGINT)
         return recording.wait(WAIT_SECONDS)

@@ -15,7 +15,7 @@ from interlock.cli.exit_codes import ExitCode
 from interlock.cli.home import JsonFlag
 from interlock.cli.output import note, print_json, print_text
 from interlock.cli.terminals.panes import CliOption, PaneArgument, SocketOption, known_pane
-from interlock.monitor.scoring.recording import FORMAT, Header
+from interlock.monitor.scoring.recording import FORMAT, Frame, Header
 from interlock.vocabulary.errors import UsageError
 
 OutputOption: TypeAlias = Annotated[
@@ -77,12 +77,13 @@ async def _record(
         snapshot = known.adopted.capture.snapshot
         header = Header(FORMAT, known.cli, known.version, snapshot.columns, len(snapshot.rows), path.name, True)
         file = RecordingFile(path)
-        note(f"recording {known.adopted.info.pane_id} ({known.cli}) to {path}; Ctrl-C ends it")
         try:
             async with asyncio.timeout(seconds):
                 async with aclosing(record_pane(known.adopted.pane, header, hz=hz, status_file=status_file)) as records:
                     async for one in records:
                         file.write(one)
+                        if file.frames == 1 and isinstance(one, Frame):
+                            note(f"recording {known.adopted.info.pane_id} ({known.cli}) to {path}; Ctrl-C ends it")
         except TimeoutError:
             pass
         finally:

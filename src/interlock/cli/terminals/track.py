@@ -55,6 +55,7 @@ def track(recording: RecordingArgument, /, *, cli: CliOption = None, json: JsonF
     """Say of every frame what is known at that moment. Without --json only changes are printed."""
     profiles = load_profiles()
     reducer: StreamStateReducer | None = None
+    frames = 0
     shown: tuple[str, ...] = ()
     with open_recording(recording) as records:
         for record in records:
@@ -66,11 +67,14 @@ def track(recording: RecordingArgument, /, *, cli: CliOption = None, json: JsonF
             verdict = reducer.reduce(record) if reducer else None
             if verdict is None or not isinstance(record, Frame):
                 continue
+            frames += 1
             if json:
                 output.print_json(tracked(verdict))
                 output.flush()
             else:
                 shown = print_change(verdict, shown)
+    if not frames:
+        output.note(f"{recording}: holds no frame, so there is nothing to say; record the pane for longer")
     return ExitCode.COMPLETED
 
 
