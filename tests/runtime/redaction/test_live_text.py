@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.runtime.redaction.outlet import MAX_HELD, RedactedFeed, RedactedText
-from interlock.runtime.redaction.redactor import Redactor
+from interlock.runtime.redaction.redactor import TELLING_CHARACTERS, Redactor
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.events.audit import StreamCheckpoint
 from interlock.vocabulary.events.envelope import Event
@@ -42,6 +42,14 @@ def test_a_value_in_two_pieces_is_masked() -> None:
 def test_what_only_began_like_a_value_is_shown_with_the_next_piece() -> None:
     assert shown(["say corr"]) == "say "
     assert shown(["say corr", "igan"]) == "say corrigan"
+
+
+def test_one_or_two_letters_that_a_value_begins_with_are_shown_at_once_and_what_follows_them_is_masked() -> None:
+    assert shown(["a taxi c"]) == "a taxi c"
+    assert shown(["a taxi co"]) == "a taxi co"
+    assert shown(["a taxi co", "r"]) == "a taxi co"
+    assert shown(["say c", "o", "rrect-horse-9! and more."]) == f"say co{'*' * 14} and more."
+    assert shown(["say co", "rrect-horse-9! and more."]) == f"say co{'*' * 14} and more."
 
 
 def test_a_token_of_a_known_shape_in_pieces_is_masked() -> None:
@@ -126,7 +134,11 @@ def test_however_it_is_cut_a_reader_gets_a_beginning_of_the_masked_text(cuts: li
     pieces.append(whole[at:])
     redactor = Redactor([SECRET])
     seen = shown([piece for piece in pieces if piece], redactor)
-    assert redactor.text(whole).startswith(seen)
+    masked = redactor.text(whole)[: len(seen)]
+    clear = [at for at, (one, other) in enumerate(zip(seen, masked, strict=True)) if one != other]
+    assert [seen[at] for at in clear] == [whole[at] for at in clear]
+    starts = [at for at in range(len(whole)) if whole.startswith(SECRET, at)]
+    assert all(any(at - start < TELLING_CHARACTERS - 1 for start in starts if start <= at) for at in clear)
     assert len(whole) - len(seen) <= len(SECRET)
 
 
@@ -134,4 +146,4 @@ def test_an_empty_piece_says_nothing() -> None:
     live = RedactedText(Redactor([SECRET]))
     assert live.delta(TextDelta(stream_id=STREAM, offset=0, text="corr")) is None
     assert live.delta(TextDelta(stream_id=STREAM, offset=4, text="")) is None
-    assert Redactor([SECRET]).unfinished("") == 0
+    assert Redactor([SECRET]).begun("") == 0

@@ -25,6 +25,7 @@ from interlock.vocabulary.ids import EventId, SessionId, StreamId
 #
 # Laws:
 # 1. What may be the beginning of a secret is held back until the next piece tells, and then shown as it is or as stars.
+# One or two characters of a value are shown: they tell nothing of it, and what follows them is stars.
 # 2. Offsets are those of the text as it was written: pieces that are shown follow each other without a gap.
 # 3. What is held back when the text is over is not shown live: the message that takes the stream's place has it.
 # 4. At most `MAX_HELD` characters are held back; more than that is no secret that we know, or a whole key, and is
@@ -81,12 +82,14 @@ class RedactedText:
         whole = stream.before + stream.held + text
         masked = self._redactor.text(whole)
         fresh = len(stream.held) + len(text)
-        kept = min(self._redactor.unfinished(whole), fresh)
+        begun = self._redactor.begun(whole)
+        kept = min(self._redactor.unfinished(whole, begun), fresh)
         if kept > MAX_HELD:
             masked, kept = masked[: len(whole) - kept] + STAR * kept, 0
         end = len(whole) - kept
         shown, offset = masked[len(whole) - fresh : end], stream.offset
         self._advance(stream, whole[:end], fresh - kept, whole[end:])
+        stream.is_cut = begun > kept
         if shown == delta.text and offset == delta.offset:
             return delta
         return structs.replace(delta, offset=offset, text=shown) if shown else None

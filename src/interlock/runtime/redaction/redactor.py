@@ -47,6 +47,9 @@ from interlock.vocabulary.events.presenter import ScreenUpdate, Status
 from interlock.vocabulary.events.registry import Payload
 
 CUT_CHARACTERS: Final = 6
+# Fewer characters of a value's beginning tell nothing of it. Every second word ends in a letter that some value begins
+# with: held back, it would be missing from what a person reads for as long as an agent pauses there.
+TELLING_CHARACTERS: Final = 3
 _MAX_DEPTH: Final = 100  # deeper ones cannot be written to the log at all
 
 _DIAGNOSTICS: Final = frozenset({TurnFailed, RunState, ProcessEvent, Anomaly, QueueGate, Status})
@@ -136,13 +139,15 @@ class Redactor:
             return True
         return all(value not in text for value in self._values)
 
-    def unfinished(self, text: str) -> int:
-        """How many characters at the end may be the beginning of a secret."""
-        if not text:
-            return 0
-        last = text[-1]
-        held = max((_begun(text, value) for value in self._values if last in value), default=0)
-        return max(held, unfinished_length(text))
+    def begun(self, text: str) -> int:
+        """How many characters at the end are the beginning of a value."""
+        last = text[-1:]
+        return max((_begun(text, value) for value in self._values if last and last in value), default=0)
+
+    def unfinished(self, text: str, begun: int) -> int:
+        """How many characters at the end may be the beginning of a secret and tell something of it. `begun`: of a
+        value, as the method of that name counts them."""
+        return max(begun if begun >= TELLING_CHARACTERS else 0, unfinished_length(text))
 
     def payload(self, data: PayloadT) -> PayloadT:
         """What an event says, without secrets."""
