@@ -287,6 +287,7 @@ def test_a_person_at_an_agent(acting_server: Served, tmp_path: Path) -> None:
     world = make_world(tmp_path, acting_server.home, TMUX_TMPDIR=str(acting_server.home))
     task_id = acting_server.open(face="tui", title="interrupts attached")
     assert world.meet(["start", task_id]).code == OK
+    assert world.meet(["wait", task_id, "--until", "ready"]).code == OK  # its screen is drawn: it is there for both
     with at_a_terminal(["attach", task_id], world.env) as attached:
         # tmux draws again once the window has the size of this terminal. Left before, it leaves a mode switched on.
         attached.says("enter to submit", times=2)
