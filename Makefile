@@ -53,7 +53,7 @@ test-real: $(STAMP) ## tests against real agent CLIs, which are installed with n
 	@$(PYTEST) -m real --timeout 900
 
 lab: $(STAMP) ## every pinned CLI through every scenario, and its table for docs/; an hour, and resumable
-	@$(BIN)/interlock lab all; code=$$?; if [ $$code -le 1 ]; then $(BIN)/python -m tools.lab_page && $(BIN)/python -m tools.docs; fi; exit $$code
+	@$(BIN)/interlock debug lab all; code=$$?; if [ $$code -le 1 ]; then $(BIN)/python -m tools.lab_page && $(BIN)/python -m tools.docs; fi; exit $$code
 
 check: $(STAMP) ## lint, format, types, import directions, unreached code, generated docs and vectors
 	$(BIN)/ruff check .

@@ -19,7 +19,7 @@ PARTS: Final = ("tui", "heldout", "live")
 _HEAD: Final = """\
 # Accuracy
 
-How right the verdicts of `interlock track` are on recordings of real CLIs, unmodified, run against scripted model
+How right the verdicts of `interlock debug track` are on recordings of real CLIs, unmodified, run against scripted model
 servers, so that the truth is known. Written by `python -m tools.accuracy`; the suite fails if a figure is stale.
 
 *Unsafe* are blocked read as idle, working read as idle, and a completed turn that went on. *Macro recall* is the mean
@@ -28,7 +28,7 @@ the truth (2 s for a dialog, 3 s after an interrupt) or 0.7 s before one are lef
 
 ## Reading and acting, side by side
 
-Reading sums up the recordings below. Acting is the last run of [`interlock lab`](lab.md) on the version that is named:
+Reading sums up the recordings below. Acting is the last run of [`interlock debug lab`](lab.md) on the version named:
 what the model itself received, which interrupts stopped the work while the agent lived, which answers took effect,
 which ends of turns were reported with the right kind, and ends of turns that never were.
 

@@ -92,7 +92,7 @@ def readme(text: str) -> str:
     """The README as it is, with its row about the machines made anew."""
     row = (
         f"{MACHINES_ROW} {len(MACHINES)} pure machines ({', '.join(MACHINES)}), each a table that its `step` runs,"
-        " drawn and walked. | `interlock machines turn`, [docs/machines](docs/machines/README.md) |"
+        " drawn and walked. | `interlock debug machines turn`, [docs/machines](docs/machines/README.md) |"
     )
     lines = text.splitlines()
     places = [place for place, line in enumerate(lines) if line.startswith(MACHINES_ROW)]
@@ -248,8 +248,8 @@ def configuration_page() -> str:
         " `surface.unknown_to_stalled_timeout_seconds` while no rule of the profile reads the screen at all. Neither"
         " replaces the other, and switching the first one off leaves the second. What follows from a stall is decided"
         " by `run.stalled_is_terminal` alone. `[surface]` holds for agents in terminals only, is read by the server at"
-        " its start (and by `interlock adopt`), and must keep `unknown_to_stalled_timeout_seconds` the longest of its"
-        " three. `interlock score` and `interlock track` always measure with the defaults.",
+        " its start (and by `interlock debug inspect`), and must keep `unknown_to_stalled_timeout_seconds` the longest"
+        " of its three. `interlock debug score` and `interlock debug track` always measure with the defaults.",
         "## Agents that are known",
         "Each of them may be changed; the first driver is the one that runs it unless a mode is asked for.",
         table(("Agent", "Program", "Drivers"), known),

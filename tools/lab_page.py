@@ -1,4 +1,4 @@
-"""The published results of `interlock lab`: docs/reference/lab.ndjson, and the page that is made from it.
+"""The published results of `interlock debug lab`: docs/reference/lab.ndjson, and the page that is made from it.
 
     python -m tools.lab_page [FOLDER ...]
 
@@ -29,8 +29,8 @@ ROOT: Final = Path(__file__).parent.parent
 RESULTS: Final = ROOT / "docs" / "reference" / "lab.ndjson"
 
 _HEAD: Final = """\
-The last run of `interlock lab` for each CLI, unmodified, in a terminal of a real Interlock server, against a scripted
-model that counts what it receives. [How to run it](../how-to/check-a-cli-version.md) on the version that you have; how
+The last run of `interlock debug lab` for each CLI, unmodified, in a terminal of a real Interlock server, against a
+scripted model that counts what it receives. [How to run it](../how-to/check-a-cli-version.md) on your version; how
 recordings are read is in [accuracy](accuracy.md). The same as data: [lab.ndjson](lab.ndjson)."""
 _HOW: Final = """\
 One run a scenario, on a machine that may have been busy with other work (a busy one delays paints and keys, and finds
@@ -145,7 +145,9 @@ def main(argv: Sequence[str]) -> int:
     results = read_results() if RESULTS.exists() else []
     for folder in folders:
         if not folder.is_dir():
-            print(f"{folder} is no folder; name one that `interlock lab` wrote, such as .cache/lab", file=sys.stderr)
+            print(
+                f"{folder} is no folder; name one that `interlock debug lab` wrote, such as .cache/lab", file=sys.stderr
+            )
             return 2
         found = collect(folder)
         results = merge(results, found)

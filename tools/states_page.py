@@ -97,7 +97,7 @@ def states_page() -> str:
         table(("Task", "When"), _rows(TaskStatus, TASKS)),
         "## Prompt\n\nThe receipts of a prompt, in the order in which it can get them.",
         table(("Receipt", "What is known"), _rows(DeliveryStage, RECEIPTS)),
-        "## Exit\n\nWhy a process ended: the column END of `interlock spawns`.",
+        "## Exit\n\nWhy a process ended: the column END of `interlock session history`.",
         table(("Exit", "Means"), _rows(ExitReason, EXITS)),
     )
 

@@ -1,7 +1,7 @@
 """`MACHINES`: the registry of every machine with a table that sessions, terminals or the library step.
 
-`interlock machines`, docs/machines and the README are made from it. To add one, name its `MACHINE` here: a module of
-any folder will do. A machine that nothing steps does not belong here, nor anywhere else. `subagent` and `workflow`
+`interlock debug machines`, docs/machines and the README are made from it. To add one, name its `MACHINE` here, from
+any folder. A machine that nothing steps does not belong here, nor anywhere else. `subagent` and `workflow`
 are stepped by `runtime.children.subagents` and `runtime.children.workflows`, which no command starts yet.
 """
 

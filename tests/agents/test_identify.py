@@ -16,9 +16,9 @@ BLANK = read_snapshot("", columns=80, height=1)
     [
         ("/opt/bin/codex --no-daemon", "/opt/bin/codex"),
         ("node --flag /opt/bin/codex.js --no-daemon", "node --flag /opt/bin/codex.js"),
-        ("interlock shim -- codex", "codex"),
+        ("interlock debug shim -- codex", "codex"),
         ("/v/bin/python -m interlock.cli shim --status-file /tmp/s -- /opt/bin/codex --x", "/opt/bin/codex"),
-        ("python3 /v/bin/interlock shim -- node /opt/bin/codex.js", "node /opt/bin/codex.js"),
+        ("python3 /v/bin/interlock debug shim -- node /opt/bin/codex.js", "node /opt/bin/codex.js"),
     ],
 )
 def test_a_program_is_found_behind_what_runs_it(line: str, argv: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,7 +26,9 @@ def test_a_program_is_found_behind_what_runs_it(line: str, argv: str, monkeypatc
     assert identify.identify(builtin_profiles(), 1, BLANK) == identify.Identified("codex", tuple(argv.split()))
 
 
-@pytest.mark.parametrize("line", ["vim codex", "sh -c codex", "shim codex", "git commit -- codex", "interlock shim --"])
+@pytest.mark.parametrize(
+    "line", ["vim codex", "sh -c codex", "shim codex", "git commit -- codex", "interlock debug shim --"]
+)
 def test_a_name_among_the_arguments_of_another_program_is_not_taken_for_it(
     line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

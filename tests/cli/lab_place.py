@@ -1,4 +1,4 @@
-"""`interlock lab` as a process whose every trace can be looked for: temporary files and cache are its own."""
+"""`interlock debug lab` as a process whose every trace can be looked for: temporary files and cache are its own."""
 
 from __future__ import annotations
 

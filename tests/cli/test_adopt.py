@@ -1,4 +1,4 @@
-"""`interlock adopt`: what runs in a pane that somebody else started, how it stands, and nothing changed in it."""
+"""`interlock debug inspect`: what runs in a pane that somebody else started, and nothing is changed in it."""
 
 from __future__ import annotations
 

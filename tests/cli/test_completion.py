@@ -54,8 +54,8 @@ def offered(script: Path, *words: str, home: Path | None = None) -> list[str]:
 
 
 def test_commands_families_options_and_words(script: Path) -> None:
-    assert {"show", "send", "status", "spawns"} <= set(offered(script, "interlock", "s"))
-    assert offered(script, "interlock", "queue", "") == ["ls", "edit", "rm", "hold", "go"]
+    assert {"show", "send", "status", "session"} <= set(offered(script, "interlock", "s"))
+    assert offered(script, "interlock", "queue", "") == ["ls", "edit", "rm", "pause", "resume"]
     assert offered(script, "interlock", "log", "sh") == ["show"]
     assert "--reply-json" in offered(script, "interlock", "send", "x", "--re")
     assert offered(script, "interlock", "completion", "") == ["bash", "fish", "zsh"]

@@ -95,7 +95,7 @@ def test_what_waits_is_held_back_when_the_agent_is_stopped(served: Served) -> No
     assert served.cli("stop", task_id).returncode == 0
     held = served.cli("send", task_id, "--wait", "--timeout", "20", "say later", "--prompt-id", "prm_later")
     assert (held.returncode, held.stdout) == (6, "")
-    assert f"interlock queue go {task_id}" in held.stderr
+    assert f"interlock queue resume {task_id}" in held.stderr
     assert "the agent was stopped" in held.stderr
     assert served.cli("queue", "go", task_id).returncode == 0
     assert served.cli("send", task_id, "--wait", "--prompt-id", "prm_later").stdout == "later\n"

@@ -74,7 +74,7 @@ def test_why_names_the_budget_and_the_commands_that_help(home: Path) -> None:
     assert late.out.splitlines()[0] == f"t1: timed_out ({BUDGET}) as of event 6"
     assert f"the turn was recorded as timed_out: {BUDGET}\n" in late.out
     assert _next(late.out) == [
-        "interlock diagnose ses_timed_out",
+        "interlock debug diagnose ses_timed_out",
         "interlock config show run.turn_budget_seconds",
         "interlock send ses_timed_out -",
     ]
@@ -95,7 +95,7 @@ def test_logs_and_show_say_how_it_ended_and_what_to_do(served: Served) -> None:
     late, cut, waits = (served.cli("logs", f"ses_{state}").stdout for state in ("timed_out", "interrupted", "waiting"))
     assert f"[timed out]\n  {BUDGET}\nnext: interlock why ses_timed_out --turn t1\n" in late
     assert late.endswith(
-        "next: interlock diagnose ses_timed_out\n"
+        "next: interlock debug diagnose ses_timed_out\n"
         "next: interlock config show run.turn_budget_seconds\n"
         "next: interlock send ses_timed_out -\n\n"
     )

@@ -1,4 +1,4 @@
-"""`interlock lab`, with the scripted agent as the CLI: what it counts, what it keeps, and that it leaves nothing."""
+"""`interlock debug lab`, with the scripted agent as the CLI: what it counts and keeps; it leaves nothing."""
 
 from __future__ import annotations
 

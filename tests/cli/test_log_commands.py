@@ -447,20 +447,20 @@ HOSTILE_COMMANDS = (
     "log verify",
     "log repair",
     "log purge --before 2020-01-01 --yes",
-    "turns ses_hostile",
-    "turns ses_hostile --json",
+    "debug turns ses_hostile",
+    "debug turns ses_hostile --json",
     "why ses_hostile --turn t1",
     "why ses_hostile --turn t1 --json",
-    "diagnose ses_hostile",
-    "diagnose ses_hostile --json",
-    "replay ses_hostile --model m",
-    "replay ses_hostile --model m --json",
-    "replay ses_hostile --explain",
-    "replay ses_hostile --digest",
-    "fork ses_hostile --at t1 --summarize",
-    "compact ses_hostile --keep-turns 1 --dry-run",
-    "compact ses_hostile --keep-turns 1 --dry-run --json",
-    "rm ses_hostile --yes",
+    "debug diagnose ses_hostile",
+    "debug diagnose ses_hostile --json",
+    "debug replay ses_hostile --model m",
+    "debug replay ses_hostile --model m --json",
+    "debug replay ses_hostile --explain",
+    "debug replay ses_hostile --digest",
+    "session fork ses_hostile --at t1 --summarize",
+    "session compact ses_hostile --keep-turns 1 --dry-run",
+    "session compact ses_hostile --keep-turns 1 --dry-run --json",
+    "session purge ses_hostile --yes",
 )
 RAW = {"log export", "log import"}  # an export is bytes for another program, and refuses to go to a terminal
 
@@ -480,17 +480,40 @@ def test_what_agents_write_never_reaches_a_terminal_raw(home: Path, command: str
 
 
 # They watch terminals and read no log.
-OF_A_TERMINAL = {"adopt", "hooks", "lab", "profiles", "record", "score", "shim", "track"}
+OF_A_TERMINAL = {
+    "debug inspect",
+    "hooks",
+    "debug lab",
+    "debug profiles",
+    "debug record",
+    "debug score",
+    "debug shim",
+    "debug track",
+}
 OF_NO_HOME = OF_A_TERMINAL | {"config show", "config path", "config check", "demo", "notify test"}
 OF_A_SERVER = {  # tried with hostile text in their own tests: they have no log to be given
-    *("up", "down", "status", "ps", "top", "show", "logs", "spawns", "usage", "run", "send", "wait", "approvals"),
-    *("approve", "deny", "answer", "interrupt", "stop", "start", "delete", "attach", "screen", "doctor"),
-    *("queue ls", "queue edit", "queue rm", "queue hold", "queue go"),
+    *(
+        "up",
+        "down",
+        "status",
+        "ps",
+        "top",
+        "show",
+        "logs",
+        "session history",
+        "usage",
+        "run",
+        "send",
+        "wait",
+        "approvals",
+    ),
+    *("approve", "deny", "answer", "interrupt", "stop", "start", "session archive", "attach", "debug screen", "doctor"),
+    *("queue ls", "queue edit", "queue rm", "queue pause", "queue resume"),
 }
 
 
 def test_every_command_of_a_log_is_tried_with_hostile_text() -> None:
-    tried = {" ".join(command.split()[: 2 if command.startswith("log ") else 1]) for command in HOSTILE_COMMANDS}
+    tried = {" ".join(command.split()[: 1 if command.startswith("why ") else 2]) for command in HOSTILE_COMMANDS}
     assert tried | RAW == {command.name for command in COMMANDS if command.examples} - OF_NO_HOME - OF_A_SERVER
 
 
@@ -501,7 +524,7 @@ def test_the_help_of_every_command_shows_examples_json_and_home(tmp_path: Path) 
         assert out.startswith(f"Usage: interlock {command.removesuffix(' --help')} ")
         assert f"\nExamples:\n{examples[command]}\n" in out  # unbroken: no line is too long for a terminal
         name = command.removesuffix(" --help")
-        assert ("--json" in out) is (name not in ("shim", "top"))  # their output is the agent's, and a screen
+        assert ("--json" in out) is (name not in ("debug shim", "top"))  # their output is the agent's, and a screen
         assert ("--home" in out) is (name not in OF_NO_HOME)
 
 

@@ -325,7 +325,7 @@ def test_a_transcript(served: Served) -> None:
         "agent",
         "end of the turn",
         f"next: interlock why {task_id} --turn",
-        f"next: interlock diagnose {task_id}",
+        f"next: interlock debug diagnose {task_id}",
         f"next: interlock show {task_id}",
         f"next: interlock send {task_id} -",
     ]

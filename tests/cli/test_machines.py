@@ -1,4 +1,4 @@
-"""`interlock machines`: what it prints is what the tables say."""
+"""`interlock debug machines`: what it prints is what the tables say."""
 
 from __future__ import annotations
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from typing import Literal
 
 import pytest
 
 from interlock.cli.app import app
-from interlock.cli.commands import COMMANDS, GROUPS, grouped
+from interlock.cli.commands import COMMANDS, FAMILIES, GROUPS
 from interlock.cli.exit_codes import ExitCode, exit_code_for
 from interlock.vocabulary.errors import ContractError, MalformedEvent, PeerFault, Unreachable, UsageError
 from tests.cli.harness import COMMAND, FULL_DEVICE, cold, interlock, python
@@ -97,9 +98,36 @@ def test_no_arguments_and_help_print_the_same_page(args: tuple[str, ...]) -> Non
     assert "Examples:" in done.stdout
 
 
-def test_each_command_stands_in_one_group_of_the_first_page() -> None:
-    names = [name for _, group in GROUPS for name in grouped(group)]
-    assert sorted(names) == sorted(command.name for command in COMMANDS)
+def test_each_command_stands_on_the_first_page_once_or_in_its_family() -> None:
+    names = [name for _, group in GROUPS for name in group.split()]
+    assert sorted(names) == sorted({*FAMILIES, *(one.name for one in COMMANDS if " " not in one.name)})
+    assert {one.name.split()[0] for one in COMMANDS if " " in one.name} == set(FAMILIES)
+    members = [one.name.split()[1] for one in COMMANDS if " " in one.name]
+    page = cold().stdout
+    assert [name for name in (*names, *members) if not re.search(rf"\b{name}\b", page)] == []
+    assert [line for line in page.splitlines() if len(line) > 80] == []
+
+
+def test_a_name_of_the_last_release_still_works_and_is_shown_nowhere() -> None:
+    renamed = {one.alias: one for one in COMMANDS if one.alias}
+    assert renamed["turns"].name == "debug turns"
+    assert set(renamed) & {one.name for one in COMMANDS} == set()
+    page = cold().stdout
+    assert [alias for alias in renamed if re.search(rf"^  {alias} ", page, re.MULTILINE)] == []
+    assert not re.search(r"^  (hold|go) ", interlock("queue", "--help").stdout, re.MULTILINE)
+    for alias, command in renamed.items():
+        done = interlock(*alias.split(), "--help")
+        assert (done.returncode, done.stdout.splitlines()[2]) == (0, command.help)
+
+
+@pytest.mark.parametrize("command", ["run", "send", "hooks", "debug score", "session purge"])
+def test_a_help_page_fits_its_terminal_and_says_no_default_that_goes_without_saying(command: str) -> None:
+    page = interlock(*command.split(), "--help").stdout
+    assert [line for line in page.splitlines() if len(line.rstrip()) > 80] == []
+    assert "[default: False]" not in page
+    options = page.partition("Parameters:\n")[2].partition("\n\n")[0].splitlines()
+    column = next(len(line) - len(line[2:].partition("  ")[2].lstrip()) for line in options if line.startswith("  --"))
+    assert [line for line in options if line[:column].strip() and not re.match("  [-A-Z]", line)] == []
 
 
 @pytest.mark.parametrize("command", ["machines", "completion", "version"])
@@ -113,9 +141,10 @@ def test_each_command_has_help_without_colours(command: str) -> None:
 @pytest.mark.parametrize(
     ("args", "said", "where"),
     [
-        (("machnes",), 'Did you mean "machines"?', "interlock"),
-        (("machines", "--jsn"), "--jsn", "interlock machines"),
-        (("machines", "run", "too", "many"), "too", "interlock machines"),
+        (("aprove",), 'Did you mean "approve"?', "interlock"),
+        (("debug", "machnes"), 'Did you mean "machines"?', "interlock debug"),
+        (("debug", "machines", "--jsn"), "--jsn", "interlock debug machines"),
+        (("debug", "machines", "run", "too", "many"), "too", "interlock debug machines"),
         (("completion", "dos"), "bash", "interlock completion"),
         (("queue", "ls"), "SESSION", "interlock queue ls"),
         (("\x1b[31mred",), "\\x1b[31mred", "interlock"),

@@ -1,4 +1,4 @@
-"""`interlock profiles`: which screens are known, from where, and whether a file is a good profile."""
+"""`interlock debug profiles`: which screens are known, from where, and whether a file is a good profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlock record`: what a pane shows, written down for `track` and `score`, and nothing changed in the pane."""
+"""`interlock debug record`: what a pane shows, written down for `track` and `score`, nothing changed in the pane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlock score`: the table, the misses behind it, and an exit code that a gate can rely on."""
+"""`interlock debug score`: the table, the misses behind it, and an exit code that a gate can rely on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlock screen`: the picture of a terminal as lines, and the command on a real agent in a real tmux."""
+"""`interlock debug screen`: the picture of a terminal as lines, and the command on a real agent in a real tmux."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_a_turn_without_words_is_completed_and_says_where_to_look(
     out, err = capsys.readouterr()
     assert out == ""
     assert "completed; no channel gives its words" in err
-    assert "interlock screen ses_1\n" in err
+    assert "interlock debug screen ses_1\n" in err
     assert "interlock attach ses_1\n" in err
 
 
@@ -82,7 +82,7 @@ def test_a_screen_that_no_profile_fits_is_said_with_what_helps(
     out, err = capsys.readouterr()
     assert out == ""
     assert "no profile fits the agent's screen" in err
-    assert "interlock screen ses_1 " in err
+    assert "interlock debug screen ses_1 " in err
     assert "interlock queue rm ses_1 prm_1 " in err
 
 

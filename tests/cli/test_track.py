@@ -1,4 +1,4 @@
-"""`interlock track`: one verdict a frame, in order, from what the terminal showed and nothing else."""
+"""`interlock debug track`: one verdict a frame, in order, from what the terminal showed and nothing else."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def test_every_command_can_be_given(line: str) -> None:
     words = shlex.split(line.replace('"$(command -v claude)"', "/bin/claude"))
     assert words[0] == "interlock"
     command, bound, _ = app.parse_args(words[1:], exit_on_error=False, print_error=False)
-    assert command.__name__ == words[1]
+    assert words[1:3] == ["debug", command.__name__]
     assert all(name.partition("@")[0] in RECIPES for name in bound.arguments.get("clis", ()))
     assert set(bound.arguments.get("scenario", ())) <= set(SCENARIOS)
 

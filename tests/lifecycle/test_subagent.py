@@ -240,7 +240,7 @@ def test_new_input_reopens_an_ended_child_in_its_session_with_its_whole_time(end
 
 def test_a_detached_child_has_no_way_back() -> None:
     detached = after(running(), Detach("the runtime restarts"), 1)
-    assert detached.fact.next_actions[0].command == f"interlock turns {session(1)}"
+    assert detached.fact.next_actions[0].command == f"interlock debug turns {session(1)}"
     commands: tuple[Command, ...] = (StartChild(session(1)), SendInput(), Retry("x"), Interrupt("x"), Detach("x"))
     for command in commands:
         with pytest.raises(ContractError, match=command.on):

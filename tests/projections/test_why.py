@@ -193,7 +193,7 @@ def test_a_turn_that_the_log_does_not_hold_is_unknown() -> None:
         "t9: unknown: the log holds no such turn as of event 9",
         "next:",
         "  interlock log show ses_scribe",
-        "  interlock diagnose ses_scribe",
+        "  interlock debug diagnose ses_scribe",
     ]
 
 

@@ -23,7 +23,7 @@ def approvals(events: Iterable[Event]) -> tuple[Approval, ...]:
 
 
 def provider_input(events: Iterable[Event], *, model: str = "", dialect: str = "") -> bytes:
-    """What a model is given of a log, as canonical JSON, one item a line: what `interlock replay --json` prints."""
+    """What a model is given of a log, one canonical JSON item a line, as `interlock debug replay --json` prints it."""
     return encode_items(provider_items(events, model=model, dialect=dialect))
 
 

@@ -1,4 +1,4 @@
-"""`interlock lab` on a real CLI: an interrupt that the model itself sees, and a command that outlives its turn."""
+"""`interlock debug lab` on a real CLI: an interrupt that the model sees, and a command that outlives its turn."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def test_a_child_that_uses_up_its_time_is_timed_out_and_stopped() -> None:
             last = on.subagents.fact(child)
             assert (last.status, last.timeout_ms, last.reason) == (S.TIMED_OUT, 20_000, "timeout")
             assert (last.elapsed_ms or 0) >= 20_000
-            assert last.next_actions[0].command == f"interlock turns {last.child_session_id}"
+            assert last.next_actions[0].command == f"interlock debug turns {last.child_session_id}"
             await soon(lambda: True if puppet.is_gone else None)
             of_the_child = on.runtime.supervisor(last.child_session_id or on.parent)
             await of_the_child.until(lambda machine: True if machine.agent is None else None)  # after what it appended
@@ -541,7 +541,7 @@ def test_a_child_whose_session_nobody_can_run_is_settled_or_detached(is_given: b
         async with runtime, Subagents(runtime, log) as subagents:
             fact = subagents.fact(child)
             assert fact.status is (S.FAILED if is_given else S.DETACHED)
-            assert fact.next_actions[0].command == f"interlock turns {fact.child_session_id}"
+            assert fact.next_actions[0].command == f"interlock debug turns {fact.child_session_id}"
 
     run(story())
 

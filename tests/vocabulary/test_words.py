@@ -97,7 +97,9 @@ def test_what_is_no_id_is_never_part_of_a_command(name: str) -> None:
 
 
 def test_errors_say_where_and_what_to_do() -> None:
-    assert str(UsageError("no such machine", remedy="try `interlock machines`")).endswith("try `interlock machines`")
+    assert str(UsageError("no such machine", remedy="try `interlock debug machines`")).endswith(
+        "try `interlock debug machines`"
+    )
     assert str(MalformedEvent("bad", field="data.text").at_line(7)) == "line 7: data.text: bad"
     with pytest.raises(ValueError, match="x"):
         raise ContractError("x")

@@ -22,7 +22,7 @@ _MAX_OUTPUT: Final = 4096
 _RUNNERS: Final = ("node", "bun", "deno", "env", "python", "uv", "npx")
 _SHELLS: Final = ("sh", "bash")
 _MAX_WORDS: Final = 8
-# `interlock shim ... -- CMD` has the pane's terminal itself; the program has one of its own, inside.
+# `interlock debug shim ... -- CMD` has the pane's terminal itself; the program has one of its own, inside.
 _SHIM: Final = "shim"
 
 

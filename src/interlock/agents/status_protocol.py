@@ -5,7 +5,7 @@
 
 `StatusScanner` finds the records in a stream that comes in any pieces; how it is cut never changes what is found.
 Nothing here raises: what is not a record is passed over, and text that an agent sent is bounded and on one line.
-The modules that `interlock shim` loads import as little as they can: a person waits for them.
+The modules that `interlock debug shim` loads import as little as they can: a person waits for them.
 """
 
 from __future__ import annotations

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class _PlainHelp:
-    """Help without frames or colours. Loads cyclopts' formatter, and rich with it, only when help is asked for."""
+    """Loads what draws a help page only when one is asked for."""
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
-        from cyclopts.help import PlainFormatter
+        from interlock.cli.help_page import print_panel
 
-        PlainFormatter()(console, options, panel)
+        print_panel(console, options, panel)
 
     def render_usage(self, console: Console, options: ConsoleOptions, usage: object) -> None:
         from cyclopts.help import PlainFormatter
@@ -42,14 +42,16 @@ _families: Final = {name: App(name=name, help=text, version_flags=[]) for name, 
 for _family in _families.values():
     app.command(_family)
 for _command in COMMANDS:
-    _parent, _, _name = _command.name.rpartition(" ")
-    (_families[_parent] if _parent else app).command(
-        _command.target,
-        name=_name,
-        help=_command.help,
-        help_epilogue=f"Examples:\n{_command.examples}" if _command.examples else None,
-        version_flags=[],
-    )
+    for _path in filter(None, (_command.name, _command.alias)):
+        _parent, _, _name = _path.rpartition(" ")
+        (_families[_parent] if _parent else app).command(
+            _command.target,
+            name=_name,
+            help=_command.help,
+            help_epilogue=f"Examples:\n{_command.examples}" if _command.examples else None,
+            version_flags=[],
+            show=_path == _command.name,
+        )
 app.command("interlock.cli.setup.version:version", name="--version", help="Print the version.", version_flags=[])
 
 

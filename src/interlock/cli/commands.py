@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Final, NamedTuple
 
 SUMMARY: Final = "Runs and watches AI coding agents, and never claims more than it can prove."
 
 
 class Command(NamedTuple):
-    """A command's name (two words for one of a family), where its function lives, its line of help, and examples."""
+    """A command's name (two words for one of a family), where its function lives, its line of help, examples, and the
+    name that it had in the last release, which still works and is shown nowhere."""
 
     name: str
     target: str
     help: str
     examples: str = ""
+    alias: str = ""
 
 
 FAMILIES: Final = {
-    "log": "Read, check, export and repair the log.",
+    "queue": "Show and change the queued prompts of a session.",
+    "session": "Archive, copy, shorten and delete sessions.",
     "config": "Show the configuration, and check it.",
     "notify": "Notifications: when an agent needs you.",
-    "queue": "Show and change the queued prompts of a session.",
+    "log": "Read, check, export and repair the log.",
+    "debug": "Look behind a verdict; record and check terminals.",
 }
 
 COMMANDS: Final = (
@@ -92,12 +97,13 @@ Exit code 2: this is no terminal; `interlock ps` needs none.""",
   interlock logs ses_01 -f --json     the frames as the server sends them""",
     ),
     Command(
-        "spawns",
+        "session history",
         "interlock.cli.look.spawns:spawns",
         "List process starts and exits of a session.",
         """\
-  interlock spawns                    of all sessions
-  interlock spawns ses_01 --json      of one, for a script""",
+  interlock session history                of all sessions
+  interlock session history ses_01 --json  of one, for a script""",
+        alias="spawns",
     ),
     Command(
         "usage",
@@ -213,12 +219,13 @@ turn keeps running; 2 there is nothing to interrupt; 5 the turn goes on after
   interlock start ses_01              also one that nobody runs any more""",
     ),
     Command(
-        "delete",
+        "session archive",
         "interlock.cli.work.control:delete",
         "Archive a session; its log is kept.",
         """\
-  interlock delete ses_01                                  asks first
-  interlock delete ses_01jk5v3z9c0000000000000000 --yes    a whole id""",
+  interlock session archive ses_01                                asks first
+  interlock session archive ses_01jk5v3z9c0000000000000000 --yes  a whole id""",
+        alias="delete",
     ),
     Command(
         "attach",
@@ -229,13 +236,14 @@ turn keeps running; 2 there is nothing to interrupt; 5 the turn goes on after
   interlock attach ses_01 --print     only the command""",
     ),
     Command(
-        "screen",
+        "debug screen",
         "interlock.cli.look.screen:screen",
         "Print what an agent's terminal shows, without attaching.",
         """\
-  interlock screen ses_01             once
-  interlock screen ses_01 -f          as it changes, until Ctrl-C
-  interlock screen ses_01 --json      rows, cursor, and how old they are""",
+  interlock debug screen ses_01         once
+  interlock debug screen ses_01 -f      as it changes, until Ctrl-C
+  interlock debug screen ses_01 --json  rows, cursor, and how old they are""",
+        alias="screen",
     ),
     Command(
         "queue ls",
@@ -260,27 +268,30 @@ turn keeps running; 2 there is nothing to interrupt; 5 the turn goes on after
   interlock queue rm ses_01 2         the second one""",
     ),
     Command(
-        "queue hold",
+        "queue pause",
         "interlock.cli.work.queue:hold",
         "Pause the queue.",
         """\
-  interlock queue hold ses_01 --reason "the build is red\"""",
+  interlock queue pause ses_01 --reason "the build is red\"""",
+        alias="queue hold",
     ),
     Command(
-        "queue go",
+        "queue resume",
         "interlock.cli.work.queue:go",
         "Resume the queue.",
         """\
-  interlock queue go ses_01           as before""",
+  interlock queue resume ses_01       as before""",
+        alias="queue go",
     ),
     Command(
-        "turns",
+        "debug turns",
         "interlock.cli.log.turns:turns",
         "List the turns of a session: state and evidence.",
         """\
-  interlock turns ses_01              every turn, in order
-  interlock turns ses_01 --last 3     the three that began last
-  interlock turns ses_01 --json       the records, for a script""",
+  interlock debug turns ses_01           every turn, in order
+  interlock debug turns ses_01 --last 3  the three that began last
+  interlock debug turns ses_01 --json    the records, for a script""",
+        alias="turns",
     ),
     Command(
         "why",
@@ -297,106 +308,116 @@ The exit code tells the turn's state: 0 completed, 1 failed, 3 partial_failed,
 9 if the log is damaged.""",
     ),
     Command(
-        "diagnose",
+        "debug diagnose",
         "interlock.cli.log.diagnose:diagnose",
         "Check a session: what is wrong, where, and what to do next.",
         """\
-  interlock diagnose ses_01           what is wrong, and what was checked
-  interlock diagnose ses_01 --json    the whole report, for a script
+  interlock debug diagnose ses_01         what is wrong, and what was checked
+  interlock debug diagnose ses_01 --json  the whole report, for a script
 
 Exit codes: 0 ready, with or without warnings; 1 blocked; 9 damaged log.""",
+        alias="diagnose",
     ),
     Command(
-        "replay",
+        "debug replay",
         "interlock.cli.log.replay:replay",
         "Show the context that a model would receive.",
         """\
-  interlock replay ses_01                  the items, one line each
-  interlock replay ses_01 --json           the items whole, one JSON a line
-  interlock replay ses_01 --explain        for every event why it is in or out
-  interlock replay ses_01 --digest         its digest""",
+  interlock debug replay ses_01            the items, one line each
+  interlock debug replay ses_01 --json     the items whole, one JSON a line
+  interlock debug replay ses_01 --explain  for every event why it is in or out
+  interlock debug replay ses_01 --digest   its digest""",
+        alias="replay",
     ),
     Command(
-        "fork",
+        "session fork",
         "interlock.cli.log.session_changes:fork",
         "Copy a session, up to the end of a turn, into a new one.",
         """\
-  interlock fork ses_01 --dry-run                 what would be copied
-  interlock fork ses_01                           at the last possible place
-  interlock fork ses_01 --at trn_7                at the end of a turn
-  interlock fork ses_01 --at trn_7 --summarize    and say what came after it""",
+  interlock session fork ses_01 --dry-run   what would be copied
+  interlock session fork ses_01             at the last possible place
+  interlock session fork ses_01 --at trn_7  at the end of a turn
+  interlock session fork ses_01 --at trn_7 --summarize  with a summary""",
+        alias="fork",
     ),
     Command(
-        "compact",
+        "session compact",
         "interlock.cli.log.session_changes:compact",
         "Summarise older turns in the model's context.",
         """\
-  interlock compact ses_01 --dry-run          the summary that would be written
-  interlock compact ses_01 --keep-turns 2     keep the last two as they are
+  interlock session compact ses_01 --dry-run  the summary that would be written
+  interlock session compact ses_01 --keep-turns 2  keep the last two
 
 The log itself keeps every event.""",
+        alias="compact",
     ),
     Command(
-        "rm",
+        "session purge",
         "interlock.cli.log.session_changes:rm",
         "Permanently delete a session; a tombstone is kept.",
         """\
-  interlock rm ses_01                                  asks first
-  interlock rm ses_01jk5v3z9c0000000000000000 --yes    for a script: a whole id""",
+  interlock session purge ses_01      asks first
+  interlock session purge ses_01jk5v3z9c0000000000000000 --yes  a whole id""",
+        alias="rm",
     ),
     Command(
-        "adopt",
+        "debug inspect",
         "interlock.cli.terminals.adopt:adopt",
         "Identify the agent in a tmux pane and show its status.",
         """\
-  interlock adopt %3                      a look, and the rule behind it
-  interlock adopt work:1.0 --follow       a line for each change, until Ctrl-C
-  interlock adopt %3 --socket work --json
+  interlock debug inspect %3          a look, and the rule behind it
+  interlock debug inspect work:1.0 --follow  each change, until Ctrl-C
+  interlock debug inspect %3 --socket work --json
 
 Exit code 6: it waits for a person; 7: its screen does not say.""",
+        alias="adopt",
     ),
     Command(
-        "record",
+        "debug record",
         "interlock.cli.terminals.record:record",
         "Record what a pane of tmux shows, with styles and title.",
         """\
-  interlock record %3 -o session.ndjson.gz
-  interlock record %3 -o session.ndjson.gz --seconds 60""",
+  interlock debug record %3 -o session.ndjson.gz
+  interlock debug record %3 -o session.ndjson.gz --seconds 60""",
+        alias="record",
     ),
     Command(
-        "track",
+        "debug track",
         "interlock.cli.terminals.track:track",
         "Replay a recording of a terminal: one verdict a frame.",
         """\
-  interlock track session.ndjson.gz           what changed, and by which rule
-  interlock track session.ndjson.gz --json    one JSON object a frame
-  tail -f session.ndjson | interlock track -  while it is being recorded""",
+  interlock debug track session.ndjson.gz  what changed, and by which rule
+  interlock debug track session.ndjson.gz --json  one JSON object a frame
+  tail -f session.ndjson | interlock debug track -  while it is being recorded""",
+        alias="track",
     ),
     Command(
-        "score",
+        "debug score",
         "interlock.cli.terminals.score:score",
         "Compare the verdicts on recordings with their truth.",
         """\
-  interlock score recordings/                 a row for each CLI
-  interlock score recordings/ --show          the frame and rule of each miss
-  interlock score recordings/ --hz 1 --drop 0.3 --jitter 0.5
+  interlock debug score recordings/         a row for each CLI
+  interlock debug score recordings/ --show  the frame and rule of each miss
+  interlock debug score recordings/ --hz 1 --drop 0.3 --jitter 0.5
 
 Exit code 1: a reading was unsafe (blocked or working read as idle, or a
 completion while the turn went on).""",
+        alias="score",
     ),
     Command(
-        "lab",
+        "debug lab",
         "interlock.cli.terminals.lab:lab",
         "Check a version of an agent CLI against a scripted model.",
         """\
-  interlock lab claude                        the pinned version, every scenario
-  interlock lab codex@0.160.1 --scenario deny --scenario interrupt-tool
-  interlock lab claude --executable ~/bin/claude     the one that you have
-  interlock lab all --keep recordings/        every pinned CLI, with recordings
-  interlock lab --list                        CLIs and scenarios
+  interlock debug lab claude          the pinned version, every scenario
+  interlock debug lab codex@0.160.1 --scenario deny --scenario interrupt-tool
+  interlock debug lab claude --executable ~/bin/claude  the one that you have
+  interlock debug lab all --keep recordings/  every pinned CLI, with recordings
+  interlock debug lab --list          CLIs and scenarios
 
 Exit code 1: a prompt was lost or doubled, an interrupt did not interrupt, an
 end was wrong or made up, or a reading was unsafe.""",
+        alias="lab",
     ),
     Command(
         "log ls",
@@ -475,16 +496,17 @@ tail or a rewrite of everything shows only against one.""",
   interlock log purge --before 2026-01-31 --yes        for a script""",
     ),
     Command(
-        "shim",
+        "debug shim",
         "interlock.cli.terminals.shim:shim",
         "Run an agent in a wrapper that captures its status reports.",
         """\
-  interlock shim -- claude                        as if it ran without the shim
-  interlock shim --status-file s.ndjson -- codex  what it says of itself, kept
-  interlock shim --status-socket PATH -- claude   or sent to a Unix socket
+  interlock debug shim -- claude      as if it ran without the shim
+  interlock debug shim --status-file s.ndjson -- codex  keep its reports
+  interlock debug shim --status-socket PATH -- claude  or sent to a Unix socket
 
 The exit code, or the signal, is the command's own; 127 not found, 126 not
 executable.""",
+        alias="shim",
     ),
     Command(
         "hooks",
@@ -496,12 +518,13 @@ executable.""",
   interlock hooks uninstall claude    as it was before""",
     ),
     Command(
-        "profiles",
+        "debug profiles",
         "interlock.cli.setup.profiles:profiles",
         "List the profiles that read screens, or check a file.",
         """\
-  interlock profiles                  yours, then those that come with Interlock
-  interlock profiles my-claude.toml   is it a good profile?""",
+  interlock debug profiles  yours, then those that come with Interlock
+  interlock debug profiles my-claude.toml  is it a good profile?""",
+        alias="profiles",
     ),
     Command(
         "doctor",
@@ -549,7 +572,10 @@ Exit code 1: a check failed. Nothing is changed, and every check is bounded.""",
 Exit codes: 0 delivered; 1 none was; 3 some were; 7 nothing could be tried.""",
     ),
     Command(
-        "machines", "interlock.cli.setup.machines:machines", "List the state machines, or print one: laws and table."
+        "debug machines",
+        "interlock.cli.setup.machines:machines",
+        "List the state machines, or print one: laws and table.",
+        alias="machines",
     ),
     Command(
         "demo",
@@ -568,27 +594,24 @@ Nothing is left behind: it has a home, a server and a tmux of its own.""",
     Command("version", "interlock.cli.setup.version:version", "Print the version."),
 )
 
-# Titles of the first help page, with the commands below each. `tests/cli/test_main.py`: each command stands once.
+# Titles of the first help page, with the commands and families below each. `tests/cli/test_main.py`: each stands once.
 GROUPS: Final = (
     ("Work", "run send wait interrupt stop start attach"),
     ("Answer", "approvals approve deny answer"),
-    ("Look", "top ps show logs why screen usage"),
-    ("Queue", "queue ls|queue edit|queue rm|queue hold|queue go"),
-    ("Sessions", "delete rm fork compact spawns"),
-    ("Server and setup", "up|down|status|doctor|config show|config path|config check|hooks|notify test|completion"),
-    ("Log", "log ls|log show|log tail|log export|log import|log verify|log repair|log purge"),
-    ("Debug", "turns diagnose replay machines adopt record track score lab profiles shim"),
+    ("Look", "top ps show logs why usage"),
+    ("Manage", "up down status doctor hooks queue session config notify completion"),
+    ("Log and debug", "log debug"),
     ("Try", "demo version"),
 )
 
 _EXAMPLES: Final = """\
 Examples:
   interlock run claude "Fix the failing test"   start an agent on a prompt
-  interlock top                                 watch all agents, answer with keys
+  interlock top                                 watch and answer all agents
   interlock approve SESSION                     allow what it asks, this once
-  interlock send SESSION "And now the docs"     the next prompt; --wait for the answer
-  interlock why SESSION                         how its last turn ended, with evidence
-  interlock COMMAND --help                      options and examples of a command
+  interlock send SESSION "And now the docs"     queue the next prompt
+  interlock why SESSION                         how its last turn ended
+  interlock COMMAND --help                      its options, with examples
 
 SESSION is an id, or the beginning of one. The log is in --home PATH, else in
 INTERLOCK_HOME, else in the XDG state folder.
@@ -597,16 +620,21 @@ Exit codes: 0 completed, 1 failed, 2 usage, 3 partial, 4 interrupted,
 5 timed out, 6 blocked, 7 unknown, 8 unreachable, 9 damaged log."""
 
 
-def grouped(names: str) -> list[str]:
-    """The commands of one group. Names of two words are parted by bars."""
-    return names.split("|") if "|" in names else names.split()
-
-
 def root_help() -> str:
     """The page that `interlock`, `interlock --help` and `interlock -h` print."""
-    helps = {command.name: command.help for command in COMMANDS}
-    parts = [
-        "\n".join((f"{title}:", *(f"  {name:<12} {helps[name]}" for name in grouped(names)))) for title, names in GROUPS
-    ]
+    helps = {command.name: command.help for command in COMMANDS} | {name: family_help(name) for name in FAMILIES}
+    parts = ["\n".join((f"{title}:", *(_line(name, helps[name]) for name in names.split()))) for title, names in GROUPS]
     flags = "  --help, -h   Print this page.\n  --version    Print the version."
     return "\n\n".join((f"Usage: interlock COMMAND\n\n{SUMMARY}", *parts, flags, _EXAMPLES))
+
+
+def family_help(family: str) -> str:
+    """A family's line of help, with the commands in it."""
+    members = [command.name.partition(" ")[2] for command in COMMANDS if command.name.startswith(f"{family} ")]
+    return f"{FAMILIES[family]}\n{', '.join(members)}"
+
+
+def _line(name: str, text: str) -> str:
+    first, *more = text.splitlines()
+    wrapped = [line for one in more for line in textwrap.wrap(one, 79 - 15)]
+    return "\n".join((f"  {name:<12} {first}", *(f"{'':15}{line}" for line in wrapped)))

@@ -40,7 +40,7 @@ def explain_turn(session_id: SessionId, turn_id: TurnId) -> NextAction:
 
 
 def diagnose_session(session_id: SessionId) -> NextAction:
-    return _advise(NextActionKind.DIAGNOSE_SESSION, f"interlock diagnose {session_id}", session_id)
+    return _advise(NextActionKind.DIAGNOSE_SESSION, f"interlock debug diagnose {session_id}", session_id)
 
 
 def inspect_log(session_id: SessionId) -> NextAction:
@@ -57,7 +57,7 @@ def repair_log(session_id: SessionId) -> NextAction:
 
 
 def inspect_child(child_session_id: SessionId) -> NextAction:
-    return _advise(NextActionKind.INSPECT_CHILD, f"interlock turns {child_session_id}", child_session_id)
+    return _advise(NextActionKind.INSPECT_CHILD, f"interlock debug turns {child_session_id}", child_session_id)
 
 
 def decide() -> NextAction:

@@ -39,7 +39,7 @@ def child(code: str) -> tuple[str, ...]:
 
 
 class Around:
-    """`interlock shim OPTIONS -- COMMAND` in a terminal of its own. Ends what it started."""
+    """`interlock debug shim OPTIONS -- COMMAND` in a terminal of its own. Ends what it started."""
 
     def __init__(self, *command: str, options: tuple[str, ...] = (), rows: int = 24, columns: int = 80) -> None:
         self.master, self.slave = pty.openpty()

@@ -135,7 +135,7 @@ def test_a_file_that_cannot_be_run_exits_126(tmp_path: Path) -> None:
 def test_without_a_command_the_remedy_is_named(args: tuple[str, ...]) -> None:
     done = interlock(*args)
     assert done.returncode == 2
-    assert "interlock shim -- claude" in done.stderr
+    assert "interlock debug shim -- claude" in done.stderr
 
 
 @pytest.mark.parametrize("args", [("shim", "--nope", "--", "true"), ("shim", "--status-file")])
@@ -146,7 +146,7 @@ def test_a_wrong_option_exits_2(args: tuple[str, ...]) -> None:
 def test_help_is_that_of_every_command() -> None:
     done = interlock("shim", "--help")
     assert done.returncode == 0
-    assert done.stdout.startswith("Usage: interlock shim")
+    assert done.stdout.startswith("Usage: interlock debug shim")
     assert "--status-socket" in done.stdout
 
 

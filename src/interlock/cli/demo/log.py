@@ -47,7 +47,7 @@ And why, for two of these turns:
 """
 CLOSING_WORDS: Final = """\
 Everything above was read back from the log; it is deleted now. To go on:
-`interlock --help`, `interlock machines turn` for the table that decides."""
+`interlock --help`, `interlock debug machines turn` for the table that decides."""
 
 RUN: Final = RunId("run_demo")
 BEGIN: Final = (

@@ -1,4 +1,4 @@
-"""`interlock diagnose`: what is wrong with a session, where to look, and what to do next."""
+"""`interlock debug diagnose`: what is wrong with a session, where to look, and what to do next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlock replay`: what a model would be given of a session."""
+"""`interlock debug replay`: what a model would be given of a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlock fork`, `compact` and `rm`: what writes to a session. Each takes the writer lease, or refuses."""
+"""`interlock session fork`, `compact` and `rm`: what writes to a session. Each takes the writer lease, or refuses."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _place(found: Slice, at: str) -> int:
     number = as_number(at)
     if number is not None:
         return number
-    remedy = "`interlock turns SESSION` lists them; a sequence number is taken as well"
+    remedy = "`interlock debug turns SESSION` lists them; a sequence number is taken as well"
     raise UsageError(f"the session has no turn {at!r}", remedy=remedy)
 
 

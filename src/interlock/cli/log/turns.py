@@ -1,4 +1,4 @@
-"""`interlock turns`: how each turn of a session stands, by the one classifier."""
+"""`interlock debug turns`: how each turn of a session stands, by the one classifier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlock screen`: what the terminal of an agent shows, without going there.
+"""`interlock debug screen`: what the terminal of an agent shows, without going there.
 
 Law: a picture that is not of now is labelled, and the exit code says so, too.
 """

@@ -1,4 +1,4 @@
-"""`interlock spawns`: every life of an agent's process, and how it ended."""
+"""`interlock session history`: every life of an agent's process, and how it ended."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def _profiles() -> tuple[Sequence[Profile], MachineCheck | None]:
     try:
         return load_profiles(), None
     except (UsageError, RuntimeError) as error:  # a broken file of the user's, or no home to look in
-        mend = "interlock profiles FILE" if isinstance(error, UsageError) else "set HOME"
+        mend = "interlock debug profiles FILE" if isinstance(error, UsageError) else "set HOME"
         check = MachineCheck(
             id="profiles", group=_GROUP, health=MachineHealth.WARN, found=f"yours are left out: {error}", mend=mend
         )
@@ -87,7 +87,9 @@ async def _look(name: str, agent: AgentSection, profiles: Sequence[Profile]) -> 
             return (check,)
         case SelectionSource.NEAREST:
             found = f"{told}, outside the versions of its profile: {reader.profile.id} is nearest; by {drivers}"
-            return (check.but(MachineHealth.WARN, found, "update Interlock, or write a profile: interlock profiles"),)
+            return (
+                check.but(MachineHealth.WARN, found, "update Interlock, or write a profile: interlock debug profiles"),
+            )
         case SelectionSource.VERSION_UNKNOWN:
             return (check.but(MachineHealth.WARN, check.found, f"see what `{agent.argv[0]} --version` prints"),)
         case SelectionSource.GENERIC:

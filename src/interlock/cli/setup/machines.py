@@ -1,4 +1,4 @@
-"""`interlock machines`: the tables that decide, as a list or one at a time."""
+"""`interlock debug machines`: the tables that decide, as a list or one at a time."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def machines(name: str | None = None, /, *, json: Annotated[bool, Parameter(nega
 
 
 def summaries() -> Mapping[str, tuple[MachineSummary, ...]]:
-    """What the list shows, by the name that `interlock machines NAME` takes."""
+    """What the list shows, by the name that `interlock debug machines NAME` takes."""
     return {key: tuple(_summary(machine) for machine in group) for key, group in MACHINES.items()}
 
 

@@ -1,4 +1,4 @@
-"""`interlock adopt`: find out what runs in a pane that somebody else started, and say how it stands."""
+"""`interlock debug inspect`: find out what runs in a pane that somebody else started, and say how it stands."""
 
 from __future__ import annotations
 

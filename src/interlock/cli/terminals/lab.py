@@ -1,4 +1,4 @@
-"""`interlock lab`: check one version of an agent CLI, by driving it against a scripted model and counting.
+"""`interlock debug lab`: check one version of an agent CLI, by driving it against a scripted model and counting.
 
 Laws:
 1. What is scored is what users get: the CLI runs in a terminal of a real server, in a home that is gone afterwards.
@@ -143,7 +143,7 @@ async def _results(
 
 
 def _copy(result: ScenarioResult, folder: Path) -> None:
-    """Recordings by CLI, and named by version and scenario, as `interlock score` reads them."""
+    """Recordings by CLI, and named by version and scenario, as `interlock debug score` reads them."""
     source = ResultStore(result.cli, result.version, result.profile, result.size).recording(result.scenario)
     target = folder / result.cli / f"{'-'.join(result.subject.split()[1:])}-{source.name}"
     try:

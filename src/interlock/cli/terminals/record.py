@@ -1,4 +1,4 @@
-"""`interlock record`: write down what a pane shows, to replay, score and mend profiles with."""
+"""`interlock debug record`: write down what a pane shows, to replay, score and mend profiles with."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OutputOption: TypeAlias = Annotated[
 HzOption: TypeAlias = Annotated[float, Parameter(help="Frames a second.")]
 SecondsOption: TypeAlias = Annotated[float | None, Parameter(help="Stop after so many seconds.")]
 StatusFileOption: TypeAlias = Annotated[
-    Path | None, Parameter(help="Take in what `interlock shim --status-file` writes meanwhile.")
+    Path | None, Parameter(help="Take in what `interlock debug shim --status-file` writes meanwhile.")
 ]
 
 _MAX_HZ: Final = 50
@@ -58,7 +58,9 @@ def record(
     if not 0 < hz <= _MAX_HZ:
         raise UsageError(f"--hz {hz:g}: a recording has more than 0 and at most {_MAX_HZ} frames a second")
     if status_file is not None and not status_file.is_file():
-        raise UsageError(f"{status_file}: there is no such file", remedy="start `interlock shim --status-file` first")
+        raise UsageError(
+            f"{status_file}: there is no such file", remedy="start `interlock debug shim --status-file` first"
+        )
     return asyncio.run(_record(pane, output, socket, cli, hz, seconds, status_file, json=json))
 
 
@@ -97,4 +99,4 @@ def _report(recorded: Recorded, *, json: bool) -> None:
         print_json(recorded)
     else:
         print_text(f"{recorded.file}: {recorded.frames} frames of {recorded.cli}")
-        print_text(f"next: interlock track {recorded.file}")
+        print_text(f"next: interlock debug track {recorded.file}")

@@ -1,4 +1,4 @@
-"""`interlock score`: how right the tracker is on recordings whose truth is known, unsafe readings first."""
+"""`interlock debug score`: how right the tracker is on recordings whose truth is known, unsafe readings first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interlock shim -- CMD`: run a program in a terminal of its own inside this one. Loads no parser and no msgspec."""
+"""`interlock debug shim -- CMD`: runs a program in a terminal of its own. Loads no parser and no msgspec."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def shim(*command: str, status_socket: str = "", status_file: str = "") -> int:
     from interlock.vocabulary.errors import UsageError
 
     if not command:
-        raise UsageError("there is no command to run", remedy="write it after --, as in: interlock shim -- claude")
+        raise UsageError(
+            "there is no command to run", remedy="write it after --, as in: interlock debug shim -- claude"
+        )
     try:
         status = run_shim(command, status_socket=status_socket, status_file=status_file)
     except NotStarted as wrong:

@@ -1,4 +1,4 @@
-"""`interlock track`: replay a recording, one verdict a frame."""
+"""`interlock debug track`: replay a recording, one verdict a frame."""
 
 from __future__ import annotations
 

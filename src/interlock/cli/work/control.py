@@ -133,7 +133,7 @@ def await_end(home: Path, task_id: str, turn_id: str, timeout: float | None, pat
 def stop(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFlag = False) -> int:
     """Stop the agent of a session, with everything that it started. An open turn is interrupted; the session stays.
 
-    What waits in its queue is held back until `interlock queue go`; another prompt starts the agent again.
+    What waits in its queue is held back until `interlock queue resume`; another prompt starts the agent again.
     """
     api = ServerApi.of_home(home_folder(home))
     task_id = str(find_task(api, session)["task_id"])

@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 # Proven by the terminal, which is no transcript: what it shows is for people to read.
 _WORDLESS: Final = """\
 completed; no channel gives its words: look at the agent's terminal
-  interlock screen {0}
+  interlock debug screen {0}
   interlock attach {0}"""
 _UNREADABLE: Final = """\
 unknown: no profile fits the agent's screen, so it is not known whether it takes a prompt; this one stays queued
-  interlock screen {0}                     what the agent shows
+  interlock debug screen {0}                     what the agent shows
   interlock queue rm {0} {1}     take the prompt back"""
 _KEPT: Final = {"completed": ("completed",), "partial_failed": ("partial",)}
 
@@ -332,6 +332,6 @@ def tell_questions(task_id: str, detail: Body) -> None:
             output.note(f"    {line}")
     if queue.get("waiting") and not queue.get("is_open", True):
         output.note(f"  the queue is held back: {queue.get('gate_reason') or 'no reason was given'}")
-        output.note(f"    interlock queue go {task_id}")
+        output.note(f"    interlock queue resume {task_id}")
     elif not asked:
         output.note(f"  interlock show {task_id}     tells more")

@@ -1,4 +1,4 @@
-"""The lines of `interlock shim`: what the program in its terminal reported, when it began and how it ended.
+"""The lines of `interlock debug shim`: what the program in its terminal reported, when it began and how it ended.
 
 A record that does not count (`monitor.observer.native_status`) claims nothing, and is kept as an anomaly that says why.
 """

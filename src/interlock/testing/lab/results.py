@@ -61,7 +61,7 @@ class LabReading(Struct, frozen=True, kw_only=True):
 
 
 class ScenarioResult(Struct, frozen=True, kw_only=True):
-    """One scenario of one CLI version, as `interlock lab --json` prints it.
+    """One scenario of one CLI version, as `interlock debug lab --json` prints it.
 
     `size`: columns and rows of the terminal.
     `prompts` were given to the server; by the model's count so many were `delivered` once, `doubled` or `lost`, which
