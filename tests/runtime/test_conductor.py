@@ -464,6 +464,10 @@ def test_a_question_that_is_about_no_known_call_is_a_dialog() -> None:
     asked = ApprovalAsked(request_id="d1", question="Trust this folder?", options=OPTIONS, attention=Attention.APPROVAL)
     stage.see(asked)
     (dialog,) = stage.logged(DialogOpened)
+    assert [(one.label, one.id, one.kind) for one in dialog.options] == [
+        ("Yes", "allow", "allow_once"),
+        ("No", "deny", "reject_once"),
+    ]
     assert stage.state() is TurnState.WAITING
     stage.order(AnswerQuestion(approval_id=dialog.dialog_id, option="Yes", is_allowed=True))
     stage.hear(Decided(request_id="d1"))

@@ -473,6 +473,40 @@ def test_an_agent_that_outlived_its_runtime_is_adopted_with_its_turn_still_open(
     run(story())
 
 
+@pytest.mark.parametrize(
+    ("capabilities", "is_gone", "why"),
+    [
+        (EVERYTHING, False, "the runtime ended, and this kind of agent ends with it"),
+        (TERMINAL, True, "the agent was not found again: no puppet lives as"),
+    ],
+)
+def test_the_end_that_recovery_writes_says_why_there_is_no_agent(
+    capabilities: Capabilities, is_gone: bool, why: str
+) -> None:
+    async def story() -> None:
+        driver, log = PuppetDriver(capabilities), MemoryLog()
+        first = Runtime(log, [driver])
+        await first.__aenter__()
+        session_id = await first.open_session(SPEC)
+        await first.send(session_id, "one")
+        (await soon(first_prompt(driver))).is_gone = is_gone
+        await die(first)
+        async with Runtime(log, [driver]) as runtime:
+            (recovered,) = runtime.recovered
+            assert (recovered.adopted, recovered.settled_as) == (None, TurnState.FAILED)
+        (turn,) = turn_states(await events_of(log, session_id))
+        (end,) = [e.data for e in await events_of(log, session_id) if is_end(e)]
+        assert isinstance(end, ProcessEvent)
+        assert end.message.startswith(why)
+        assert turn.error_message.startswith(why)
+
+    run(story())
+
+
+def is_end(event: Event) -> bool:
+    return isinstance(event.data, ProcessEvent) and event.data.kind is ProcessEventKind.EXITED
+
+
 def test_a_clean_end_stops_an_agent_that_cannot_outlive_it_and_does_not_call_it_left_running() -> None:
     async def story() -> None:
         driver, log = PuppetDriver(), MemoryLog()

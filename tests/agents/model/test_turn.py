@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
+from unittest.mock import patch
 
 import pytest
 
@@ -340,6 +341,17 @@ def test_text_of_a_dead_attempt_is_voided() -> None:
     last_void = max(index for index, one in enumerate(told) if isinstance(one, TextVoided))
     assert "".join(one.text for one in of(told[last_void:], TextArrived)) == "whole"
     assert len(model.asked) == 3
+
+
+@pytest.mark.parametrize(("asked", "waited"), [(7.0, 7), (500.0, 30), (None, 2)])
+def test_the_next_attempt_waits_as_long_as_the_provider_asks_up_to_the_limit(asked: float | None, waited: int) -> None:
+    fault = CallFault(FaultKind.RATE_LIMIT, "slow down", retry_after_seconds=asked)
+    alarm = Alarm(waited, lambda seen: isinstance(seen, RetryBegun))
+    retry: Json = {"first_pause_seconds": 2, "max_pause_seconds": 30}
+    with patch("random.random", return_value=1.0):
+        told, model = play([fault, ModelAnswer(text="whole")], alarm=alarm, retry=retry)
+    assert ended(told).text == "whole"
+    assert len(model.asked) == 2
 
 
 def test_the_text_of_the_last_attempt_stands_as_a_partial() -> None:

@@ -177,6 +177,20 @@ def test_a_retry_takes_back_what_the_dead_attempt_streamed() -> None:
     assert feed(reader, retry) == [RetryBegun(message="overloaded, attempt 1 of 2", attempt=1)]
 
 
+@pytest.mark.parametrize(
+    ("info", "warned"),
+    [
+        ({"status": "allowed_warning", "resetsAt": 9}, "allowed_warning"),
+        ({"status": "rejected"}, "rejected"),
+        ({"status": "r" * 99}, "r" * 64),
+        *((info, None) for info in ({"status": "allowed"}, {"status": ""}, {"status": 3}, {}, None, "rejected")),
+    ],
+)
+def test_a_limit_that_comes_near_or_is_met_is_a_warning_with_its_facts(info: Json, warned: str | None) -> None:
+    seen = of_kind(Warned, feed(prompted(), {"type": "rate_limit_event", "rate_limit_info": info}))
+    assert seen == ([] if warned is None else [Warned(kind="rate_limit", message=warned, details=info)])
+
+
 def test_another_attempt_without_a_word_takes_it_back_too() -> None:
     seen = feed(
         prompted(),
