@@ -71,6 +71,17 @@ def test_a_character_keeps_its_place_so_that_colours_do_too() -> None:
     assert harmless("日本 ok") == "日本 ok"
 
 
+CUTS = st.sampled_from([0, 1, MAX_ROW_CHARACTERS - 1, MAX_ROW_CHARACTERS, MAX_ROW_CHARACTERS + 1])
+STYLES = st.sampled_from([PLAIN, Style(fg="1"), Style(bold=True)])
+
+
+@given(st.lists(st.tuples(CUTS, st.lists(st.tuples(CUTS, CUTS, STYLES), max_size=4)), max_size=3))
+def test_every_colour_lies_on_text_that_is_told(rows: list[tuple[int, list[tuple[int, int, Style]]]]) -> None:
+    spans = [tuple(Span(min(a, b), max(a, b), style) for a, b, style in found if a != b) for _, found in rows]
+    told = shown(Snapshot(tuple(Row("x" * rows[at][0], one) for at, one in enumerate(spans)), 80))
+    assert all(0 <= paint.start < paint.end <= len(told.rows[paint.row]) for paint in told.paint)
+
+
 def test_a_picture_that_is_known_is_not_told_again() -> None:
     first = shown(screen("one"))
     again = shown(screen("one"), problem="gone", since=first.digest)

@@ -86,6 +86,18 @@ def test_a_word_on_the_reply_from_before_the_turn_is_no_word_on_it() -> None:
     assert why(Scribe().write(UserMessage(text="do it"), late, turn="t1")).reply == late
 
 
+def test_a_word_on_the_reply_of_another_turn_is_no_word_on_this_one() -> None:
+    scribe = Scribe()
+    scribe.write(UserMessage(text="one"), turn="t1")
+    scribe.write(UserMessage(text="two"), turn="t2")
+    scribe.write(second := TurnReply(kind="sentinel", is_met=True, text="of two"), turn="t2")
+    assert why(scribe.events, turn_id=TurnId("t1")).reply is None
+    assert why(scribe.events, turn_id=TurnId("t2")).reply == second
+    scribe.write(first := TurnReply(kind="sentinel", is_met=False, problem="of one"), turn="t1")
+    assert why(scribe.events, turn_id=TurnId("t1")).reply == first
+    assert why(scribe.events, turn_id=TurnId("t2")).reply == second
+
+
 def test_the_chain_of_a_completed_turn() -> None:
     explained = why(clean().events)
     assert [(piece.seq, piece.type) for piece in explained.evidence] == [

@@ -189,6 +189,21 @@ stall_after_seconds = 3
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[server]\nhost = 'a b'", "the name or address of a host"),
+        ("[server]\nallowed_origins = ['board']", "an origin, such as https://board.example"),
+        ("[notify]\nwebhook = 'board'", "an http or https URL"),
+        ("[agents.Mine]\nargv = ['x']", "small letters, digits and dashes"),
+        ("[agents.claude.environment]\ntake = ['A-B']", "the name of a variable"),
+    ],
+)
+def test_a_text_of_the_wrong_form_is_answered_with_the_form(text: str, words: str) -> None:
+    (mistake,) = wrong(text)
+    assert re.search(f"expected (a list, each |a name: )?{re.escape(words)}(, found|$)", mistake)
+
+
 def test_the_error_itself_tells_the_first_mistake_and_counts_the_rest() -> None:
     with pytest.raises(UsageError) as found:
         parse("[server]\nport = true\nhots = 1\n", {}, path=FILE)

@@ -147,6 +147,23 @@ def test_an_edit_at_the_same_moment_is_never_overwritten(
     assert [name for name in names(tmp_path) if name.startswith(".")] == []
 
 
+def test_what_is_half_written_is_hidden_and_named_after_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, seen = tmp_path / "settings.json", []
+    path.write_bytes(b'{"a": 1}')
+    rename = Path.rename
+
+    def watched(self: Path, target: Path) -> Path:
+        seen.append(self.name)
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", watched)
+    install_hooks(CLAUDE, path)
+    assert len(seen) == 2, "the backup and the file"
+    assert all(name.startswith(".settings.json.") for name in seen)
+
+
 def test_an_edit_after_the_installation_is_kept_and_the_backup_too(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_bytes(b'{\n  "a": 1\n}\n')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import shlex
 import socket
 import stat
@@ -348,3 +349,28 @@ def test_a_hook_is_dated_by_when_it_fired_if_that_can_be_believed() -> None:
 def test_no_line_is_an_error(line: bytes) -> None:
     heard = read_line(line, at_seconds=time.monotonic(), unix_seconds=time.time())
     assert heard is None or isinstance(heard, HookHeard)
+
+
+def test_what_an_agent_gave_its_hook_stands_in_no_traceback() -> None:
+    heard = HookHeard(None, {"hook_event_name": "Stop", "prompt": "my secret"}, 1.0, "claude")
+    assert "claude" in repr(heard)
+    assert "secret" not in repr(heard)
+
+
+@pytest.mark.parametrize(("over", "is_kept"), [(0, True), (1, False)])
+def test_an_input_is_read_to_its_end_and_kept_up_to_64_mib(
+    over: int, is_kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent's own write must not fail, however much it is."""
+    size = 64 * 1024 * 1024 + over
+    left = [size]
+
+    def read(_: int, limit: int) -> bytes:
+        piece = min(limit, left[0])
+        left[0] -= piece
+        return bytes(piece)
+
+    monkeypatch.setattr(os, "read", read)
+    monkeypatch.setattr(select, "select", lambda *_: ([0], [], []))
+    assert len(hook_program._input(0.0)) == (size if is_kept else 0)
+    assert left == [0]

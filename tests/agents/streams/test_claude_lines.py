@@ -147,6 +147,16 @@ def test_several_blocks_in_one_frame_all_come_out() -> None:
     assert [one.call_id for one in results if isinstance(one, ToolReturned)] == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    "kind", ["web_search_tool_result", "redacted_thinking", "image", "tool_result", "brand_new", ""]
+)
+def test_a_block_that_is_no_call_of_a_tool_is_kept_as_trace(kind: str) -> None:
+    block: Frame = {"type": kind, "id": "a", "name": "Bash", "input": {}, "content": "found"}
+    (seen,) = feed(prompted(), assistant(block))
+    assert isinstance(seen, Traced)
+    assert kind in seen.raw
+
+
 def test_what_was_streamed_is_not_told_twice() -> None:
     thought = assistant({"type": "thinking", "thinking": "Hm."})
     seen = feed(prompted(), start(), delta("Hm.", "thinking"), thought, delta("He"), delta("y"), assistant(text("Hey")))

@@ -58,10 +58,10 @@ class LiveStream:
     turn_id: TurnId
     started_at: Moment
     last_activity_at: Moment
+    is_rewritten: bool
     attempt: int = 1
     length: int = 0
     message_id: int | None = None
-    is_rewritten: bool = False
     _pieces: list[str] = field(default_factory=list)
 
     @property
