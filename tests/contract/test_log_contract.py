@@ -146,11 +146,24 @@ def test_a_session_id_is_checked_everywhere(check: Check, bad: str) -> None:
     check(scenario)
 
 
-@pytest.mark.parametrize(("after", "limit"), [(-1, None), (0, 0), (0, -5)])
-def test_a_senseless_page_is_refused(check: Check, after: int, limit: int | None) -> None:
+@pytest.mark.parametrize(
+    "senseless",
+    [
+        lambda log: log.read(A, after=-1),
+        lambda log: log.read(A, limit=0),
+        lambda log: log.read(A, limit=-5),
+        lambda log: log.read_turns(A, last=0),
+        lambda log: log.sessions(limit=0),
+        lambda log: log.sessions(limit=-5),
+        lambda log: take(log.follow(A, after=-1), 1),
+        lambda log: take_all(log.follow_all(after=-1), 1),
+    ],
+)
+def test_a_senseless_page_is_refused(check: Check, senseless: Callable[[Log], Awaitable[object]]) -> None:
     async def scenario(log: Log) -> None:
+        await log.append(A, batch(3))
         with pytest.raises(ContractError):
-            await log.read(A, after=after, limit=limit)
+            await senseless(log)
 
     check(scenario)
 

@@ -30,7 +30,6 @@ DEFAULT_TIMEOUT_SECONDS: Final = 600.0
 GRACE_SECONDS: Final = 15.0
 MAX_OUTPUT_CHARACTERS: Final = 100_000
 _MAX_MESSAGE_CHARACTERS: Final = 2000
-_REFS: Final = "#/$defs/{name}"
 T = TypeVar("T")
 
 
@@ -121,7 +120,7 @@ def _arguments_type(function: Callable[..., object], name: str) -> type[msgspec.
 
 def _schema(arguments: type[msgspec.Struct]) -> dict[str, Json]:
     try:
-        (_,), parts = msgspec.json.schema_components((arguments,), ref_template=_REFS)
+        (_,), parts = msgspec.json.schema_components((arguments,))
     except TypeError as wrong:
         raise UsageError(f"{arguments.__name__}: {wrong}", remedy="use types that JSON can hold") from wrong
     schema: dict[str, Json] = dict(parts.pop(arguments.__name__))
