@@ -103,6 +103,23 @@ def test_a_call_that_fails_itself_ends_the_supervision_and_is_told(monkeypatch: 
     run(story())
 
 
+def test_a_start_that_fails_itself_ends_the_supervision_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async def fail(*_: object) -> None:
+            raise RuntimeError("broken on purpose")
+
+        monkeypatch.setattr(AgentCalls, "_spawn", fail)
+        async with Runtime(MemoryLog(), [PuppetDriver()]) as runtime:
+            session_id = await runtime.open_session(SPEC)
+            await runtime.send(session_id, "hello")
+            supervisor = runtime.supervisor(session_id)
+            await soon(lambda: supervisor.is_over or None)
+            with pytest.raises(SessionFailed, match="broken on purpose"):
+                await runtime.send(session_id, "are you there?")
+
+    run(story())
+
+
 def test_a_look_that_raises_ends_the_wait_of_its_caller_only() -> None:
     async def story() -> None:
         driver = PuppetDriver()

@@ -9,6 +9,8 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -24,15 +26,18 @@ from interlock.agents.observations import (
     TurnEnding,
     Warned,
 )
-from interlock.agents.port import AgentSpec, Decision, NotDelivered, StaleResume
+from interlock.agents.port import AgentSpec, Decision, NotDelivered, StaleResume, StopReport
 from interlock.agents.processes.census import Census
-from interlock.agents.streams.codex.app_server import _MAX_WAITING, CodexAppServerDriver
+from interlock.agents.processes.child import ChildProcess
+from interlock.agents.processes.lines import Line
+from interlock.agents.streams.codex.app_server import _MAX_WAITING, CodexAppServer, CodexAppServerDriver
 from interlock.vocabulary.errors import PeerFault, UsageError
 from interlock.vocabulary.events.audit import DeliveryStage
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SpawnId
 from tests.agents.streams.codex_talk import Talk, listening
 from tests.agents.streams.fake_codex import DEAD, THREAD
+from tests.held_time import clock, run_held
 
 FAKE = str(Path(__file__).with_name("fake_codex.py"))
 SPAWN = SpawnId(f"codex-test-{os.getpid()}")
@@ -189,6 +194,27 @@ def test_a_stop_does_not_wait_for_a_reader() -> None:
         assert (last.code, last.signal) != (None, None)  # the end was seen, also by a reader that was full
 
     asyncio.run(story())
+
+
+def test_a_stop_does_not_wait_for_lines_that_have_no_end() -> None:
+    """A process that got away may hold the agent's pipe open."""
+
+    async def lines() -> AsyncIterator[Line]:
+        await asyncio.Event().wait()
+        yield Line(b"")
+
+    async def stop() -> StopReport:
+        return StopReport()
+
+    async def story() -> None:
+        child = SimpleNamespace(lines=lines, stop=stop, write=None)
+        agent = CodexAppServer(cast("ChildProcess", child), SPAWN, ())
+        stopping = asyncio.create_task(agent.stop())
+        await clock().advance_past(5)
+        assert await stopping == StopReport()
+        assert [seen async for seen in agent.observations()] == []
+
+    run_held(story())
 
 
 def test_a_second_prompt_in_an_open_turn_is_not_sent() -> None:

@@ -10,12 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from interlock.agents.evidence.transcripts import TranscriptReader
 from interlock.agents.observations import Observation, SessionNamed
 from interlock.agents.pane_tracker import Told
 from interlock.agents.port import ProcessIdentity
 from interlock.agents.terminal.side_files import Beside, Fence, agent_home, open_rollouts
 from interlock.vocabulary.ids import SpawnId, TurnId
 from tests.contract.harness import run
+from tests.held_time import clock, run_held, until
 
 SELF: Final = ProcessIdentity(os.getpid(), "1")
 RECORDED: Final = Path(__file__).parents[2] / "recordings" / "transcripts"
@@ -158,9 +160,32 @@ def test_the_end_of_our_prompt_is_told_once_and_not_the_end_of_an_older_one(tmp_
     run(main())
 
 
-def _first_prompt(folder: Path, recorded: str) -> str:
-    from interlock.agents.evidence.transcripts import TranscriptReader
+def test_an_end_that_may_come_is_looked_for_at_once_and_then_with_pauses(tmp_path: Path) -> None:
+    async def main() -> None:
+        looks, beside = [0], Beside("codex", str(tmp_path), SELF, SpawnId("spn_1"))
+        caught_up = beside._caught_up
 
+        async def counted() -> TranscriptReader | None:
+            looks[0] += 1
+            return await caught_up()
+
+        beside._caught_up = counted  # type: ignore[method-assign]
+        following = asyncio.create_task(beside.follow(lambda _: None, lambda _: None))
+        await until(lambda: looks[0] == 1)
+        beside.near_end(is_near=True)
+        await until(lambda: looks[0] == 2)
+        for _ in range(20):  # the clock stands still: nobody looks again
+            await beside.fence()
+        assert looks[0] == 2 + 20, "each fence is a look"
+        await clock().advance_past(0.03)
+        await until(lambda: looks[0] == 3 + 20)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+    run_held(main())
+
+
+def _first_prompt(folder: Path, recorded: str) -> str:
     copy = folder / "copy.jsonl"
     copy.write_text(recorded, "utf-8")
     reader = TranscriptReader("codex", copy)

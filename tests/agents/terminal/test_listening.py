@@ -19,6 +19,7 @@ from interlock.vocabulary.events.audit import Anomaly
 from interlock.vocabulary.evidence import EvidenceSource
 from tests.agents.terminal.harness import agent, driving
 from tests.contract.harness import run
+from tests.held_time import until
 
 FORGED = [
     {"type": "started", "seq": 1, "at_monotonic_seconds": 1.0, "shim_pid": 1, "pid": 1, "dropped": 0},
@@ -93,6 +94,27 @@ def test_the_expected_process_is_heard_also_if_it_came_before_it_was_expected() 
             async with asyncio.timeout(100):
                 assert await ear.began == 1
             writer.close()
+        finally:
+            await ear.close(is_over=True)
+
+    with tempfile.TemporaryDirectory(prefix="il-") as short:
+        run(main(Path(short)))
+
+
+def test_a_shim_that_comes_back_after_a_cut_is_not_taken_for_killed() -> None:
+    """Else the status that its program ended with would not be believed."""
+
+    async def main(folder: Path) -> None:
+        ear = await ShimChannel.open(folder / "s")
+        try:
+            ear.expect(os.getpid())
+            for _ in range(2):
+                reader, writer = await asyncio.open_unix_connection(ear.path)
+                writer.write(json.dumps(FORGED[0]).encode() + b"\n")
+                await until(lambda: ear.began.done() and not ear.was_cut)
+                writer.close()
+                await until(lambda: ear.was_cut)
+                assert await reader.read() == b""
         finally:
             await ear.close(is_over=True)
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from interlock.agents.observations import ApprovalAsked, ApprovalGone, Observation
+from interlock.agents.observations import ApprovalAsked, ApprovalGone, Observation, StandingSeen
 from interlock.agents.pane_tracker import LiveVerdict
 from interlock.agents.port import AgentSpec
 from interlock.agents.profiles import builtin_profiles
@@ -18,6 +18,7 @@ from interlock.monitor.policy import DEFAULT_POLICY
 from interlock.monitor.tracker import TuiTrackerSession
 from interlock.screen.selection import select_reader
 from interlock.screen.snapshot import read_snapshot
+from interlock.vocabulary.evidence import EvidenceSource
 from tests.agents.terminal.harness import QUICK, agent, driving
 from tests.contract.harness import run
 
@@ -38,7 +39,8 @@ DIALOG = (
 class Screen:
     """Frames of Codex, seen one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, title: str = TITLE) -> None:
+        self._title = title
         reader = select_reader(builtin_profiles(), "codex", "0.166.0")
         self.translator = Translator(reader, "dialog", is_adopted=True)
         self._session = TuiTrackerSession(reader, DEFAULT_POLICY, saw_start=False)
@@ -46,7 +48,7 @@ class Screen:
 
     def shows(self, *rows: str, after_seconds: float = 0.05) -> list[Observation]:
         self._now += after_seconds
-        snapshot = read_snapshot("\n".join(rows), columns=80, height=24, title=TITLE)
+        snapshot = read_snapshot("\n".join(rows), columns=80, height=24, title=self._title)
         capture = PaneCapture("%1", "@1", snapshot, 1, None, None, 0, self._now)
         verdict = self._session.on_snapshot(snapshot, self._now, Arrival.PUSHED)
         return self.translator.see(LiveVerdict("%1", verdict, PaneSeen(capture, Arrival.PUSHED, 0.0)))
@@ -158,3 +160,17 @@ def test_a_program_that_only_writes_its_title_is_asked_about_in_the_end() -> Non
             assert (asked.question.splitlines()[0], asked.options) == ("› run it", ())
 
     run(story())
+
+
+def test_the_rows_of_a_screen_are_evidence_only_where_the_screen_decides() -> None:
+    """What a title decides is not proven by the rows that happen to stand there."""
+    working = "• Working (9s • esc to interrupt)"
+    for title, rung, rows in (
+        ("app", EvidenceSource.SCREEN, working),
+        ("\N{BRAILLE PATTERN DOTS-124} app", EvidenceSource.PANE_TITLE, ""),
+    ):
+        seen = Screen(title).shows(*TRANSCRIPT, working, "", "› Ask Codex to do anything", "", "  gpt-5 · /w")
+        (told,) = [one for one in seen if isinstance(one, StandingSeen)]
+        assert (told.standing.rung, told.rows) == (rung, rows)
+        assert told.frame_sha256
+        assert told.profile.startswith("codex")
