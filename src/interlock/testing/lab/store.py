@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -30,8 +31,9 @@ def profile_digest(cli: str) -> str:
     return _digest(cli, [*own, *_builtin_texts()])
 
 
+@cache
 def builtin_digest(cli: str) -> str:
-    """The same where the user has no profile of their own."""
+    """The same where the user has no profile of their own. Ours do not change while we run."""
     return _digest(cli, _builtin_texts())
 
 
