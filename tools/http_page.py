@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-from interlock.server.http.access import OPEN_PATHS, AccessRequest, needed_role
 from interlock.server.http.app import create_routes
 from interlock.server.http.http_protocol import MAX_HEAD_BYTES, MAX_HEADERS
 from interlock.server.http.openapi import Operation, openapi_document, operations, problem_statuses
@@ -38,7 +37,8 @@ _PLACES: Final = frozenset({"host", "port", "allowed_hosts", "allowed_origins"})
 _ABOUT: Final = """\
 The API of a server ([how to run one](../how-to/run-a-server.md)). A server that runs gives the same as OpenAPI 3.1 at
 `/api/openapi.json`, and as a page at `/docs`; neither needs a token. Everything that happens is told by
-[the socket](websocket.md)."""
+[the socket](websocket.md). A server sends every field, also one that has its default; in a request, fields with a
+default may be left out."""
 _TOKENS: Final = """\
 ## Who may ask
 
@@ -91,12 +91,7 @@ def http_page() -> str:
 
 def role_of(operation: Operation) -> str:
     """Who may ask for it, by the server's own table."""
-    if operation.path in OPEN_PATHS:
-        return "anybody"
-    asked = AccessRequest(
-        is_socket=False, method=operation.method, path=operation.path, scheme="http", headers=(), peer="local"
-    )
-    return needed_role(asked).value
+    return "anybody" if operation.role is None else operation.role.value
 
 
 def _row(operation: Operation, paths: Any) -> tuple[str, ...]:  # noqa: ANN401 - a document of JSON
@@ -165,8 +160,8 @@ def _problems(always: frozenset[int]) -> str:
             "## Problems",
             f"What goes wrong is `application/problem+json`: a {link(Problem)}, with a `code` for programs, a `remedy`"
             " for people, and for 429, 503 and 504 when to come back. 503 and 504 mean that nothing is known, not that"
-            f" there is nothing. Any request may get {', '.join(map(str, sorted(always)))}; 404 (`no_route`), 405 and"
-            " 415 are for requests that fit no operation.",
+            f" there is nothing. Any request may get {', '.join(map(str, sorted(always)))}; 404 (`no_route`) and 405"
+            " are for requests that fit no operation. Bodies are JSON: one with another `Content-Type` gets 415.",
             table(("Status", "Code", "Meaning"), rows),
         )
     )

@@ -10,7 +10,7 @@ import msgspec
 
 from interlock.projections.task.view import TaskView
 from interlock.server.http.access import SUBPROTOCOL, TOKEN_SUBPROTOCOL
-from interlock.server.http.shapes import ApprovalStanding, Cancelled, PromptStanding
+from interlock.server.http.shapes import ApprovalStanding, Cancelled, PromptStanding, QueueGateStanding
 from interlock.server.live import hub, outbox, socket, socket_protocol, sse, write_watch
 from interlock.server.settings import ServerSettings
 from interlock.vocabulary.events.schema import SCHEMA_DIALECT
@@ -36,6 +36,7 @@ from interlock.vocabulary.wire.requests import (
     TaskLeave,
     TaskResume,
 )
+from interlock.vocabulary.wire.schema import require_every_field
 from tools.markdown import page, table, told
 from tools.wire_types import VALUES, held_types, link, section, sections
 
@@ -45,15 +46,15 @@ ANSWERS: Final[Mapping[type, type]] = {
     BoardJoin: BoardJoined,
 }
 """What answers a request, where it is not an `ack`."""
-RESULTS: Final[Mapping[type, type | str]] = {
-    TaskLeave: "null",
-    BoardLeave: "null",
-    Ping: "null",
+RESULTS: Final[Mapping[type, type | None]] = {
+    TaskLeave: None,
+    BoardLeave: None,
+    Ping: None,
     ChatSend: PromptStanding,
     ChatCancel: Cancelled,
     QueueEdit: PromptStanding,
     QueueRemove: PromptStanding,
-    QueueSetGate: '`{"is_open": ...}`',
+    QueueSetGate: QueueGateStanding,
     ApprovalDecide: ApprovalStanding,
 }
 """The `result` of the ack to each other request. A request that is in neither table stops the build."""
@@ -65,8 +66,9 @@ _ABOUT: Final = f"""\
 `{TOKEN_SUBPROTOCOL}TOKEN`. Whoever is not let in gets an HTTP answer with a problem, and no socket.
 
 Each message is one JSON object in a text frame, with its `type`. [frames.schema.json](frames.schema.json) has a JSON
-Schema for what a server says (`ServerFrame`), what a client asks (`Request`) and for a `RuntimeCheck`. Fields with
-their default may be left out. A client ignores a frame whose type it does not know; the server refuses a field that it
+Schema for what a server says (`ServerFrame`), what a client asks (`Request`), the `result` of an ack to each request
+(`AckResults`) and a `RuntimeCheck`. A server sends every field, also one that has its default; in a request, fields
+with a default may be left out. A client ignores a frame whose type it does not know; the server refuses a field that it
 does not know. The protocol is number {PROTOCOL}."""
 _ROOMS: Final = """\
 ## Rooms
@@ -99,14 +101,27 @@ _CLOSE_CODES: Final = (
 
 def frames_schema() -> dict[str, Any]:
     """One document: a frame of either side, with all that is in it by name."""
-    roots = {"ServerFrame": ServerFrame, "Request": Request, "RuntimeCheck": RuntimeCheck}
-    references, definitions = msgspec.json.schema_components(list(roots.values()), ref_template="#/$defs/{name}")
-    named = {name: one for name, one in zip(roots, references, strict=True) if name not in definitions}
+    roots: dict[str, Any] = {"ServerFrame": ServerFrame, "Request": Request, "RuntimeCheck": RuntimeCheck}
+    results = {kind.__name__: kind for kind in RESULTS.values() if kind is not None}
+    wanted = {**roots, **results}
+    references, definitions = msgspec.json.schema_components(list(wanted.values()), ref_template="#/$defs/{name}")
+    found = dict(zip(wanted, references, strict=True))
+    require_every_field(definitions, [found[name] for name in wanted if name != "Request"])
+    named = {name: found[name] for name in roots if name not in definitions}
+    definitions["Ack"]["properties"]["result"] = {
+        "anyOf": [{"type": "null"}, *({"$ref": f"#/$defs/{name}"} for name in sorted(results))]
+    }
+    by_request = {
+        tag(asked): {"type": "null"} if kind is None else {"$ref": f"#/$defs/{kind.__name__}"}
+        for asked, kind in RESULTS.items()
+    }
+    # Not a frame: one property for each request that an ack answers, with the schema of its `result`.
+    by_tag = {"type": "object", "properties": by_request, "additionalProperties": False}
     return {
         "$schema": SCHEMA_DIALECT,
         "title": "Interlock frames",
         "anyOf": [{"$ref": "#/$defs/ServerFrame"}, {"$ref": "#/$defs/Request"}],
-        "$defs": {**definitions, **named},
+        "$defs": {**definitions, **named, "AckResults": by_tag},
     }
 
 
@@ -114,7 +129,7 @@ def socket_page() -> str:
     """The whole page."""
     asked, pushed = get_args(Request), get_args(TaskFrame)
     own = [one for one in get_args(ServerFrame) if one not in pushed]
-    of_results = [kind for kind in RESULTS.values() if isinstance(kind, type)]
+    of_results = [kind for kind in RESULTS.values() if kind is not None]
     held = held_types([Request, ServerFrame, *of_results])
     types = tuple(one for one in held if one not in (*asked, *own, *pushed))
     linked = frozenset(types)
@@ -164,7 +179,7 @@ def _answered(request: type) -> str:
     if request in ANSWERS:
         return f"Answered with `{tag(ANSWERS[request])}`."
     result = RESULTS[request]
-    return f"Answered with `ack`; its `result` is {link(result) if isinstance(result, type) else result}."
+    return f"Answered with `ack`; its `result` is {'null' if result is None else link(result)}."
 
 
 def _ends() -> str:

@@ -22,7 +22,9 @@ def main(argv: Sequence[str]) -> int:
         parser.add_argument(option, default="")
     parser.add_argument("url")
     given = parser.parse_args(argv)
-    headers = dict(line.strip().split(": ", 1) for line in map(_file_or_text, given.H))
+    lines = [line for one in given.H for line in _file_or_text(one).splitlines()]
+    form = {"Content-Type": "application/x-www-form-urlencoded"} if given.d else {}
+    headers = {**form, **dict(line.split(": ", 1) for line in lines)}
     method = given.X or ("POST" if given.d else "GET")
     with ExitStack() as held:
         sink = held.enter_context(Path(given.o).open("wb")) if given.o else sys.stdout.buffer

@@ -125,7 +125,7 @@ def test_the_file_of_schemas_knows_good_from_bad() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     both = jsonschema.Draft202012Validator(SCHEMA)
     both.validate({"type": "ping", "id": "a"})
-    both.validate({"type": "ack", "id": "a"})
+    both.validate({"type": "ack", "id": "a", "result": None})
     for wrong in ({"type": "ping"}, {"type": "ping", "id": ""}, {"type": "pong", "id": "a"}, {"type": "ack"}):
         with pytest.raises(jsonschema.ValidationError):
             both.validate(wrong)
@@ -179,13 +179,24 @@ def check_answer(request: type, answer: object) -> None:
     wanted = socket_page.ANSWERS.get(request, Ack)
     assert type(answer) is wanted, (request, answer)
     if isinstance(answer, Ack):
+        schema = SCHEMA["$defs"]["AckResults"]["properties"][socket_page.tag(request)]
+        jsonschema.Draft202012Validator({**schema, "$defs": SCHEMA["$defs"]}).validate(answer.result)
         kind = socket_page.RESULTS[request]
-        if isinstance(kind, type):
+        if kind is None:
+            assert answer.result is None
+        else:
             given: msgspec.Struct = msgspec.convert(answer.result, kind)
             assert json.loads(msgspec.json.encode(given)) == answer.result
-        else:
-            assert kind == ("null" if answer.result is None else '`{"is_open": ...}`')
-            assert answer.result in (None, {"is_open": False})
+
+
+def test_the_result_of_every_ack_has_its_schema() -> None:
+    results = SCHEMA["$defs"]["AckResults"]["properties"]
+    assert results.keys() == {socket_page.tag(one) for one in socket_page.RESULTS}
+    assert results["chat:send"] == {"$ref": "#/$defs/PromptStanding"}
+    one_of("Ack").validate({"type": "ack", "id": "a", "result": {"is_open": True}})
+    for wrong in ({"type": "ack", "id": "a"}, {"type": "ack", "id": "a", "result": {"is_open": "yes"}}):
+        with pytest.raises(jsonschema.ValidationError):
+            one_of("Ack").validate(wrong)
 
 
 def test_the_page_of_the_client_draws_every_move() -> None:
@@ -253,7 +264,7 @@ def test_every_type_that_a_schema_names_has_its_section() -> None:
         found = 0
         for name, schema in schemas.items():
             tags = schema.get("properties", {}).get("type", {}).get("enum", [name])
-            if schema.get("type") == "object" and name not in ("RuntimeCheck", "ActiveStream"):
+            if schema.get("type") == "object" and name not in ("RuntimeCheck", "ActiveStream", "AckResults"):
                 assert f"\n### {tags[0]}\n" in page, name
                 found += 1
         assert found > 20

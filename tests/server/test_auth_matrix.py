@@ -33,6 +33,7 @@ OBSERVERS = {
     "GET /api/tasks/{task_id}/turns/{turn_id}",
     "GET /api/tasks/{task_id}/messages",
     "GET /api/tasks/{task_id}/queue",
+    "GET /api/tasks/{task_id}/prompts/{prompt_id}",
     "GET /api/tasks/{task_id}/approvals",
     "GET /api/tasks/{task_id}/why",
     "GET /api/tasks/{task_id}/diagnostics",

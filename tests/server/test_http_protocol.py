@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from dataclasses import replace
+
+import pytest
 
 from interlock.server.http.http_protocol import MAX_HEAD_BYTES, MAX_HEADERS
 from tests.contract.harness import run
 from tests.runtime.conducting import soon
-from tests.server.http_harness import OPERATOR, SETTINGS, House, house
+from tests.server.http_harness import OPERATOR, SETTINGS, House, house, problem
 
 HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 
@@ -123,5 +126,42 @@ def test_a_peer_that_does_not_read_its_answers_is_let_go() -> None:
                 await soon(lambda: len(held) == 1)
                 await soon(lambda: not held)
                 assert (await server.stranger.get("/health")).status_code == 200
+
+    run(story())
+
+
+def test_a_client_that_hangs_up_in_its_body_leaves_no_error_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        async with house() as server:
+            token = b"Authorization: Bearer " + OPERATOR.encode() + b"\r\n"
+            body = b"POST /api/tasks HTTP/1.1\r\nHost: localhost\r\n" + token + b"Content-Length: 100\r\n\r\n{"
+            host, _, port = server.url.removeprefix("http://").partition(":")
+            _, writer = await asyncio.open_connection(host, int(port))
+            writer.write(body)
+            requests = server.server._uvicorn.server_state.tasks
+            await soon(lambda: requests)
+            writer.close()
+            await soon(lambda: not requests)
+            assert (await server.stranger.get("/health")).status_code == 200
+
+    with caplog.at_level(logging.INFO):
+        run(story())
+    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING] == []
+    assert "Traceback" not in caplog.text
+
+
+def test_a_body_that_says_to_be_something_else_than_json_is_refused() -> None:
+    async def story() -> None:
+        async with house() as server:
+            good = b'{"agent": "puppet", "driver": "puppet"}'
+            for wrong in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+                answer = await server.operator.post("/api/tasks", content=good, headers={"Content-Type": wrong})
+                told = problem(answer, 415, "wrong_media_type")
+                assert "application/json" in str(told["remedy"])
+            assert (await server.observer.get("/api/tasks")).json()["items"] == []
+            for right in ("application/json", "application/json; charset=utf-8", "Application/JSON"):
+                answer = await server.operator.post("/api/tasks", content=good, headers={"Content-Type": right})
+                assert answer.status_code == 201
+            assert (await server.operator.post("/api/tasks", content=good)).status_code == 201
 
     run(story())

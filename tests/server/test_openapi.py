@@ -24,6 +24,7 @@ from interlock.server.http.docs_page import DOCS_POLICY
 from interlock.server.http.openapi import openapi_document, operations, problem_statuses
 from interlock.server.http.problems import statuses
 from tests.contract.harness import run
+from tests.server import test_auth_matrix as matrix
 from tests.server.http_harness import OPERATOR, SETTINGS, house
 
 # A stream has no end; its tests are elsewhere.
@@ -93,7 +94,36 @@ def test_every_reference_leads_somewhere_and_every_schema_is_one() -> None:
         "turn_id",
         "status_updated_at",
         "active_stream",
+        "tick",
     ]
+
+
+def test_every_operation_has_a_tag_that_is_described_and_the_role_that_the_server_asks_for() -> None:
+    made = document()
+    assert made["servers"] == [{"url": "/", "description": made["servers"][0]["description"]}]
+    tags = {one["name"] for one in made["tags"] if one["description"]}
+    roles = {**dict.fromkeys(matrix.OBSERVERS, "observer"), **dict.fromkeys(matrix.OPERATORS, "operator")}
+    used = set()
+    for path, item in made["paths"].items():
+        for method, one in item.items():
+            role = roles.get(f"{method.upper()} {path}")
+            assert one["security"] == ([] if role is None else [{"bearer": [role]}]), path
+            assert len(one["tags"]) == 1
+            used |= set(one["tags"])
+    assert used == tags
+
+
+def test_no_schema_is_a_bare_boolean_which_generators_cannot_read() -> None:
+    made = document()
+    assert '"items":false' not in msgspec.json.encode(made).decode()
+    schemas = made["components"]["schemas"]
+    cursor = schemas["TaskScreen"]["properties"]["cursor"]["anyOf"][0]
+    assert (cursor["items"], cursor["minItems"], cursor["maxItems"]) == ({"type": "integer"}, 2, 2)
+    paint = jsonschema.Draft202012Validator(schemas["Paint"])
+    paint.validate([0, 0, 5, "1"])
+    for wrong in ([0, 0, 5], [0, 0, 5, "1", 2], ["0", 0, 5, "1"]):
+        with pytest.raises(jsonschema.ValidationError):
+            paint.validate(wrong)
 
 
 def test_the_page_is_whole_and_loads_nothing() -> None:

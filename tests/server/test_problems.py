@@ -18,6 +18,7 @@ from interlock.log.lease import LeaseHeld
 from interlock.log.port import LogUnavailable, VersionConflict
 from interlock.runtime.session.supervisor import SessionFailed
 from interlock.server.http.problems import (
+    BrokenOff,
     Deadline,
     Forbidden,
     KeyReused,
@@ -30,6 +31,7 @@ from interlock.server.http.problems import (
     Unfit,
     UnknownTask,
     WrongHost,
+    WrongMediaType,
     WrongOrigin,
     problem_of,
     statuses,
@@ -52,6 +54,8 @@ TABLE: tuple[tuple[BaseException, int, str], ...] = (
     (Forbidden("no"), 403, "forbidden"),
     (WrongOrigin("no"), 403, "wrong_origin"),
     (WrongHost("no"), 421, "wrong_host"),
+    (BrokenOff("no"), 400, "bad_request"),
+    (WrongMediaType("no"), 415, "wrong_media_type"),
     (TooMany("no", retry_after_seconds=2.5), 429, "too_many"),
     (VersionConflict(S, expected=1, actual=2), 409, "version_conflict"),
     (LogUnavailable("full", next_action="make room"), 503, "log_unavailable"),

@@ -18,6 +18,7 @@ from interlock.runtime.session.router import SessionMachine
 from interlock.server.ledger import UsageLedger
 from interlock.vocabulary.events.audit import UsageScope
 from interlock.vocabulary.ids import SessionId
+from interlock.vocabulary.wire.encoding import encode
 from tests.contract.harness import run
 from tests.runtime.conducting import soon
 from tests.server.http_harness import House, house, problem
@@ -47,7 +48,7 @@ def test_why_and_diagnostics_say_what_the_library_says() -> None:
             task_id = await one_turn(server, "ses_a")
             explained = await server.observer.get(f"/api/tasks/{task_id}/why")
             events = (await server.log.read(task_id)).events
-            assert explained.json() == msgspec.json.decode(msgspec.json.encode(why(events)))
+            assert explained.json() == msgspec.json.decode(encode(why(events)))
             turn_id = explained.json()["turn_id"]
             named = await server.observer.get(f"/api/tasks/{task_id}/why", params={"turn": turn_id})
             assert named.json()["turn_id"] == turn_id
@@ -110,7 +111,8 @@ def test_usage_is_what_was_reported_and_nothing_where_nothing_was() -> None:
             told = await one_turn(server, "ses_a", USED)
             silent = await one_turn(server, "ses_b")
             usage = (await server.observer.get(f"/api/tasks/{told}/usage")).json()
-            assert usage["total"] == {"input_tokens": 10, "output_tokens": 5, "cost_usd": 0.25}
+            nothing = {"cached_input_tokens": None, "turns_without_report": 0}
+            assert usage["total"] == {"input_tokens": 10, "output_tokens": 5, "cost_usd": 0.25, **nothing}
             assert usage["turns"][0]["usage"] == usage["total"]
             # Over all tasks it is said alike, page by page.
             items, after = [], None
@@ -126,7 +128,8 @@ def test_usage_is_what_was_reported_and_nothing_where_nothing_was() -> None:
             assert [one["task_id"] for one in items] == sorted([told, silent])
             assert usage in items
             unknown = (await server.observer.get(f"/api/tasks/{silent}/usage")).json()
-            assert unknown["total"] == {"turns_without_report": 1}
+            figures = ("input_tokens", "output_tokens", "cached_input_tokens", "cost_usd")
+            assert unknown["total"] == {**dict.fromkeys(figures), "turns_without_report": 1}
 
     run(story())
 

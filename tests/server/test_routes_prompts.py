@@ -315,3 +315,44 @@ def test_a_forced_cancel_that_has_no_effect_kills_the_agent_and_says_so() -> Non
             assert "the agent's process was killed" in record["error_message"]
 
     run_with_jumps(story())
+
+
+def test_where_a_prompt_stands_is_told_by_its_id_from_the_queue_to_the_end_of_its_turn(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with await SqliteLog.open(tmp_path) as log:
+            async with house(log=log) as server:
+                task_id = await server.open("ses_a")
+                path = f"/api/tasks/{task_id}/prompts"
+                await hold(server, task_id)
+                for name in ("a", "b"):
+                    key = {"Idempotency-Key": name}
+                    await server.operator.post(path, json={"text": f"do {name}"}, headers=key)
+                waits = (await server.observer.get(f"{path}/b")).json()
+                assert waits == {
+                    "prompt_id": "b",
+                    "text": "do b",
+                    "state": "queued",
+                    "stage": "queued",
+                    "position": 2,
+                    "waits_for": "",
+                    "turn_id": None,
+                    "turn_state": None,
+                }
+                await server.operator.delete(f"{path}/b")
+                removed = (await server.observer.get(f"{path}/b")).json()
+                assert (removed["state"], removed["position"]) == ("removed", None)
+                await server.operator.put(f"/api/tasks/{task_id}/queue/gate", json={"is_open": True})
+                puppet = await server.prompted()
+                await server.shown(task_id, "RUNNING")
+                running = (await server.observer.get(f"{path}/a")).json()
+                assert (running["state"], running["position"]) == ("dispatched", None)
+                assert running["turn_state"] == "running"
+                puppet.say(done())
+                await server.shown(task_id, "COMPLETED")
+                ended = (await server.observer.get(f"{path}/a")).json()
+                assert (ended["turn_id"], ended["turn_state"]) == (running["turn_id"], "completed")
+                problem(await server.observer.get(f"{path}/none"), 404, "not_found")
+            async with house(log=log, driver=PuppetDriver()) as server:
+                assert (await server.observer.get(f"{path}/a")).json() == ended
+
+    run(story())

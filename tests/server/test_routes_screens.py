@@ -43,7 +43,7 @@ def test_who_may_look_sees_the_screen_and_an_unchanged_one_costs_little() -> Non
             assert (first["is_live"], first["columns"], first["height"], first["cursor"]) == (True, 80, 24, [0, 0])
             assert 100.0 <= first["age_seconds"] < 160.0
             again = (await server.observer.get(path, params={"since": first["digest"]})).json()
-            assert (again["is_unchanged"], again.get("rows")) == (True, None)
+            assert (again["is_unchanged"], again["rows"]) == (True, [])
             assert again["age_seconds"] >= first["age_seconds"]
             show(puppet, "other")
             assert (await server.observer.get(path, params={"since": first["digest"]})).json()["rows"] == ["other"]

@@ -92,7 +92,7 @@ def test_honest_frames_by_hand_are_served() -> None:
             )
             hello, *acks = await honest.texts(3)
             assert b'"hello"' in hello
-            assert acks == [b'{"type":"ack","id":"a"}'] * 2
+            assert acks == [b'{"type":"ack","id":"a","result":null}'] * 2
 
     run(story())
 

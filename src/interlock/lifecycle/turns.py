@@ -64,7 +64,7 @@ _ADVICE: Final[dict[TurnState, tuple[NextActionKind, ...]]] = {
 }
 
 
-class TurnRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TurnRecord(Struct, frozen=True, kw_only=True):
     """How one turn stands. `settles_as` is what recovery would write for a turn that is read as abandoned. `lost`: the
     events whose loss leaves open how an `unknown` turn stands; its other fields are what is left of it."""
 

@@ -21,7 +21,7 @@ from interlock.vocabulary.ids import TurnId
 Number = TypeVar("Number", int, float)
 
 
-class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(Struct, frozen=True, kw_only=True):
     """Figures, each None where it was never reported. `turns_without_report`: turns that are not in these figures."""
 
     input_tokens: int | None = None

@@ -43,7 +43,7 @@ from interlock.vocabulary.ids import SessionId, TurnId
 from interlock.vocabulary.states import Activity, Attention, TurnState
 
 
-class Piece(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Piece(Struct, frozen=True, kw_only=True):
     """One event of the chain. `because` is empty for what counted, and says why not for what did not."""
 
     seq: int | None
@@ -53,7 +53,7 @@ class Piece(Struct, frozen=True, kw_only=True, omit_defaults=True):
     because: str = ""
 
 
-class PathStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PathStep(Struct, frozen=True, kw_only=True):
     """A change of the turn's state, and the event that made it."""
 
     seq: int | None
@@ -63,7 +63,7 @@ class PathStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     says: str
 
 
-class SurfaceStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SurfaceStep(Struct, frozen=True, kw_only=True):
     """A verdict about the terminal during the turn, with its rules and the rows that decided.
 
     `ended`: what the end of the turn rests on, on the step that was written with it.
@@ -81,7 +81,7 @@ class SurfaceStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: SurfaceResult | None = None
 
 
-class Explanation(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Explanation(Struct, frozen=True, kw_only=True):
     """Why a turn stands as it does. Without `record` the log, as far as it was read, holds no such turn.
 
     `reply`: whether the answer has the form that its prompt asked for. `missing` is what `completed` would have needed

@@ -59,7 +59,7 @@ class CheckId(StrEnum):
     PROVIDER_OUTPUT_COMPLETENESS = "provider_output_completeness"
 
 
-class Issue(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Issue(Struct, frozen=True, kw_only=True):
     """One thing that is wrong. `kind` is for programs, `message` for people, `seqs` for whoever wants to see it."""
 
     kind: str
@@ -70,7 +70,7 @@ class Issue(Struct, frozen=True, kw_only=True, omit_defaults=True):
     next_actions: tuple[NextAction, ...] = ()
 
 
-class Check(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Check(Struct, frozen=True, kw_only=True):
     """What one check found. `message` is one line for a table."""
 
     id: CheckId

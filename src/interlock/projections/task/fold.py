@@ -39,6 +39,7 @@ from interlock.vocabulary.events.audit import (
     SessionOpened,
     ToolCallSuspended,
 )
+from interlock.vocabulary.events.conversation import UserMessage
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.events.presenter import ReasoningDelta, Status, TextDelta
 from interlock.vocabulary.evidence import Moment
@@ -91,6 +92,7 @@ class TaskFold:
         self._document = RunDocument()
         self._is_deleted = False
         self._on_its_way: PromptId | None = None
+        self._turns_of_prompts: dict[PromptId, TurnId] = {}
         self._log_reading: _Reading = (None, None)
         self._log_read_at: Moment | None = None
         self._opened_at: Moment | None = None
@@ -240,8 +242,8 @@ class TaskFold:
         yield from self._draw(self._presenter.draw(event, turn))
         if turn is None:
             self._fold_aside(event)
-        elif turn is self._newest and (before is None or before.turn_id != turn.turn_id):
-            self._on_its_way = None
+        else:
+            self._note_turn(event, turn, before)
         yield from self._fold_questions(event, turn)
         yield from self._fold_queue(event)
         if turn is None or turn is self._newest:
@@ -278,6 +280,13 @@ class TaskFold:
                 self._crashed_at = (*self._crashed_at, event.ts)[-_CRASHES_KEPT:]
             case _:
                 pass
+
+    def _note_turn(self, event: Event, turn: TurnFacts, before: TurnFacts | None) -> None:
+        """Which prompt a turn began with. `before`: the turn that was the newest one."""
+        if isinstance(event.data, UserMessage) and event.data.prompt_id is not None:
+            self._turns_of_prompts.setdefault(event.data.prompt_id, turn.turn_id)
+        if turn is self._newest and (before is None or before.turn_id != turn.turn_id):
+            self._on_its_way = None
 
     def _fold_questions(self, event: Event, turn: TurnFacts | None) -> Iterator[TaskFrame]:
         for frame in self._ask(event, turn):
@@ -380,6 +389,11 @@ class TaskFold:
         if turn is None and not self._is_newest_known:
             return TurnState.UNKNOWN
         return None if turn is None else turn.state
+
+    def turn_of_prompt(self, prompt_id: PromptId) -> TurnFacts | None:
+        """The turn that began with a prompt, as it stands now."""
+        turn = self.turns.turns.get((self.task_id, self._turns_of_prompts.get(prompt_id, TurnId(""))))
+        return turn if turn is None or self.is_supervised else lose_owner(turn)
 
     def _turn_of(self, event: Event) -> TurnFacts | None:
         """The turn of an event, also of one that decides about none. In an imported log it is the newest."""

@@ -42,6 +42,7 @@ from interlock.server.http.shapes import (
     Cancelled,
     OpenTask,
     PromptStanding,
+    QueueGateStanding,
     TaskOpened,
 )
 from interlock.server.live.hub import Hub
@@ -95,7 +96,7 @@ class Commands(Performer):
                 return _told(await self.remove(task_id, prompt_id))
             case QueueSetGate(task_id=task_id, is_open=is_open, reason=reason):
                 await self.set_gate(task_id, is_open=is_open, reason=reason, decided_by=decided_by)
-                return {"is_open": is_open}
+                return _told(QueueGateStanding(is_open=is_open))
             case ApprovalDecide():
                 return _told(await self.decide(request, decided_by=decided_by, connection=connection))
             case _:

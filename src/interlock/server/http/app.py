@@ -14,20 +14,22 @@ from functools import cache
 from typing import Any, Final, TypeAlias, cast
 
 import msgspec
-from litestar import Litestar, Request, Response, Router
+from litestar import Litestar, Request, Router
 from litestar.di import Provide
-from litestar.exceptions import ValidationException
+from litestar.exceptions import InternalServerException, ValidationException
 from litestar.params import BodyKwarg
 from litestar.types import Message, Receive, Scope, Send
 
 from interlock.server.http import openapi
 from interlock.server.http.access import SUBPROTOCOL, AccessRequest, Caller, Entrance
 from interlock.server.http.docs_page import DOCS_POLICY
-from interlock.server.http.problems import PROBLEM_TYPE, problem_of
+from interlock.server.http.problems import PROBLEM_TYPE, BrokenOff, WrongMediaType, problem_of
+from interlock.server.http.responses import WireResponse
 from interlock.server.ledger import UsageLedger
 from interlock.server.routes import approvals, insight, live, prompts, screens, server, tasks
 from interlock.server.state import ServerState
 from interlock.vocabulary.errors import InterlockError
+from interlock.vocabulary.wire.encoding import encode
 from interlock.vocabulary.wire.requests import Problem
 
 # Bodies of requests, decoded strictly: a string is no number, and what is not known is refused, as the schema says.
@@ -38,11 +40,15 @@ class StrictRequest(Request[Any, Any, Any]):
 
     async def body(self) -> bytes:
         """No body is an empty object: where nothing in it is needed, that will do."""
-        return await super().body() or b"{}"
+        try:
+            return await super().body() or b"{}"
+        except InternalServerException:  # litestar's word for a client that hung up; nobody reads the answer
+            raise BrokenOff("the connection ended before the body did", remedy="send it again") from None
 
     async def json(self) -> Any:  # noqa: ANN401 - what it is, the route says
         """The body as the route wants it."""
         body = await self.body()
+        _check_media_type(self.headers.get("content-type"))
         try:
             return msgspec.json.decode(body, type=self._wanted())
         except (msgspec.MsgspecError, UnicodeError) as error:
@@ -53,6 +59,13 @@ class StrictRequest(Request[Any, Any, Any]):
     def _wanted(self) -> Any:  # noqa: ANN401 - a type
         fields = self.scope["route_handler"].parsed_fn_signature.parameters.values()
         return next((one.annotation for one in fields if isinstance(one.kwarg_definition, BodyKwarg)), Any)
+
+
+def _check_media_type(given: str | None) -> None:
+    """Refuse a body that says to be something else than JSON. One that does not say what it is, is taken for JSON."""
+    kind = (given or "").partition(";")[0].strip().lower()
+    if kind and kind != "application/json":
+        raise WrongMediaType(f"the body is {kind}", remedy="send JSON, with `Content-Type: application/json`")
 
 
 _Head: TypeAlias = MutableMapping[str, Any]
@@ -87,6 +100,7 @@ def create_routes(max_body_bytes: int) -> Litestar:
         exception_handlers={Exception: _to_problem},
         request_max_body_size=max_body_bytes,
         request_class=StrictRequest,
+        response_class=WireResponse,
         openapi_config=None,
         logging_config=None,
         debug=False,
@@ -105,10 +119,11 @@ def _who(scope: Scope) -> str:
     return cast("str", scope["user"])
 
 
-def _to_problem(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
+def _to_problem(request: Request[Any, Any, Any], error: Exception) -> WireResponse[Problem]:
     hide = _server(cast("Scope", request.scope)).runtime.redactor.diagnostic
     problem = problem_of(error, instance=request.scope["path"], hide=hide)
-    return Response(problem, status_code=problem.status, media_type=PROBLEM_TYPE, headers=dict(_more_headers(problem)))
+    headers = dict(_more_headers(problem))
+    return WireResponse(problem, status_code=problem.status, media_type=PROBLEM_TYPE, headers=headers)
 
 
 def _more_headers(problem: Problem) -> list[tuple[str, str]]:
@@ -180,7 +195,7 @@ def _with_headers(send: Send, path: str) -> Send:
 async def _refuse(head: _Head, send: Send, problem: Problem) -> None:
     """Before a socket is accepted a refusal is an HTTP answer, too."""
     kind = "http" if head["type"] == "http" else "websocket.http"
-    body = msgspec.json.encode(problem)
+    body = encode(problem)
     headers = [
         (b"content-type", PROBLEM_TYPE.encode()),
         (b"content-length", str(len(body)).encode()),

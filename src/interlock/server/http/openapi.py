@@ -23,12 +23,14 @@ from litestar.response import Stream
 from litestar.routes import HTTPRoute
 from litestar.typing import FieldDefinition
 
-from interlock.server.http.access import OPEN_PATHS
+from interlock.server.http.access import OPEN_PATHS, AccessRequest, needed_role
 from interlock.server.http.docs_page import render_page
 from interlock.server.http.problems import PROBLEM_TYPE, statuses
 from interlock.server.version import server_version
+from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.events.registry import Json
-from interlock.vocabulary.wire.requests import Problem
+from interlock.vocabulary.wire.requests import AccessRole, Problem
+from interlock.vocabulary.wire.schema import require_every_field, spell_out_tuples
 
 Document: TypeAlias = dict[str, Json]
 _REF: Final = "#/components/schemas/{name}"
@@ -38,8 +40,23 @@ _BOUNDS: Final = (("ge", "minimum"), ("le", "maximum"), ("min_length", "minLengt
 _ALWAYS: Final = frozenset({403, 421, 429, 500, 503})
 _OF_COMMANDS: Final = frozenset({409, 422, 502, 504})
 _CURSORS: Final = frozenset({"after", "before", "last_event_id"})
+_ROLES: Final = (
+    "A token of the server's home. Each operation names the role that it needs: `observer` looks, `operator` looks and "
+    "acts. An operator's token does for both."
+)
 # What was opened by the same key before is told with another status than what is new.
 _ALSO: Final = {("POST", "/api/tasks"): (200,)}
+TAGS: Final = {
+    "tasks": "List, open, look at, start, stop and archive tasks.",
+    "prompts": "Send prompts, look at the queue, cancel turns.",
+    "approvals": "Questions that wait for a person, and their answers.",
+    "insight": "Why a turn ended as it did, checks of the log, processes, usage, the log itself.",
+    "screens": "What the terminal of an agent shows.",
+    "live": "Follow a task as it happens.",
+    "server": "The server itself: health, limits, agents, pool, figures.",
+    "openapi": "This document.",
+}
+"""What each group of operations is for: a group is a module of routes."""
 _ABOUT: Final = (
     "Interlock runs and watches AI coding agents, and never claims more than it can prove. Send a token as "
     "`Authorization: Bearer TOKEN`: an observer's reads, an operator's acts as well. Lists come in pages: give the "
@@ -61,6 +78,22 @@ class Operation:
     def parameters(self) -> dict[str, FieldDefinition]:
         found = self.handler.parsed_fn_signature.parameters
         return {name: one for name, one in found.items() if isinstance(one.kwarg_definition, _GIVEN)}
+
+    @property
+    def tag(self) -> str:
+        """The group that it is listed in. One without a name in `TAGS` stops the build."""
+        found = self.handler.fn.__module__.rpartition(".")[2]
+        if found not in TAGS:
+            raise ContractError(f"no tag is described for the routes of {found}")
+        return found
+
+    @property
+    def role(self) -> AccessRole | None:
+        """Whose token is needed; None where none is."""
+        asked = AccessRequest(
+            is_socket=False, method=self.method, path=self.path, scheme="http", headers=(), peer="local"
+        )
+        return None if self.path in OPEN_PATHS else needed_role(asked)
 
     @property
     def body(self) -> type | None:
@@ -119,17 +152,22 @@ def openapi_document(app: Litestar) -> Document:
         kinds = (one.body, one.answer, *(_given(field) for field in one.parameters.values()))
         types.update({kind: None for kind in kinds if kind is not None})
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    spell_out_tuples(components)
     refs = dict(zip(types, schemas, strict=True))
+    answers = [one.answer for one in served if one.answer is not None]
+    require_every_field(components, [refs[kind] for kind in (Problem, *answers)])
     paths: dict[str, dict[str, Json]] = {}
     for one in served:
         paths.setdefault(one.path, {})[one.method.lower()] = _described(one, refs)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Interlock", "version": server_version(), "description": _ABOUT},
+        "servers": [{"url": "/", "description": "The server that this document comes from"}],
+        "tags": [{"name": name, "description": told} for name, told in TAGS.items()],
         "paths": cast("Json", paths),
         "components": {
             "schemas": dict(sorted(components.items())),
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "description": _ROLES}},
         },
     }
 
@@ -142,7 +180,7 @@ def problem_statuses(operation: Operation) -> frozenset[int]:
     found |= {401} if operation.path not in OPEN_PATHS else set()
     found |= {404} if "{" in operation.path else set()
     found |= {422} if names & _CURSORS else set()
-    found |= {413} if operation.body is not None else set()
+    found |= {413, 415} if operation.body is not None else set()
     found |= _OF_COMMANDS if operation.method not in _READING else set()
     return frozenset(found)
 
@@ -153,9 +191,10 @@ def _described(operation: Operation, refs: dict[Any, dict[str, Json]]) -> Json:
         "operationId": operation.handler.handler_name,
         "summary": told.partition(". ")[0].rstrip("."),
         "description": told,
+        "tags": [operation.tag],
         "parameters": [_parameter(name, field, refs) for name, field in operation.parameters.items()],
         "responses": _responses(operation, refs),
-        "security": [] if operation.path in OPEN_PATHS else [{"bearer": []}],
+        "security": [] if operation.role is None else [{"bearer": [operation.role.value]}],
     }
     if operation.body is not None:
         needs_fields = any(field.required for field in msgspec.structs.fields(operation.body))

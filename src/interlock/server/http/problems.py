@@ -140,6 +140,18 @@ class NotReady(Unreachable):
     """The server is not yet, or not for now, at the end of its log."""
 
 
+class BrokenOff(RequestRefusal):
+    """A client that hung up before its request was whole."""
+
+    kind = ProblemKind("bad_request", 400, "The request cannot be read")
+
+
+class WrongMediaType(RequestRefusal):
+    """A body that says to be something else than JSON."""
+
+    kind = ProblemKind("wrong_media_type", 415, "The body is of a kind that is not taken")
+
+
 _USAGE: Final = RequestRefusal.kind
 _KINDS: Final[Mapping[type[BaseException], ProblemKind]] = MappingProxyType(
     {
@@ -160,7 +172,7 @@ _HTTP: Final[Mapping[int, ProblemKind]] = MappingProxyType(
         404: ProblemKind("no_route", 404, "There is nothing here"),
         405: ProblemKind("method_not_allowed", 405, "This cannot be done here"),
         413: ProblemKind("too_large", 413, "The request is too large"),
-        415: ProblemKind("wrong_media_type", 415, "The body is of a kind that is not taken"),
+        415: WrongMediaType.kind,
     }
 )
 _RETRY_SECONDS: Final = 1.0

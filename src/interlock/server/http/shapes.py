@@ -15,7 +15,7 @@ from interlock.vocabulary.events.audit import DeliveryStage, ReplyContract
 from interlock.vocabulary.events.conversation import Count
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import ID_PATTERN, PromptId, SessionId, SessionIdField, TurnId
-from interlock.vocabulary.states import DriverKind
+from interlock.vocabulary.states import DriverKind, TurnState
 from interlock.vocabulary.wire.approval import Approval, ApprovalState
 from interlock.vocabulary.wire.frames import Message, QueueView, TaskSummary
 from interlock.vocabulary.wire.requests import AccessRole
@@ -77,11 +77,34 @@ class PromptStanding(Struct, frozen=True, kw_only=True):
     stage: DeliveryStage
 
 
+class PromptDetail(Struct, frozen=True, kw_only=True):
+    """A prompt, how far it is known to have got, and what became of it.
+
+    `position`: its place in the queue, 1 is next; null where it waits no more. `waits_for`: what keeps it from an agent
+    that is ready. `turn_id` and `turn_state`: the turn that began with it, null before that.
+    """
+
+    prompt_id: PromptId
+    text: str
+    state: PromptState
+    stage: DeliveryStage
+    position: Count | None
+    waits_for: str
+    turn_id: TurnId | None
+    turn_state: TurnState | None
+
+
 class QueueGateChange(_Body, frozen=True, kw_only=True):
     """Whether prompts may leave the queue, and why not."""
 
     is_open: bool
     reason: Annotated[str, Meta(max_length=2000)] = ""
+
+
+class QueueGateStanding(Struct, frozen=True, kw_only=True):
+    """Whether prompts may leave the queue now."""
+
+    is_open: bool
 
 
 class CancelTurn(_Body, frozen=True, kw_only=True):
@@ -191,7 +214,7 @@ class TurnUsage(Struct, frozen=True, kw_only=True):
 
 
 class TaskUsage(Struct, frozen=True, kw_only=True):
-    """What a task used, in all and by its newest turns. What nobody reported is missing, and not zero."""
+    """What a task used, in all and by its newest turns. What nobody reported is null, and not zero."""
 
     task_id: SessionIdField
     total: Usage

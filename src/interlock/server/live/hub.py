@@ -24,8 +24,6 @@ from functools import partial
 from itertools import count
 from typing import Final
 
-import msgspec
-
 from interlock.log.port import Log, LogDamage, Slice, without_damaged
 from interlock.projections.task.view import TaskView
 from interlock.runtime.runtime import EventWatcher, Runtime
@@ -38,6 +36,7 @@ from interlock.vocabulary.events.envelope import Event, new_event
 from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.ids import EventId, SessionId
 from interlock.vocabulary.states import Activity
+from interlock.vocabulary.wire.encoding import encode
 from interlock.vocabulary.wire.requests import BoardJoin, ServerClosing, TaskJoin, TaskResume
 
 SERVICE_RESTART: Final = 1012
@@ -181,7 +180,7 @@ class Hub:
     async def close(self, reason: str, *, is_restart: bool = True, patience_seconds: float = 5.0) -> None:
         """Tell every client, end its connection when it has been told, and follow no more. Safe to call twice."""
         self._is_closing = True
-        told = msgspec.json.encode(ServerClosing(reason=reason, retry_after_seconds=_RETRY_AFTER_SECONDS))
+        told = encode(ServerClosing(reason=reason, retry_after_seconds=_RETRY_AFTER_SECONDS))
         for outbox in self._outboxes:
             outbox.answer(told)
             outbox.close(SERVICE_RESTART if is_restart else GOING_AWAY, reason)

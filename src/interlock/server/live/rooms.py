@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final, Protocol, TypeAlias, TypeVar
 
-import msgspec
 from msgspec import Struct, structs
 
 from interlock.log.port import LogDamage
@@ -22,6 +21,7 @@ from interlock.projections.task.view import TaskView
 from interlock.server.http.problems import UnknownTask
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId
+from interlock.vocabulary.wire.encoding import encode
 from interlock.vocabulary.wire.frames import ChatChunk, ChatStart, ChatThought, TaskFrame, TaskSnapshot, TaskSummary
 from interlock.vocabulary.wire.requests import (
     BoardBehind,
@@ -70,7 +70,6 @@ class Rooms:
         self._joined: dict[Member, dict[RoomName, None]] = {}
         self._lines: dict[SessionId, tuple[object, ...]] = {}
         self._changes_at: datetime | None = None
-        self._encoder: Final = msgspec.json.Encoder()
 
     # What happens
 
@@ -190,7 +189,7 @@ class Rooms:
 
     def _encode(self, frame: Struct) -> bytes:
         self.frames_encoded += 1
-        return self._encoder.encode(frame)
+        return encode(frame)
 
     def _tell_room(self, task_id: SessionId, frames: Iterable[TaskFrame]) -> None:
         for frame in frames:

@@ -32,6 +32,7 @@ from interlock.server.settings import ServerSettings
 from interlock.server.state import ServerState
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SessionId
+from interlock.vocabulary.wire.encoding import encode
 from interlock.vocabulary.wire.requests import (
     PROTOCOL,
     AccessRole,
@@ -67,7 +68,6 @@ _SERVER: Final = f"interlock/{version('interlock')}"
 _Command: TypeAlias = ChatSend | ChatCancel | QueueEdit | QueueRemove | QueueSetGate | ApprovalDecide
 _Socket: TypeAlias = WebSocket[Any, Any, Any]
 
-_encoder: Final = msgspec.json.Encoder()
 _decoder: Final[msgspec.json.Decoder[Request]] = msgspec.json.Decoder(Request)
 
 
@@ -181,7 +181,7 @@ class SocketConnection:
             pass  # the client is gone: the reader hears of it too
 
     def _answer(self, frame: Struct) -> None:
-        self._outbox.answer(_encoder.encode(frame))
+        self._outbox.answer(encode(frame))
 
     def _refuse(self, request_id: str, error: BaseException) -> None:
         hide = self._state.runtime.redactor.diagnostic

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from litestar import Request, Response, get, post
+from litestar import Request, get, post
 from litestar.exceptions import ValidationException
 from litestar.params import FromPath, JSONBody, QueryParameter
 
 from interlock.server.http.problems import PROBLEM_TYPE, NotReady, Unfit, problem_of, what_is_wrong
+from interlock.server.http.responses import WireResponse
 from interlock.server.http.shapes import ApprovalPage, ApprovalStanding, Decide
 from interlock.server.peer_process import connection_of
 from interlock.server.routes.common import (
@@ -83,11 +84,11 @@ async def list_approvals(
     return ApprovalPage(items=tuple(one for _, one in shown), next=following)
 
 
-def _undecided(request: Request[Any, Any, Any], error: ValidationException) -> Response[Problem]:
+def _undecided(request: Request[Any, Any, Any], error: ValidationException) -> WireResponse[Problem]:
     """A body that names no verdict decides nothing."""
     unfit = Unfit(f"not a decision: {what_is_wrong(error)}", remedy="name the verdict: is_allowed true or false")
     problem = problem_of(unfit, instance=request.scope["path"])
-    return Response(problem, status_code=problem.status, media_type=PROBLEM_TYPE)
+    return WireResponse(problem, status_code=problem.status, media_type=PROBLEM_TYPE)
 
 
 @post(

@@ -5,7 +5,16 @@ from __future__ import annotations
 from litestar import delete, get, patch, post, put
 from litestar.params import FromPath, JSONBody
 
-from interlock.server.http.shapes import Cancelled, CancelTurn, EditPrompt, PromptStanding, QueueGateChange, SendPrompt
+from interlock.server.http.problems import NotFound
+from interlock.server.http.shapes import (
+    Cancelled,
+    CancelTurn,
+    EditPrompt,
+    PromptDetail,
+    PromptStanding,
+    QueueGateChange,
+    SendPrompt,
+)
 from interlock.server.routes.common import Key, Server, TaskPath, Who, read_key, task_of
 from interlock.vocabulary.ids import PromptId, SessionId
 from interlock.vocabulary.wire.frames import QueueView
@@ -23,6 +32,28 @@ async def send_prompt(server: Server, task_id: TaskPath, data: JSONBody[SendProm
     task_of(server, task_id)
     prompt_id = read_key(key, data.prompt_id)
     return await server.commands.send(SessionId(task_id), data.text, prompt_id=prompt_id, reply=data.reply)
+
+
+@get("/tasks/{task_id:str}/prompts/{prompt_id:str}")
+async def get_prompt(server: Server, task_id: TaskPath, prompt_id: FromPath[str]) -> PromptDetail:
+    """One prompt: whether it waits, how far it got, and the turn that began with it. Also of a task that nobody runs,
+    and after a restart: its id is the key that it was sent with."""
+    view = task_of(server, task_id)
+    prompt = view.queue.prompts.get(PromptId(prompt_id))
+    if prompt is None:
+        raise NotFound(f"there is no prompt {prompt_id} in this task", remedy="list its queue, or its messages")
+    turn = view.turn_of_prompt(prompt.prompt_id)
+    waiting = [one.prompt_id for one in view.queue.waiting]
+    return PromptDetail(
+        prompt_id=prompt.prompt_id,
+        text=prompt.text,
+        state=prompt.state,
+        stage=prompt.stage,
+        position=waiting.index(prompt.prompt_id) + 1 if prompt.prompt_id in waiting else None,
+        waits_for=prompt.waits_for,
+        turn_id=None if turn is None else turn.turn_id,
+        turn_state=None if turn is None else turn.state,
+    )
 
 
 @patch("/tasks/{task_id:str}/prompts/{prompt_id:str}")
@@ -66,4 +97,4 @@ async def cancel_turn(
     )
 
 
-ROUTES = (get_queue, send_prompt, edit_prompt, remove_prompt, set_gate, cancel_turn)
+ROUTES = (get_queue, send_prompt, get_prompt, edit_prompt, remove_prompt, set_gate, cancel_turn)

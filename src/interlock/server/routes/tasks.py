@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from litestar import Response, delete, get, post
+from litestar import delete, get, post
 from litestar.params import FromPath, JSONBody
 
 from interlock.lifecycle.turn import lose_owner
 from interlock.lifecycle.turns import TurnRecord, record_of
 from interlock.projections.task.view import TaskView
 from interlock.server.http.problems import NotFound, NotReady
+from interlock.server.http.responses import WireResponse
 from interlock.server.http.shapes import (
     AgentStanding,
     MessagePage,
@@ -58,10 +59,10 @@ async def list_tasks(server: Server, after: After = None, limit: Limit = DEFAULT
 
 
 @post("/tasks", status_code=201)
-async def open_task(server: Server, data: JSONBody[OpenTask], key: Key = None) -> Response[TaskOpened]:
+async def open_task(server: Server, data: JSONBody[OpenTask], key: Key = None) -> WireResponse[TaskOpened]:
     """Open a task. The key, if one is given, is its id; without one, every request opens another task."""
     opened = await server.commands.open_task(data, task_id=read_key(key) or "")
-    return Response(
+    return WireResponse(
         opened,
         status_code=201 if opened.is_new else 200,
         headers={"Location": f"/api/tasks/{opened.task_id}"},

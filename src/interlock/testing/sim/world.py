@@ -15,8 +15,6 @@ from dataclasses import dataclass, field, fields, replace
 from random import Random
 from typing import Final
 
-import msgspec
-
 from interlock.client.machine.inputs import TaskInput
 from interlock.client.machine.state import Digest, SyncState, TaskState, digest_of
 from interlock.lifecycle.task_status import StatusClass, classify
@@ -29,6 +27,7 @@ from interlock.testing.sim.weather import CALM, SLUGGISH, Fault, Weather, draw_w
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.states import TaskStatus
+from interlock.vocabulary.wire.encoding import encode
 from interlock.vocabulary.wire.frames import RuntimeCheck
 from interlock.vocabulary.wire.requests import (
     Ack,
@@ -52,7 +51,6 @@ LOOK_EVERY: Final = 4  # a look at the whole costs more than a step
 MAX_CHECKS_TO_SETTLE: Final = 6
 MAX_MESSAGES_TO_SETTLE: Final = 40
 _MAX_STEPS: Final = 50_000
-_ENCODER: Final = msgspec.json.Encoder()
 
 
 class SimulationFailed(AssertionError):
@@ -158,7 +156,7 @@ class World:
                 rooms.leave(link, request.task_id)
             case _:
                 pass
-        link.answer(_ENCODER.encode(self._command(request)))
+        link.answer(encode(self._command(request)))
 
     def _command(self, request: Request) -> Ack | Refused:
         result: bool | None = None

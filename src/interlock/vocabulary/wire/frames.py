@@ -70,7 +70,7 @@ class ToolKind(StrEnum):
     STEP = "step"
 
 
-class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Message(Struct, frozen=True, kw_only=True):
     """One entry of a transcript. `stream_id`: the stream whose whole text this is, and whose place it takes.
 
     `label` says in words what a text is not: whole, confirmed or verified. A clean answer has none. `is_verified` is
@@ -105,7 +105,7 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
     next_actions: tuple[NextAction, ...] = ()
 
 
-class StreamPiece(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StreamPiece(Struct, frozen=True, kw_only=True):
     """A live stream: its text from `offset` on, up to `cursor`."""
 
     stream_id: StreamId
@@ -117,14 +117,14 @@ class StreamPiece(Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_activity_at: Moment
 
 
-class QueueItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class QueueItem(Struct, frozen=True, kw_only=True):
     """A prompt that waits."""
 
     prompt_id: PromptId
     text: str
 
 
-class QueueView(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class QueueView(Struct, frozen=True, kw_only=True):
     """What waits to be sent, in order. Behind a closed gate nothing leaves, for `gate_reason`. `waits_for`: what keeps
     the next prompt, or the one that is on its way, from an agent that is ready: a draft that a person left."""
 
@@ -230,7 +230,7 @@ class TaskSummary(Struct, frozen=True, kw_only=True):
     badge: Badge | None = None
 
 
-class Push(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+class Push(Struct, frozen=True, kw_only=True, tag_field="type"):
     """Base of every frame of a room."""
 
     task_id: SessionIdField

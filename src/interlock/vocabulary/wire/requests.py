@@ -30,7 +30,7 @@ class AccessRole(StrEnum):
     OPERATOR = "operator"
 
 
-class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Problem(Struct, frozen=True, kw_only=True):
     """What went wrong, in the form of RFC 9457, with what to do next. `code` is one word for programs."""
 
     type: str = "about:blank"
@@ -165,7 +165,7 @@ class Hello(Struct, frozen=True, kw_only=True, tag_field="type", tag="hello"):
     max_frame_bytes: int
 
 
-class Ack(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="ack"):
+class Ack(Struct, frozen=True, kw_only=True, tag_field="type", tag="ack"):
     """A request was done. `result` is what it gave: the prompt's id of a send, how a cancel was delivered."""
 
     id: RequestId

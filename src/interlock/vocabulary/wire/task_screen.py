@@ -31,7 +31,7 @@ class Paint(Struct, frozen=True, array_like=True):
     sgr: Annotated[str, Meta(pattern=r"^[0-9;]{1,64}$")]
 
 
-class TaskScreen(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TaskScreen(Struct, frozen=True, kw_only=True):
     """The terminal of an agent. While it `is_live`, it shows this now, and last changed `age_seconds` ago; else it
     showed this then. `cursor` is (column, row), from 0. `is_cut`: it holds more than is told.
 
