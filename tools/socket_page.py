@@ -77,7 +77,9 @@ A join puts the client into the room of a task and answers with a snapshot: all 
 server stands, at one version and one tick. From there on every frame of the room follows, each with the next tick.
 
 A client that reads too slowly is not buffered without bound: it gets `task:behind` and resumes, and its other rooms go
-on. On a new connection, join or resume again: ticks of one connection say nothing about another one.
+on. On a new connection, join or resume again: ticks of one connection say nothing about another one. To resume, name
+the highest `version` that you have heard of the task, in any frame or snapshot, and keep of two copies of a message the
+one with the higher `version`: messages of the named version are sent again, as you may have had only some of them.
 
 The board is a room of its own (`board:join`), with one line for each task."""
 _CLOSE_CODES: Final = (

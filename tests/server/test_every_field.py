@@ -43,7 +43,7 @@ PATHS = (
 )
 
 
-PLAIN = {
+PLAIN: dict[type, object] = {
     inspect.BoolType: False,
     inspect.IntType: 1,
     inspect.FloatType: 1,

@@ -244,7 +244,10 @@ def snapshot_for(view: TaskView, request: TaskJoin | TaskResume, now: datetime |
     """What a request is answered."""
     if isinstance(request, TaskJoin):
         return view.snapshot(after_version=request.after_version, now=now)
-    return view.snapshot(after_version=request.version, stream_id=request.stream_id, cursor=request.cursor, now=now)
+    # One version may have several frames, and whoever comes back may have had only the first of them.
+    is_of_our_log = request.version <= view.version
+    known = max(0, request.version - 1) if is_of_our_log else request.version
+    return view.snapshot(after_version=known, stream_id=request.stream_id, cursor=request.cursor, now=now)
 
 
 def _line(summary: TaskSummary) -> tuple[object, ...]:

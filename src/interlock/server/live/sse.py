@@ -94,23 +94,22 @@ def task_events(state: ServerState, task_id: SessionId, *, last_event_id: str = 
         raise NotReady("the server is closing")
     if hub.connections >= state.settings.max_connections:
         raise TooMany("too many connections", retry_after_seconds=1.0)
-    events = EventStream(hub, state.settings, _request(hub, task_id, last_event_id, after))
+    events = EventStream(hub, state.settings, _request(task_id, last_event_id, after))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return Stream(events, media_type=EVENT_STREAM, headers=headers, background=BackgroundTask(events.aclose))
 
 
-def _request(hub: Hub, task_id: SessionId, last_event_id: str, after: int | None) -> TaskJoin | TaskResume:
+def _request(task_id: SessionId, last_event_id: str, after: int | None) -> TaskJoin | TaskResume:
     if not last_event_id:
         return TaskJoin(id=_REQUEST_ID, task_id=task_id, after_version=after)
-    return _resume(hub, task_id, parse_cursor(last_event_id))
+    return _resume(task_id, parse_cursor(last_event_id))
 
 
-def _resume(hub: Hub, task_id: SessionId, cursor: Cursor) -> TaskResume:
-    is_of_our_log = cursor.version <= hub.views[task_id].version
+def _resume(task_id: SessionId, cursor: Cursor) -> TaskResume:
     return TaskResume(
         id=_REQUEST_ID,
         task_id=task_id,
-        version=max(0, cursor.version - 1) if is_of_our_log else cursor.version,
+        version=cursor.version,
         stream_id=cursor.stream_id,
         cursor=cursor.cursor,
     )
@@ -189,7 +188,7 @@ class EventStream:
         if head.type == "server:closing":
             lines.insert(0, f"retry: {_RETRY_MS}".encode())
         elif head.type == "task:behind":
-            self._has_to_join, self._request = True, _resume(self._hub, self._request.task_id, self._cursor)
+            self._has_to_join, self._request = True, _resume(self._request.task_id, self._cursor)
         else:
             after = _cursor_after(head)
             lines.insert(0, f"id: {after.spelled()}".encode())

@@ -30,7 +30,11 @@ async def follow_task(
     ] = "",
     after: Annotated[
         str | None,
-        QueryParameter(max_length=16, required=False, description="A version: only what changed since is told."),
+        QueryParameter(
+            max_length=16,
+            required=False,
+            description="The version of a snapshot that was read: only messages that changed after it are told.",
+        ),
     ] = None,
 ) -> Stream:
     """The room of a task as server-sent events: where it stands, then everything that happens."""

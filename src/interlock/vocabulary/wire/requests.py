@@ -49,15 +49,17 @@ class _Request(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field=
 
 
 class TaskJoin(_Request, frozen=True, kw_only=True, tag="task:join"):
-    """Enter the room of a task, and be told where it stands. With `after_version`, only messages that changed since."""
+    """Enter the room of a task, and be told where it stands. With `after_version`, only messages that changed after it:
+    name the version of a snapshot that was read. After frames, use `task:resume`."""
 
     task_id: SessionIdField
     after_version: Count | None = None
 
 
 class TaskResume(_Request, frozen=True, kw_only=True, tag="task:resume"):
-    """As a join, with nothing that is known already: no message up to `version`, and of the stream `stream_id` no text
-    before `cursor`."""
+    """As a join, with nothing that is known already. `version`: the highest that any frame or snapshot of this task had.
+    Messages of that version come again, since one version may have several frames, and the connection may have ended
+    between them; older messages that did not change are left out. Of the stream `stream_id` no text before `cursor`."""
 
     task_id: SessionIdField
     version: Count
