@@ -12,10 +12,8 @@ import asyncio
 import re
 import sys
 
-from interlock import Client
-from interlock.vocabulary.errors import InterlockError, UsageError
+from interlock import Approval, InterlockError, UsageError, connect_async
 from interlock.vocabulary.states import Attention
-from interlock.vocabulary.wire.approval import Approval
 
 READS = {"read", "grep", "glob", "search", "ls"}
 NEVER = re.compile(r"rm -rf|git push|curl .*\| *sh")
@@ -32,7 +30,7 @@ def decide(question: Approval) -> bool | None:
 
 async def main() -> None:
     decided: set[str] = set()
-    async with Client.of_home() as client:
+    async with connect_async() as client:
         async for line in client.board():  # each session once, then each one that changed
             if not line.open_approvals:
                 continue

@@ -13,8 +13,7 @@ import asyncio
 import subprocess
 import sys
 
-from interlock import Client
-from interlock.vocabulary.errors import InterlockError
+from interlock import InterlockError, connect_async
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.states import Activity, Attention
 from interlock.vocabulary.wire.frames import TaskSummary
@@ -33,7 +32,7 @@ def news(line: TaskSummary) -> str:
 
 async def main(*program: str) -> None:
     told: dict[SessionId, str] = {}
-    async with Client.of_home() as client:
+    async with connect_async() as client:
         async for line in client.board():
             said = news(line)
             if said == told.get(line.task_id, ""):

@@ -27,7 +27,7 @@ from textual.pilot import Pilot
 from interlock.agents.tmux.server import TmuxServer
 from interlock.cli.server.api import ServerApi
 from interlock.cli.top.app import TopApp
-from interlock.client.client import Client
+from interlock.client.client import Client, connect_async
 from interlock.testing.scripted_agent import command, write_program
 from interlock.vocabulary.errors import Unreachable
 from tools.screen_scenes import APPROVAL, AT_TERMINAL, LONG, QUESTION, SCENES, TERMINAL, Scene
@@ -184,7 +184,7 @@ def _await(look: Callable[[], bool], what: str) -> None:
 
 async def open_all(home: Path, inner: Path, scenes: Sequence[Scene]) -> None:
     """Begin a session for each scene, and wait until it stands as it shall."""
-    async with Client.of_home(home) as client:
+    async with connect_async(home) as client:
         for number, scene in enumerate(scenes):
             await _open(client, home, inner / f"agent-{number}", scene)
 
@@ -220,7 +220,7 @@ async def _open(client: Client, home: Path, program: Path, scene: Scene) -> None
 
 
 def _board(home: Path, *, is_light: bool) -> TopApp:
-    return TopApp(Client.of_home(home), lambda: ServerApi.of_home(home), is_light=is_light, grace_seconds=0.0)
+    return TopApp(connect_async(home), lambda: ServerApi.of_home(home), is_light=is_light, grace_seconds=0.0)
 
 
 async def take(home: Path, shots: Sequence[Shot], size: Size, *, is_light: bool) -> dict[str, Picture]:

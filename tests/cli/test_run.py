@@ -15,6 +15,7 @@ import pytest
 from interlock.cli.server.api import Body, ServerApi
 from interlock.cli.server.process import Presence, held_server, look_for_server
 from interlock.cli.work.run import run
+from interlock.client.shapes import OpenTask
 from interlock.testing.scripted_agent import command, write_program
 from interlock.vocabulary.errors import Unreachable, UsageError
 from tests.cli.harness import interlock
@@ -67,7 +68,8 @@ def test_a_server_that_opens_no_session_does_not_outlast_the_timeout(
             clock[0] += seconds
             raise Unreachable("the server did not answer in time")
 
-    monkeypatch.setattr("interlock.cli.work.run._body", lambda *_: {})
+    asks_for = OpenTask(agent="scripted", driver="claude-stream")
+    monkeypatch.setattr("interlock.client.opening.open_request", lambda *_, **__: asks_for)
     monkeypatch.setattr("interlock.cli.work.run._server", lambda *_, **__: Stuck("http://127.0.0.1:1", ""))
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     assert run("scripted", "hello", wait=True, timeout=7.0, home=Path()) == 5

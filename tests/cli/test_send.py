@@ -16,6 +16,7 @@ from interlock.cli.work.changes import SessionChanges, TimeUp
 from interlock.cli.work.send import send
 from interlock.testing.scripted_agent import command, write_program
 from interlock.vocabulary.errors import Unreachable
+from interlock.vocabulary.ids import PromptId
 from tests.cli.harness import COMMAND, interlock
 from tests.cli.homes import HOSTILE, run_many
 from tests.cli.serving import STREAM, WAIT_SECONDS, Served, serving, until
@@ -45,7 +46,7 @@ def turn_of(served: Served, task_id: str) -> Body:
 
 
 def test_what_it_took_to_give_a_prompt_is_part_of_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = prompt_wait.PromptAsked(home=Path(), task_id="ses_1", prompt_id="prm_1")
+    asked = prompt_wait.PromptAsked(home=Path(), task_id="ses_1", prompt_id=PromptId("prm_1"))
     deadlines = list[float | None]()
 
     def looks(_: object, deadline: float | None) -> list[Body]:
@@ -303,7 +304,10 @@ def test_without_a_server_nothing_is_known(tmp_path: Path) -> None:
 
 
 def test_a_look_while_the_server_is_away_finds_nothing_and_ends_nothing(tmp_path: Path) -> None:
-    assert prompt_wait._look(prompt_wait.PromptAsked(home=tmp_path, task_id="ses_1", prompt_id="prm_1"), None) is None
+    assert (
+        prompt_wait._look(prompt_wait.PromptAsked(home=tmp_path, task_id="ses_1", prompt_id=PromptId("prm_1")), None)
+        is None
+    )
 
 
 @pytest.mark.deep

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.exit_codes import ExitCode
-from interlock.cli.server.api import Body
 from interlock.cli.work import prompt_wait
 from interlock.cli.work.prompt_wait import PromptAsked
-from interlock.cli.work.prompt_watch import PromptEnding, PromptLook, PromptOutcome
+from interlock.client.outcome import TurnText
+from interlock.client.prompt_watch import PromptEnding, PromptOutcome
 from interlock.monitor.observer.reply import Contract, sentinel_contract
+from interlock.vocabulary.ids import PromptId
+from tests.cli.badges import look_of
 from tests.cli.homes import run_many
 from tests.cli.serving import Served
 
@@ -19,19 +20,18 @@ MARKED = "<<<word\nforty two\nword>>>"
 
 
 def tell(
-    monkeypatch: pytest.MonkeyPatch, answer: Body | None, contract: Contract | None = None, *, json: bool = False
+    monkeypatch: pytest.MonkeyPatch, answer: TurnText | None, contract: Contract | None = None, *, json: bool = False
 ) -> int:
     """What is told of a turn that completed and left this answer; the exit code."""
     monkeypatch.setattr(prompt_wait, "_answer", lambda _asked, _outcome: answer)
-    asked = PromptAsked(home=Path("home"), task_id="ses_1", prompt_id="prm_1", contract=contract)
-    turn = {"turn_id": "trn_1", "state": "completed"}
-    look = PromptLook(detail={"summary": {}, "queue": {}, "approvals": []}, turn=turn)
-    outcome = PromptOutcome(ending=PromptEnding.ENDED, code=ExitCode.COMPLETED, look=look)
+    asked = PromptAsked(home=Path("home"), task_id="ses_1", prompt_id=PromptId("prm_1"), contract=contract)
+    look = look_of({"task_id": "ses_1"}, {"turn_id": "trn_1", "state": "completed"})
+    outcome = PromptOutcome(ending=PromptEnding.ENDED, look=look)
     return prompt_wait._tell(asked, outcome, json=json)
 
 
-def words(text: str, *, is_verified: bool = True) -> Body:
-    return {"text": text, "is_partial": False, "is_verified": is_verified}
+def words(text: str, *, is_verified: bool = True) -> TurnText:
+    return TurnText(text=text, is_partial=False, is_verified=is_verified)
 
 
 def test_a_turn_without_words_is_completed_and_says_where_to_look(
@@ -62,7 +62,7 @@ def test_a_reply_is_read_from_verified_words(
 )
 @pytest.mark.parametrize("json", [False, True])
 def test_a_reply_that_cannot_be_read_is_a_failure_and_prints_none(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: Body | None, said: str, json: bool
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: TurnText | None, said: str, json: bool
 ) -> None:
     assert tell(monkeypatch, answer, sentinel_contract("word"), json=json) == 1
     out, err = capsys.readouterr()
@@ -75,9 +75,8 @@ def test_a_reply_that_cannot_be_read_is_a_failure_and_prints_none(
 def test_a_screen_that_no_profile_fits_is_said_with_what_helps(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = PromptAsked(home=Path("home"), task_id="ses_1", prompt_id="prm_1")
-    look = PromptLook(detail={"summary": {}, "queue": {}, "approvals": []}, turn=None)
-    outcome = PromptOutcome(ending=PromptEnding.UNREADABLE, code=ExitCode.UNKNOWN, look=look)
+    asked = PromptAsked(home=Path("home"), task_id="ses_1", prompt_id=PromptId("prm_1"))
+    outcome = PromptOutcome(ending=PromptEnding.UNREADABLE, look=look_of({"task_id": "ses_1"}))
     assert prompt_wait._tell(asked, outcome, json=False) == 7
     out, err = capsys.readouterr()
     assert out == ""

@@ -12,11 +12,11 @@ from interlock.cli.exit_codes import ExitCode
 from interlock.cli.look.log_trouble import LogTrouble
 from interlock.cli.server.api import ServerApi
 from interlock.cli.work import wait as wait_module
-from interlock.cli.work.prompt_watch import PromptLook
 from interlock.cli.work.until import WaitVerdict, judge, parse_until
+from interlock.client.prompt_watch import PromptLook
 from interlock.projections.task.agent_status_fold import ANSWER_ON_ITS_WAY
 from interlock.vocabulary.errors import UsageError
-from tests.cli.badges import with_badge
+from tests.cli.badges import look_of
 from tests.cli.homes import run_many
 from tests.cli.serving import Served, serving
 
@@ -35,12 +35,10 @@ def look(
 ) -> PromptLook:
     live = {"activity": activity, "attention": attention}
     held = "the build is red" if waiting and not is_open else ""
-    summary = with_badge(
-        {"task_id": "ses_1", "turn_id": "trn_1", "task_status": status, "live": live, "held": held, **more}
-    )
-    queue = {"waiting": [{"prompt_id": f"prm_{one}"} for one in range(waiting)], "is_open": is_open}
+    summary = {"task_id": "ses_1", "turn_id": "trn_1", "task_status": status, "live": live, "held": held, **more}
+    queue = {"waiting": [{"prompt_id": f"prm_{one}", "text": "x"} for one in range(waiting)], "is_open": is_open}
     turn = None if state is None else {"turn_id": "trn_1", "state": state, "error_kind": "boom"}
-    return PromptLook(detail={"summary": summary, "queue": queue, "approvals": []}, turn=turn)
+    return look_of(summary, turn, queue=queue)
 
 
 def met(now: PromptLook) -> set[str]:

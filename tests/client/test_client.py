@@ -13,15 +13,12 @@ import msgspec
 import pytest
 
 import interlock
-from interlock.client import turn_wait
-from interlock.client.client import Client
+from interlock.client import prompt_watch, turn
+from interlock.client.client import Client, connect_async
 from interlock.client.errors import Refusal
 from interlock.client.machine.state import LocalStream, SyncState, TaskState, digest_of
 from interlock.client.task import TaskHandle
 from interlock.client.timeouts import ClientTimeouts
-from interlock.client.transport.api import Api
-from interlock.client.transport.discovery import fixed_address
-from interlock.client.transport.http import Http
 from interlock.vocabulary.errors import Unreachable, UsageError
 from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.ids import PromptId, SessionId, StreamId
@@ -522,7 +519,7 @@ def test_a_prompt_behind_a_closed_gate_is_said_to_be() -> None:
 
 
 def test_nobody_waits_for_a_prompt_that_nobody_will_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn_wait, "UNOWNED_SECONDS", 0.05)
+    monkeypatch.setattr(prompt_watch, "GRACE_SECONDS", 0.05)
 
     async def story() -> None:
         async with world() as here:
@@ -537,7 +534,7 @@ def test_nobody_waits_for_a_prompt_that_nobody_will_take(monkeypatch: pytest.Mon
 
 
 def test_nobody_waits_for_a_turn_that_nobody_will_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn_wait, "UNOWNED_SECONDS", 0.05)
+    monkeypatch.setattr(prompt_watch, "GRACE_SECONDS", 0.05)
 
     async def story() -> None:
         async with world() as here:
@@ -569,7 +566,7 @@ def test_nobody_waits_for_a_turn_of_which_events_are_lost() -> None:
 
 
 def test_a_task_that_is_taken_up_again_in_time_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn_wait, "UNOWNED_SECONDS", 1.0)
+    monkeypatch.setattr(prompt_watch, "GRACE_SECONDS", 1.0)
 
     async def story() -> None:
         async with world() as here:
@@ -590,7 +587,7 @@ def test_a_task_that_is_taken_up_again_in_time_is_waited_for(monkeypatch: pytest
 def test_a_task_that_loses_its_owner_while_a_prompt_waits_is_noticed_by_what_is_heard(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turn_wait, "UNOWNED_SECONDS", 0.05)
+    monkeypatch.setattr(prompt_watch, "GRACE_SECONDS", 0.05)
 
     async def story() -> None:
         async with world() as here:
@@ -608,11 +605,11 @@ def test_a_task_that_loses_its_owner_while_a_prompt_waits_is_noticed_by_what_is_
 
 def test_when_nobody_may_run_a_task() -> None:
     state = TaskState(task_id=TASK)
-    assert turn_wait.may_be_unowned(state)
-    assert turn_wait.may_be_unowned(replace(state, agent=Status(activity=Activity.UNKNOWN)))
-    assert not turn_wait.may_be_unowned(replace(state, agent=Status(activity=Activity.WORKING)))
+    assert turn.may_be_unowned(state)
+    assert turn.may_be_unowned(replace(state, agent=Status(activity=Activity.UNKNOWN)))
+    assert not turn.may_be_unowned(replace(state, agent=Status(activity=Activity.WORKING)))
     live = LocalStream(stream_id=StreamId("str_1"), started_at=AT)
-    assert not turn_wait.may_be_unowned(replace(state, stream=live))
+    assert not turn.may_be_unowned(replace(state, stream=live))
 
 
 def test_what_nobody_can_answer_is_no_question_to_anybody() -> None:
@@ -625,22 +622,6 @@ def test_what_nobody_can_answer_is_no_question_to_anybody() -> None:
             assert [one.approval_id for one in task.approvals] == ["apr_2"]
 
     run(story())
-
-
-def owned(wait: turn_wait.TurnWait, is_owned: bool, now: float) -> float:
-    wait._judge(is_owned, now, "it waits")
-    return wait.patience_seconds
-
-
-def test_how_long_nobody_must_run_a_task_before_the_wait_ends() -> None:
-    wait = turn_wait.TurnWait(Api(Http(fixed_address("http://a.invalid", TOKEN))), TASK, PROMPT, until_blocked=False)
-    assert owned(wait, True, 0) == 15
-    assert owned(wait, False, 10) == 2
-    assert owned(wait, False, 11.9) == 2
-    assert owned(wait, True, 12) == 15, "somebody took it up"
-    assert owned(wait, False, 13) == 2
-    with pytest.raises(UsageError, match="nobody runs it"):
-        owned(wait, False, 15)
 
 
 def test_a_turn_that_waits_for_somebody_ends_the_wait_if_asked_for() -> None:
@@ -897,7 +878,7 @@ def test_a_silent_server_is_unreachable() -> None:
 
 def test_the_home_is_looked_at_when_the_client_is_made(tmp_path: Path) -> None:
     with pytest.raises(Unreachable, match="no server runs"):
-        Client.of_home(tmp_path)
+        connect_async(tmp_path)
 
 
 def test_a_client_of_a_home_finds_the_server_again_at_another_port(tmp_path: Path) -> None:
@@ -916,7 +897,7 @@ def test_a_client_of_a_home_finds_the_server_again_at_another_port(tmp_path: Pat
         room = FakeRoom(second)
         await first.start()
         announce(first)
-        async with Client.of_home(tmp_path, patience=QUICK) as client:
+        async with connect_async(tmp_path, patience=QUICK) as client:
             task = client.task(TASK)
             await task.wait(lambda state: state.sync is SyncState.JOINED, 10)
             room.set_status(TaskStatus.RUNNING, "trn_1")

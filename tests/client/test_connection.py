@@ -15,8 +15,8 @@ from msgspec import structs
 from interlock.client.errors import Refusal
 from interlock.client.timeouts import ClientTimeouts, delay_before, told_delay
 from interlock.client.transport.connection import MAX_ASKED, Connection, Pushed
-from interlock.client.transport.discovery import Address, FoundServer, fixed_address
-from interlock.client.transport.sockets import base_url, socket_url
+from interlock.client.transport.discovery import Address, FoundServer, base_url, fixed_address
+from interlock.client.transport.sockets import socket_url
 from interlock.vocabulary.errors import InterlockError, PeerFault, Unreachable, UsageError
 from interlock.vocabulary.ids import SessionId, StreamId
 from interlock.vocabulary.wire.frames import ChatChunk

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from interlock.client.sync import connect
 from interlock.client.transport.discovery import find_server
 from interlock.vocabulary.errors import Unreachable, UsageError
 from interlock.vocabulary.wire.requests import AccessRole
@@ -87,3 +90,14 @@ def test_a_damaged_file_is_named_and_its_content_is_not(home: Path, text: str) -
         find_server(home)
     assert refused.value.__cause__ is None
     assert "secret" not in str(refused.value)
+
+
+def test_a_server_that_ended_without_a_word_is_not_asked(home: Path) -> None:
+    """Its port may be somebody else's by now."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    write(home / "server.json", f'{{"url": "{URL}", "pid": {ended.pid}}}')
+    with pytest.raises(
+        Unreachable, match=r"is gone: it ended without a word; start it again with `interlock up --home"
+    ):
+        connect(home)

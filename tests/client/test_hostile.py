@@ -14,8 +14,7 @@ import pytest
 
 from interlock.client.sync import LoopThread, SyncClient
 from interlock.client.transport.connection import Connection, Pushed
-from interlock.client.transport.discovery import Address, FoundServer, fixed_address
-from interlock.client.transport.sockets import base_url
+from interlock.client.transport.discovery import Address, FoundServer, base_url, fixed_address
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.states import TaskStatus, TurnState

@@ -16,11 +16,13 @@ import pytest
 
 from interlock.client.client import Client
 from interlock.client.machine.state import SyncState, TaskState
-from interlock.client.sync import LoopThread, SyncClient, SyncTask, _Errand
+from interlock.client.sync import LoopThread, SyncClient, SyncTask, SyncTurn, _Errand, connect
 from interlock.client.task import TaskHandle
+from interlock.client.turn import TurnHandle
 from interlock.vocabulary.errors import Unreachable, UsageError
 from interlock.vocabulary.events.audit import ReplyContract
 from interlock.vocabulary.states import TaskStatus, TurnState
+from interlock.vocabulary.wire.approval import Approval
 from interlock.vocabulary.wire.frames import ChatMessage, TaskStatusChanged
 from interlock.vocabulary.wire.requests import ChatSend
 from tests.client.fake_room import TASK, FakeRoom
@@ -142,10 +144,32 @@ def test_a_close_ends_the_waits_of_other_threads() -> None:
 def test_a_server_that_is_not_there_leaves_no_thread() -> None:
     before = len(clients_threads())
     with pytest.raises(Unreachable):
-        SyncClient.of_home()
+        connect()
     with pytest.raises(UsageError):
         SyncClient("nonsense", token=TOKEN)
     assert len(clients_threads()) == before
+
+
+def test_a_callback_is_called_in_the_thread_of_the_caller_and_may_use_the_client() -> None:
+    with served() as (server, room, make), SyncClient(server.url, token=TOKEN, patience=QUICK) as client:
+        task = client.task(TASK)
+        task.wait(lambda state: state.sync is SyncState.JOINED, 20)
+        asked: list[tuple[threading.Thread, int]] = []
+
+        def decide(_: Approval) -> bool:
+            asked.append((threading.current_thread(), task.detail().summary.version))
+            make(room.close_questions)
+            make(lambda: room.add_message("done"))
+            make(lambda: room.record("trn_1", TurnState.COMPLETED))
+            make(lambda: room.set_status(TaskStatus.COMPLETED, "trn_1"))
+            return True
+
+        turn = task.run("hello", on_question=decide)
+        make(lambda: room.begin_turn("trn_1", turn.prompt_id))
+        make(lambda: room.ask("apr_1"))
+        make(lambda: room.set_status(TaskStatus.PENDING_CONFIRMATION, "trn_1"))
+        assert turn.answer(20) == "done"
+        assert [thread for thread, _ in asked] == [threading.current_thread()]
 
 
 def test_an_interrupt_ends_the_wait_and_nothing_else() -> None:
@@ -199,9 +223,10 @@ def test_a_script_that_forgets_to_close_ends() -> None:
     assert done.stdout == "over\n"
 
 
-@pytest.mark.parametrize(("facade", "original"), [(SyncTask, TaskHandle), (SyncClient, Client)])
+@pytest.mark.parametrize(("facade", "original"), [(SyncTask, TaskHandle), (SyncClient, Client), (SyncTurn, TurnHandle)])
 def test_the_facade_has_every_call_with_the_same_parameters(facade: type, original: type) -> None:
-    left_out = {"wake", "stepped", "detail", "is_open", "problem", "refresh"}
+    within = {"wake", "stepped", "is_open", "in_time", "new_bell", "followed", "next", "soon", "ended"}
+    left_out = within | ({"decide"} if original is TurnHandle else set())
     names = {name for name in vars(original) if not name.startswith("_")} - left_out
     assert names <= set(vars(facade)) | {"first_prompt", "task_id"}
     for name in names:

@@ -12,7 +12,7 @@ from datetime import datetime
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 from unittest.mock import patch
 
 import msgspec
@@ -37,6 +37,7 @@ from interlock.vocabulary.wire.frames import TaskSummary
 HOME: Final = Path("/home/of/no/server")
 LONG_AGO: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
 _EMPTY: Final[Body] = {"items": [], "next": None}
+T = TypeVar("T")
 _SAMPLE: Final = re.compile(r'interlock_tasks_(by_(?P<family>\w+)\{\w+="(?P<value>\w+)"\}|need_person) (?P<count>\d+)')
 
 
@@ -70,6 +71,9 @@ class Doors:
                 answer = {"total": {}}
         decoded: Body = msgspec.json.decode(msgspec.json.encode(answer))
         return decoded
+
+    def read(self, kind: type[T], path: str, **query: object) -> T:
+        return msgspec.convert(self.get(path, **query), kind)
 
     def pages(self, path: str, **query: object) -> Iterator[Body]:
         yield from self.get(path, **query)["items"]

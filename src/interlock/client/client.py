@@ -1,9 +1,8 @@
 """A client of a server.
 
-async with Client.of_home() as client:
-    task = await client.open_task(agent="claude", driver="claude-stream", argv=("claude",))
-    prompt_id = await task.send("make the test pass")
-    record = await task.wait_turn(prompt_id)
+async with connect_async() as client:
+    turn = await client.run("claude", "Which tests are slow?")
+    print(await turn.answer())
 """
 
 from __future__ import annotations
@@ -15,13 +14,17 @@ from types import TracebackType
 from typing import Self
 from weakref import WeakSet, WeakValueDictionary
 
+from msgspec import structs
+
 from interlock.client.iterators import Lines, Wakeup
 from interlock.client.machine.inputs import CheckReason
+from interlock.client.opening import first_words, open_request
 from interlock.client.shapes import OpenTask, ServerInfo
 from interlock.client.shell import ClientShell
 from interlock.client.task import TaskHandle, new_id
 from interlock.client.timeouts import Chance, ClientTimeouts
-from interlock.client.transport.discovery import Address, fixed_address, home_address
+from interlock.client.transport.discovery import Address, fixed_address, server_address
+from interlock.client.turn import AsyncOnQuestion, TurnHandle
 from interlock.vocabulary.errors import InterlockError
 from interlock.vocabulary.events.audit import ReplyContract
 from interlock.vocabulary.events.registry import Json
@@ -50,15 +53,6 @@ class Client:
         # Whatever is followed is held by the shell. What was closed is its holder's alone, with all that it knows.
         self._handles: WeakValueDictionary[SessionId, TaskHandle] = WeakValueDictionary()
         self._lines: WeakSet[Lines] = WeakSet()
-
-    @classmethod
-    def of_home(
-        cls, home: Path | None = None, *, role: AccessRole = AccessRole.OPERATOR, patience: ClientTimeouts | None = None
-    ) -> Self:
-        """A client of the server that runs in a home folder, also when it is started again at another port."""
-        address = home_address(home, role=role)
-        _ = address.found  # say now that there is none
-        return cls(address, patience=patience)
 
     async def __aenter__(self) -> Self:
         return self
@@ -113,6 +107,14 @@ class Client:
         """Look now: connect again, and check every task that is followed."""
         self._shell.look_again(CheckReason.MANUAL_REFRESH)
 
+    def page_visible(self) -> None:
+        """Say that somebody looks again, as when a window is shown: as `refresh`, and recorded as the reason."""
+        self._shell.look_again(CheckReason.PAGE_VISIBLE)
+
+    def network_online(self) -> None:
+        """Say that this machine is on a network again: as `refresh`, and recorded as the reason."""
+        self._shell.look_again(CheckReason.NETWORK_ONLINE)
+
     # Tasks
 
     def task(self, task_id: SessionId | str) -> TaskHandle:
@@ -123,6 +125,28 @@ class Client:
             handle = TaskHandle(self._shell, task_id, self._patience.command_seconds)
             self._handles[task_id] = handle
         return handle
+
+    async def run(
+        self,
+        agent: str,
+        prompt: str,
+        *,
+        cwd: str | Path | None = None,
+        mode: str = "",
+        model: str = "",
+        title: str = "",
+        reply: ReplyContract | None = None,
+        on_question: AsyncOnQuestion | None = None,
+        wait_for_person: bool = False,
+    ) -> TurnHandle:
+        """Start an agent of the configuration with a prompt, and return its turn. `mode` is `tui`, `stream` or `acp`;
+        blank: as configured. `on_question` answers what the agent asks: see `TaskHandle.follow`. The agent stays for
+        the next prompt (`turn.task.run`), until `turn.task.stop()` or its idle time is over."""
+        asked = open_request(agent, cwd=cwd, mode=mode, model=model, title=title or first_words(prompt))
+        asked = structs.replace(asked, prompt=prompt, reply=reply)
+        task = await self._open(asked, None)
+        assert task.first_prompt is not None, "a prompt was sent with it"
+        return task.follow(task.first_prompt, on_question=on_question, wait_for_person=wait_for_person)
 
     async def open_task(
         self,
@@ -156,6 +180,9 @@ class Client:
             prompt=prompt,
             reply=reply,
         )
+        return await self._open(asked, task_id)
+
+    async def _open(self, asked: OpenTask, task_id: SessionId | None) -> TaskHandle:
         opened = await self._shell.api.open_task(asked, task_id or SessionId(new_id("ses")))
         handle = self.task(opened.task_id)
         handle.first_prompt = opened.prompt_id
@@ -174,3 +201,17 @@ class Client:
             handle.wake()
         for lines in tuple(self._lines):
             lines.wake()
+
+
+def connect_async(
+    home: str | Path | None = None,
+    *,
+    url: str = "",
+    token: str = "",
+    role: AccessRole = AccessRole.OPERATOR,
+    patience: ClientTimeouts | None = None,
+) -> Client:
+    """A client of the server that runs in a home (by default `INTERLOCK_HOME`, or the XDG state folder), also when that
+    is started again at another port; or of the server at `url`, with its `token`. It starts no server: where none runs
+    it raises `Unreachable`, which says how to start one."""
+    return Client(server_address(home, url, token, role), patience=patience)

@@ -1,42 +1,41 @@
 """The client for scripts: the same calls, without `async`. One thread runs the loop that does the work.
 
-with SyncClient.of_home() as client:
-    task = client.task(task_id)
-    print(task.wait_turn(task.send("make the test pass")).state)
+with connect() as client:
+    print(client.run("claude", "Which tests are slow?").answer())
 
 Laws:
 1. Nothing is kept here: each call is one call of the async client, and what that says is what is said.
 2. An interrupt (Ctrl-C) ends the wait that it meets, here and in the loop, and nothing else.
 3. After `close` no thread is left. A program that forgets it can end all the same.
+4. A callback is called in the thread of the caller, and may use the client.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from interlock.client.client import Client
 from interlock.client.machine.state import TaskState
-from interlock.client.shapes import AgentStanding, ApprovalStanding, Cancelled, Page, PromptStanding, ServerInfo
+from interlock.client.outcome import TurnOutcome, answer_of, check_completed, open_questions
 from interlock.client.task import TaskHandle
 from interlock.client.timeouts import ClientTimeouts
-from interlock.client.transport.discovery import Address, fixed_address, home_address
-from interlock.lifecycle.turns import TurnRecord
-from interlock.projections.why import Explanation
-from interlock.vocabulary.errors import UsageError
+from interlock.client.transport.discovery import Address, fixed_address, server_address
+from interlock.client.turn import OnQuestion, TurnHandle
+from interlock.vocabulary.errors import InterlockError, UsageError
 from interlock.vocabulary.events.audit import ReplyContract
-from interlock.vocabulary.events.registry import Json
-from interlock.vocabulary.ids import PromptId, SessionId, TurnId
+from interlock.vocabulary.ids import PromptId, SessionId
 from interlock.vocabulary.wire.approval import Approval
-from interlock.vocabulary.wire.frames import Message, QueueView, StateDocument, TaskFrame, TaskSummary
+from interlock.vocabulary.wire.frames import Message, QueueView, TaskFrame, TaskSummary
 from interlock.vocabulary.wire.requests import AccessRole
-from interlock.vocabulary.wire.task_screen import TaskScreen
 
 T = TypeVar("T")
 
@@ -140,21 +139,110 @@ class LoopThread:
             self._loop.close()
 
 
+P = ParamSpec("P")
+InnerT = TypeVar("InnerT")
+InnerT_co = TypeVar("InnerT_co", covariant=True)
+
+
+class _Facing(Protocol[InnerT_co]):
+    """Something that stands for an object of the loop."""
+
+    @property
+    def _thread(self) -> LoopThread: ...
+    @property
+    def _inner(self) -> InnerT_co: ...
+
+
+def blocking(
+    method: Callable[Concatenate[InnerT, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[_Facing[InnerT], P], T]:
+    """The same method, waited for."""
+
+    @wraps(method)
+    def call(self: _Facing[InnerT], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._thread.call(method(self._inner, *args, **kwargs))
+
+    return call
+
+
+def in_loop(method: Callable[Concatenate[InnerT, P], T]) -> Callable[Concatenate[_Facing[InnerT], P], T]:
+    """The same method, called in the loop, where nothing changes meanwhile."""
+
+    @wraps(method)
+    def call(self: _Facing[InnerT], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._thread.call(_get(lambda: method(self._inner, *args, **kwargs)))
+
+    return call
+
+
+async def _get(look: Callable[[], T]) -> T:
+    return look()
+
+
+class SyncTurn:
+    """The turn of one prompt, as `TurnHandle`."""
+
+    def __init__(self, thread: LoopThread, turn: TurnHandle, on_question: OnQuestion | None) -> None:
+        self._thread = thread
+        self._inner = turn
+        self._on_question = on_question
+        self.prompt_id = turn.prompt_id
+        self.task = SyncTask(thread, turn.task)
+
+    cancel = blocking(TurnHandle.cancel)
+
+    def outcome(self, timeout: float | None = None) -> TurnOutcome:
+        """Wait until the turn is over, or cannot be waited for, and say how it stands."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            found = self._thread.call(self._inner.soon(left))
+            if isinstance(found, TurnOutcome):
+                return found
+            self._take(found)
+
+    def answer(self, timeout: float | None = None, *, unverified: bool = False) -> str:
+        """The answer of a turn that completed; for any other turn, the `TurnError` that says how it stands. With
+        `unverified`, also text that was read off a screen. `TimeoutError`: the wait was bounded, the turn goes on."""
+        return answer_of(self.outcome(timeout), unverified=unverified)
+
+    def text(self) -> Iterator[str]:
+        """The text of the turn, piece by piece as it is written. It ends when the turn completed; a turn that ended in
+        any other way raises its `TurnError` behind the last piece."""
+        while True:
+            found = self._thread.call(self._inner.next(with_text=True))
+            if isinstance(found, TurnOutcome):
+                check_completed(found)
+                return
+            if isinstance(found, str):
+                yield found
+            self._take(found)
+
+    def _take(self, found: str | Approval) -> None:
+        if isinstance(found, Approval):
+            verdict = None if self._on_question is None else self._on_question(found)
+            self._thread.call(self._inner.decide(found, verdict))
+
+
+def _pass_on(_: Approval) -> None:
+    """Questions are wanted, and answered in the caller's thread."""
+
+
 class SyncTask:
     """A task that is followed, as `TaskHandle`."""
 
     def __init__(self, thread: LoopThread, handle: TaskHandle) -> None:
         self._thread = thread
-        self._handle = handle
+        self._inner = handle
         self.task_id = handle.task_id
 
     @property
     def first_prompt(self) -> PromptId | None:
-        return self._handle.first_prompt
+        return self._inner.first_prompt
 
     @property
     def state(self) -> TaskState:
-        return self._thread.call(self._get(lambda: self._handle.state))
+        return self._thread.call(_get(lambda: self._inner.state))
 
     @property
     def queue(self) -> QueueView:
@@ -162,114 +250,81 @@ class SyncTask:
 
     @property
     def approvals(self) -> tuple[Approval, ...]:
-        return self._thread.call(self._get(lambda: self._handle.approvals))
+        return open_questions(self.state.approvals)
 
     @property
     def messages(self) -> tuple[Message, ...]:
         return self.state.transcript
 
-    def turns(self) -> tuple[TurnRecord, ...]:
-        return self._thread.call(self._handle.turns())
-
-    def turn(self, turn_id: TurnId) -> TurnRecord:
-        return self._thread.call(self._handle.turn(turn_id))
-
-    def message_page(self, *, before: str | int | None = None, limit: int = 200) -> Page[Message]:
-        return self._thread.call(self._handle.message_page(before=before, limit=limit))
-
-    def why(self, turn_id: TurnId | None = None) -> Explanation:
-        return self._thread.call(self._handle.why(turn_id))
-
-    def screen(self, since: str = "") -> TaskScreen:
-        return self._thread.call(self._handle.screen(since))
-
-    def state_document(self) -> StateDocument:
-        return self._thread.call(self._handle.state_document())
+    detail = blocking(TaskHandle.detail)
+    turns = blocking(TaskHandle.turns)
+    turn = blocking(TaskHandle.turn)
+    message_page = blocking(TaskHandle.message_page)
+    why = blocking(TaskHandle.why)
+    screen = blocking(TaskHandle.screen)
+    state_document = blocking(TaskHandle.state_document)
+    wait = blocking(TaskHandle.wait)
+    settled = blocking(TaskHandle.settled)
+    wait_turn = blocking(TaskHandle.wait_turn)
+    refresh = blocking(TaskHandle.refresh)
+    send = blocking(TaskHandle.send)
+    edit = blocking(TaskHandle.edit)
+    remove = blocking(TaskHandle.remove)
+    gate = blocking(TaskHandle.gate)
+    cancel = blocking(TaskHandle.cancel)
+    decide = blocking(TaskHandle.decide)
+    start = blocking(TaskHandle.start)
+    stop = blocking(TaskHandle.stop)
+    delete = blocking(TaskHandle.delete)
+    queued_message_blocked = in_loop(TaskHandle.queued_message_blocked)
+    sync_task_detail = in_loop(TaskHandle.sync_task_detail)
+    close = in_loop(TaskHandle.close)
 
     def changes(self) -> Iterator[TaskState]:
-        return self._thread.iterate(self._handle.changes)
+        return self._thread.iterate(self._inner.changes)
 
     def frames(self, *, history: bool = False) -> Iterator[TaskFrame]:
-        return self._thread.iterate(lambda: self._handle.frames(history=history))
+        return self._thread.iterate(lambda: self._inner.frames(history=history))
 
-    def wait(self, until: Callable[[TaskState], bool], timeout: float | None = None) -> TaskState:
-        """Wait for a state. `until` is called in the client's thread, and must not wait."""
-        return self._thread.call(self._handle.wait(until, timeout))
-
-    def settled(self, timeout: float | None = None) -> TaskState:
-        return self._thread.call(self._handle.settled(timeout))
-
-    def wait_turn(
-        self, prompt_id: PromptId, timeout: float | None = None, *, until_blocked: bool = False
-    ) -> TurnRecord:
-        return self._thread.call(self._handle.wait_turn(prompt_id, timeout, until_blocked=until_blocked))
-
-    def refresh(self) -> None:
-        self._thread.call(self._handle.refresh())
-
-    def send(self, text: str, *, prompt_id: PromptId | None = None, reply: ReplyContract | None = None) -> PromptId:
-        return self._thread.call(self._handle.send(text, prompt_id=prompt_id, reply=reply))
-
-    def edit(self, prompt_id: PromptId, text: str) -> PromptStanding:
-        return self._thread.call(self._handle.edit(prompt_id, text))
-
-    def remove(self, prompt_id: PromptId) -> PromptStanding:
-        return self._thread.call(self._handle.remove(prompt_id))
-
-    def gate(self, *, is_open: bool, reason: str = "") -> None:
-        self._thread.call(self._handle.gate(is_open=is_open, reason=reason))
-
-    def cancel(self, turn_id: TurnId | None = None, *, is_forced: bool = False) -> Cancelled:
-        return self._thread.call(self._handle.cancel(turn_id, is_forced=is_forced))
-
-    def decide(
+    def run(
         self,
-        approval_id: str,
+        prompt: str,
         *,
-        is_allowed: bool,
-        option: str = "",
-        text: str = "",
-        data: Json = None,
-        decision_id: str = "",
-    ) -> ApprovalStanding:
-        work = self._handle.decide(
-            approval_id, is_allowed=is_allowed, option=option, text=text, data=data, decision_id=decision_id
-        )
-        return self._thread.call(work)
+        reply: ReplyContract | None = None,
+        on_question: OnQuestion | None = None,
+        wait_for_person: bool = False,
+    ) -> SyncTurn:
+        """Send a prompt, and return its turn: see `follow`."""
+        return self.follow(self.send(prompt, reply=reply), on_question=on_question, wait_for_person=wait_for_person)
 
-    def start(self) -> AgentStanding:
-        return self._thread.call(self._handle.start())
+    def follow(
+        self, prompt_id: PromptId, *, on_question: OnQuestion | None = None, wait_for_person: bool = False
+    ) -> SyncTurn:
+        """The turn of a prompt that was sent. `on_question` is given each question of the task once, and answers it."""
+        taken = None if on_question is None else _pass_on
+        work = _get(lambda: self._inner.follow(prompt_id, on_question=taken, wait_for_person=wait_for_person))
+        return SyncTurn(self._thread, self._thread.call(work), on_question)
 
-    def stop(self) -> AgentStanding:
-        return self._thread.call(self._handle.stop())
 
-    def delete(self) -> None:
-        self._thread.call(self._handle.delete())
+def _opening(
+    method: Callable[Concatenate[InnerT, P], Coroutine[Any, Any, TaskHandle]],
+) -> Callable[Concatenate[_Facing[InnerT], P], SyncTask]:
+    """The same method, waited for, with a task of ours."""
 
-    def close(self) -> None:
-        self._thread.call(self._get(self._handle.close))
+    @wraps(method)
+    def call(self: _Facing[InnerT], /, *args: P.args, **kwargs: P.kwargs) -> SyncTask:
+        return SyncTask(self._thread, self._thread.call(method(self._inner, *args, **kwargs)))
 
-    async def _get(self, look: Callable[[], T]) -> T:
-        """Look in the loop, where nothing changes meanwhile."""
-        return look()
+    return call
 
 
 class SyncClient:
-    """Use it as a context manager."""
+    """Use it as a context manager; `connect()` makes one."""
 
     def __init__(self, url: str | Address, *, token: str = "", patience: ClientTimeouts | None = None) -> None:
         address = fixed_address(url, token) if isinstance(url, str) else url
         self._thread = LoopThread()
-        self._client = self._thread.call(_make(address, patience))
-
-    @classmethod
-    def of_home(
-        cls, home: Path | None = None, *, role: AccessRole = AccessRole.OPERATOR, patience: ClientTimeouts | None = None
-    ) -> Self:
-        """A client of the server that runs in a home folder."""
-        address = home_address(home, role=role)
-        _ = address.found
-        return cls(address, patience=patience)
+        self._inner = self._thread.call(_get(lambda: Client(address, patience=patience)))
 
     def __enter__(self) -> Self:
         return self
@@ -283,65 +338,72 @@ class SyncClient:
         """Follow nothing any more, and end the thread. Tasks go on."""
         try:
             with suppress(UsageError):  # somebody else closes it at the same time, or has
-                self._thread.call(self._client.close())
+                self._thread.call(self._inner.close())
         finally:
             self._thread.stop()
 
     @property
     def is_connected(self) -> bool:
-        return self._client.is_connected
+        return self._inner.is_connected
 
-    def server(self) -> ServerInfo:
-        return self._thread.call(self._client.server())
+    @property
+    def problem(self) -> InterlockError | None:
+        """Why there will be no socket, until `refresh`."""
+        return self._inner.problem
 
-    def tasks(self) -> tuple[TaskSummary, ...]:
-        return self._thread.call(self._client.tasks())
-
-    def approvals(self) -> tuple[Approval, ...]:
-        return self._thread.call(self._client.approvals())
+    server = blocking(Client.server)
+    tasks = blocking(Client.tasks)
+    approvals = blocking(Client.approvals)
+    refresh = in_loop(Client.refresh)
+    page_visible = in_loop(Client.page_visible)
+    network_online = in_loop(Client.network_online)
+    _task = in_loop(Client.task)
 
     def board(self) -> Iterator[TaskSummary]:
-        return self._thread.iterate(self._client.board)
+        return self._thread.iterate(self._inner.board)
 
     def task(self, task_id: SessionId | str) -> SyncTask:
-        async def open_handle() -> TaskHandle:
-            return self._client.task(task_id)
+        """Follow a task."""
+        return SyncTask(self._thread, self._task(task_id))
 
-        return SyncTask(self._thread, self._thread.call(open_handle()))
+    open_task = _opening(Client.open_task)
 
-    def open_task(
+    def run(
         self,
-        *,
         agent: str,
-        driver: str,
-        argv: Iterable[str] = (),
+        prompt: str,
+        *,
         cwd: str | Path | None = None,
+        mode: str = "",
         model: str = "",
-        options: Mapping[str, Json] | None = None,
-        environment: Mapping[str, str] | None = None,
         title: str = "",
-        policy: Mapping[str, bool | int | float | None] | None = None,
-        prompt: str | None = None,
         reply: ReplyContract | None = None,
-        task_id: SessionId | None = None,
-    ) -> SyncTask:
-        """Open a task and follow it."""
-        work = self._client.open_task(
-            agent=agent,
-            driver=driver,
-            argv=argv,
+        on_question: OnQuestion | None = None,
+        wait_for_person: bool = False,
+    ) -> SyncTurn:
+        """Start an agent of the configuration with a prompt, and return its turn: see `Client.run`. `on_question` is
+        called in this thread, while the turn is waited for."""
+        work = self._inner.run(
+            agent,
+            prompt,
             cwd=cwd,
+            mode=mode,
             model=model,
-            options=options,
-            environment=environment,
             title=title,
-            policy=policy,
-            prompt=prompt,
             reply=reply,
-            task_id=task_id,
+            on_question=None if on_question is None else _pass_on,
+            wait_for_person=wait_for_person,
         )
-        return SyncTask(self._thread, self._thread.call(work))
+        return SyncTurn(self._thread, self._thread.call(work), on_question)
 
 
-async def _make(address: Address, patience: ClientTimeouts | None) -> Client:
-    return Client(address, patience=patience)
+def connect(
+    home: str | Path | None = None,
+    *,
+    url: str = "",
+    token: str = "",
+    role: AccessRole = AccessRole.OPERATOR,
+    patience: ClientTimeouts | None = None,
+) -> SyncClient:
+    """A client without `async`: see `connect_async`."""
+    return SyncClient(server_address(home, url, token, role), patience=patience)

@@ -17,7 +17,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 from weakref import WeakSet
 
 import msgspec
@@ -30,14 +30,18 @@ from interlock.client.machine.inputs import (
     CancelFailed,
     CheckReason,
     CheckRequested,
+    DetailSynced,
+    QueueHeld,
     SendAccepted,
     StopPressed,
     TaskInput,
 )
 from interlock.client.machine.state import SyncState, TaskState
+from interlock.client.outcome import open_questions, outcome_of
+from interlock.client.prompt_watch import PromptEnding
 from interlock.client.shapes import AgentStanding, ApprovalStanding, Cancelled, Page, PromptStanding, TaskDetail
 from interlock.client.shell import ClientShell
-from interlock.client.turn_wait import TurnWait
+from interlock.client.turn import AsyncOnQuestion, TurnHandle
 from interlock.lifecycle.task_status import has_open_turn
 from interlock.lifecycle.turns import TurnRecord
 from interlock.projections.why import Explanation
@@ -45,8 +49,9 @@ from interlock.vocabulary.errors import InterlockError, PeerFault, Unreachable, 
 from interlock.vocabulary.events.audit import ReplyContract
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SPAWN_ID_VARIABLE, PromptId, SessionId, TurnId, sortable_id
-from interlock.vocabulary.wire.approval import Approval, ApprovalState
-from interlock.vocabulary.wire.frames import Message, QueueView, StateDocument
+from interlock.vocabulary.states import TurnState
+from interlock.vocabulary.wire.approval import Approval
+from interlock.vocabulary.wire.frames import Message, QueueView, StateDocument, TaskSummary
 from interlock.vocabulary.wire.requests import (
     Ack,
     ApprovalDecide,
@@ -60,6 +65,13 @@ from interlock.vocabulary.wire.requests import (
 from interlock.vocabulary.wire.task_screen import TaskScreen
 
 T = TypeVar("T")
+_REMEDIES: Final = {
+    PromptEnding.BLOCKED: "answer it",
+    PromptEnding.HELD: "resume the queue",
+    PromptEnding.TAKEN_BACK: "send it, or look at the queue",
+    PromptEnding.UNKNOWN: "start the task again",
+    PromptEnding.UNREADABLE: "look at the agent's terminal",
+}
 
 
 def new_id(prefix: str) -> str:
@@ -100,7 +112,7 @@ class TaskHandle:
     @property
     def approvals(self) -> tuple[Approval, ...]:
         """What somebody can answer now."""
-        return tuple(one for one in self.state.approvals if one.state is ApprovalState.OPEN and one.is_answerable)
+        return open_questions(self.state.approvals)
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -139,14 +151,14 @@ class TaskHandle:
 
     def changes(self) -> ChangeFeed:
         """The state now, and then each time that it changed. A slow reader sees the newest, not every one."""
-        return ChangeFeed(self._look, self._new_bell())
+        return ChangeFeed(self._look, self.new_bell())
 
     def frames(self, *, history: bool = False) -> Frames:
         """Every frame from what this handle knows on, also across lost connections: then what was missed is told as
         frames, by messages and stream text that were not told before. With `history`, from the very beginning."""
         feed = FrameFeed(self.state, has_history=history)
         self._feeds.add(feed)
-        return Frames(self._look, lambda: self._shell.problem, self._new_bell(), feed, self._shell.api)
+        return Frames(self._look, lambda: self._shell.problem, self.new_bell(), feed, self._shell.api)
 
     async def wait(
         self,
@@ -158,13 +170,13 @@ class TaskHandle:
         async def look() -> TaskState:
             with self._listening() as bell:
                 while True:
-                    state = self._followed()
+                    state = self.followed()
                     if until(state):
                         return state
                     refuse_if_lost(state, self._shell.problem)
                     await bell.wait()
 
-        return await self._in_time(look(), timeout, "what was waited for")
+        return await self.in_time(look(), timeout, "what was waited for")
 
     async def settled(self, timeout: float | None = None) -> TaskState:  # noqa: ASYNC109
         """Wait until all that the server has is here."""
@@ -180,25 +192,23 @@ class TaskHandle:
         """Wait until the turn of a prompt is over, and return the server's record of it. With `until_blocked`, also
         when it waits for somebody: then the record says `waiting`. `UsageError` if the prompt will have no turn, or
         nobody runs the task that could end it."""
-        return await self._in_time(self._turn_of(prompt_id, until_blocked), timeout, f"the end of prompt {prompt_id}")
+        turn = self.follow(prompt_id, wait_for_person=not until_blocked)
+        found = await self.in_time(turn.ended(), timeout, f"the end of prompt {prompt_id}")
+        record = found.look.turn
+        is_told = found.ending in (PromptEnding.ENDED, PromptEnding.BLOCKED) or found.turn_state is TurnState.UNKNOWN
+        if record is not None and is_told:
+            return record
+        raise UsageError(outcome_of(prompt_id, found, ()).why, remedy=_REMEDIES.get(found.ending, "look at it"))
 
-    async def _turn_of(self, prompt_id: PromptId, until_blocked: bool) -> TurnRecord:
-        wait, is_due = TurnWait(self._shell.api, self.task_id, prompt_id, until_blocked), True
-        clock = asyncio.get_running_loop().time
-        with self._listening() as bell:
-            while True:
-                state = self._followed()
-                try:
-                    record = await wait.look(state, clock(), is_due=is_due)
-                    if record is not None:
-                        return record
-                except Unreachable:
-                    pass  # the wait is for the turn, and not for a server that is started again meanwhile
-                refuse_if_lost(state, None)
-                # In time the record is asked for, whatever was heard: it is the proof, and what is heard is not.
-                is_due = not await _rings(bell, wait.patience_seconds)
+    def follow(
+        self, prompt_id: PromptId, *, on_question: AsyncOnQuestion | None = None, wait_for_person: bool = False
+    ) -> TurnHandle:
+        """The turn of a prompt that was sent. `on_question` is given each question of the task once, and answers it;
+        with `wait_for_person`, what it leaves open is waited out."""
+        return TurnHandle(self, self._shell.api, prompt_id, on_question=on_question, wait_for_person=wait_for_person)
 
-    def _followed(self) -> TaskState:
+    def followed(self) -> TaskState:
+        """The state; `UsageError` once this is closed."""
         state = self._look()
         if state is None:
             raise UsageError(f"task {self.task_id} is not followed any more", remedy="open it again")
@@ -210,6 +220,26 @@ class TaskHandle:
         self._shell.feed(self.task_id, CheckRequested(CheckReason.MANUAL_REFRESH))
         await self.wait(lambda state: state.check is None and state.sync is not SyncState.JOINING)
 
+    def queued_message_blocked(self, count: int = 1) -> None:
+        """Say that this program holds back so many messages until the task is free (0: none any more). It is looked at
+        now, and again for as long as the task seems to be in the way."""
+        self._shell.feed(self.task_id, QueueHeld(count))
+        if count > 0:
+            self._shell.feed(self.task_id, CheckRequested(CheckReason.QUEUED_MESSAGE_BLOCKED))
+
+    def sync_task_detail(self, told: TaskDetail | TaskSummary) -> None:
+        """Take what another answer of the server said of this task. A word older than what is known changes nothing."""
+        summary = told.summary if isinstance(told, TaskDetail) else told
+        self._shell.feed(
+            self.task_id,
+            DetailSynced(
+                task_status=summary.task_status,
+                version=summary.version,
+                turn_id=summary.turn_id,
+                status_updated_at=summary.status_updated_at,
+            ),
+        )
+
     def close(self) -> None:
         """Follow it no longer. The task itself goes on."""
         if not self._is_closed:
@@ -218,6 +248,18 @@ class TaskHandle:
             self._ring()
 
     # Acting
+
+    async def run(
+        self,
+        prompt: str,
+        *,
+        reply: ReplyContract | None = None,
+        on_question: AsyncOnQuestion | None = None,
+        wait_for_person: bool = False,
+    ) -> TurnHandle:
+        """Send a prompt, and return its turn: see `follow`."""
+        prompt_id = await self.send(prompt, reply=reply)
+        return self.follow(prompt_id, on_question=on_question, wait_for_person=wait_for_person)
 
     async def send(
         self, text: str, *, prompt_id: PromptId | None = None, reply: ReplyContract | None = None
@@ -332,14 +374,15 @@ class TaskHandle:
         for bell in tuple(self._bells):
             bell.ring()
 
-    def _new_bell(self) -> Wakeup:
+    def new_bell(self) -> Wakeup:
+        """Rings when something changed, for as long as somebody holds it."""
         bell = Wakeup()
         self._bells.add(bell)
         return bell
 
     @contextmanager
     def _listening(self) -> Iterator[Wakeup]:
-        bell = self._new_bell()
+        bell = self.new_bell()
         try:
             yield bell
         finally:
@@ -363,22 +406,12 @@ class TaskHandle:
                     raise
         return await by_http()
 
-    async def _in_time(self, work: Awaitable[T], seconds: float | None, what: str) -> T:
+    async def in_time(self, work: Awaitable[T], seconds: float | None, what: str) -> T:
         try:
             async with asyncio.timeout(seconds):
                 return await work
         except TimeoutError as late:
             raise TimeoutError(f"{what} did not come within {seconds:g} s; {describe(self.state)}") from late
-
-
-async def _rings(bell: Wakeup, seconds: float) -> bool:
-    """Whether a bell rings within so many seconds."""
-    try:
-        async with asyncio.timeout(seconds):
-            await bell.wait()
-    except TimeoutError:
-        return False
-    return True
 
 
 def describe(state: TaskState) -> str:

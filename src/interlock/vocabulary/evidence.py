@@ -15,6 +15,9 @@ Moment = Annotated[datetime, Meta(tz=True)]
 NO_PROFILE_FITS: Final = "no_profile_fits"
 """The rule of an agent that is unknown because nothing that we have reads its screen."""
 
+LOG_UNAVAILABLE: Final = "log_unavailable"
+"""The rule of an agent that is unknown because the server cannot write its log."""
+
 NO_PROGRESS: Final = "turn.no_progress"
 """The rule of a turn that is stalled though its agent seems to work. `where` says what was last seen, and when."""
 

@@ -13,7 +13,7 @@ from interlock.cli.demo import cast
 from interlock.cli.demo.cast import NETWORK, Part, driver_of, write_agent
 from interlock.cli.demo.server import PrivateServer
 from interlock.cli.demo.teller import Teller
-from interlock.client.client import Client
+from interlock.client.client import Client, connect_async
 from interlock.client.machine.state import TaskState
 from interlock.client.task import TaskHandle
 from interlock.testing.scripted_agent import Gates
@@ -73,7 +73,7 @@ _ENDS: Final = (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED)
 
 async def tell_acts(server: PrivateServer, *, has_tmux: bool, json: bool) -> None:
     """The story, while it happens. The person's part is played by commands."""
-    async with Client.of_home(server.home) as client, _telling(Teller(server.home, is_json=json)) as teller:
+    async with connect_async(server.home) as client, _telling(Teller(server.home, is_json=json)) as teller:
         stage = Stage(client, server.folder, has_tmux=has_tmux)
         await _first_act(stage, teller)
         await _second_act(stage, teller)
@@ -82,7 +82,7 @@ async def tell_acts(server: PrivateServer, *, has_tmux: bool, json: bool) -> Non
 
 async def play_acts(server: PrivateServer, *, has_tmux: bool) -> None:
     """What happens while a person watches. The questions are theirs to answer."""
-    async with Client.of_home(server.home) as client:
+    async with connect_async(server.home) as client:
         stage = Stage(client, server.folder, has_tmux=has_tmux)
         for part in cast.CAST[:-1]:
             await stage.enter(part)

@@ -20,7 +20,7 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
 from urllib.parse import quote, urlsplit
 
 from interlock.log.private_file import folder_key, read_private_file
@@ -31,6 +31,7 @@ MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 MAX_LINE_BYTES: Final = 64 * 1024
 MAX_REQUEST_BYTES: Final = 1024 * 1024
 Body: TypeAlias = dict[str, Any]
+T = TypeVar("T")
 
 _ANEW: Final = "see `interlock status`; `interlock down` and `interlock up` start it anew"
 _OTHER: Final = "it may be of another version: `interlock down` and `interlock up` start one of this version"
@@ -113,10 +114,17 @@ class ServerApi:
 
     def get(self, path: str, **query: str | int | None) -> Body:
         """Ask, and decode the answer."""
+        return _decode(self._get(path, query))
+
+    def read(self, kind: type[T], path: str, **query: str | int | None) -> T:
+        """Ask, and decode the answer as one of the structs of the wire."""
+        return decode(self._get(path, query), kind)
+
+    def _get(self, path: str, query: Mapping[str, str | int | None]) -> bytes:
         asked = "&".join(f"{key}={quote(str(value))}" for key, value in query.items() if value is not None)
         for repeats_left in range(_REPEATS, -1, -1):
             try:
-                return self.ask("GET", f"{path}?{asked}" if asked else path)
+                return self.ask_raw("GET", f"{path}?{asked}" if asked else path)
             except ServerRefusal as refusal:
                 if refusal.status != _TOO_MANY or not repeats_left:
                     raise
@@ -137,13 +145,20 @@ class ServerApi:
         self, method: str, path: str, body: object = None, *, key: str = "", seconds: float = ANSWER_SECONDS
     ) -> Body:
         """One request and its answer, decoded; nothing where it is empty."""
+        raw = self.ask_raw(method, path, body, key=key, seconds=seconds)
+        return _decode(raw) if raw else {}
+
+    def ask_raw(
+        self, method: str, path: str, body: object = None, *, key: str = "", seconds: float = ANSWER_SECONDS
+    ) -> bytes:
+        """One request and the bytes of its answer."""
         with self._connect(seconds, is_whole=True) as wire:
             wire.send(self._head(method, path, body, key))
             status, length, is_chunked = wire.read_head()
             raw = wire.read_all_chunks() if is_chunked else wire.read_exactly(length)
         if status >= 400:
             raise _refusal(status, raw)
-        return _decode(raw) if raw else {}
+        return raw
 
     def lines(self, path: str) -> Iterator[bytes]:
         """An answer that is streamed, line by line, without line ends."""
@@ -365,6 +380,16 @@ def _is_process(pid: object) -> bool:
     except PermissionError:
         pass
     return True
+
+
+def decode(raw: bytes, kind: type[T]) -> T:
+    """An answer, or a frame, as one of the structs of the wire."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except msgspec.MsgspecError as error:
+        raise ServerFault(f"the server's answer cannot be read: {error}; {_OTHER}") from error
 
 
 def _decode(raw: bytes) -> Body:

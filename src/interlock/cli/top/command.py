@@ -46,7 +46,7 @@ def _board(home: Path, theme: str | None) -> TopApp:
     """The board as `[ui]` and `[notify]` say, but for what the command line says."""
     from interlock.cli.top.app import TopApp
     from interlock.cli.top.bell import Ringing
-    from interlock.client.client import Client
+    from interlock.client.client import connect_async
     from interlock.runtime.config.loading import load
 
     config = load(os.environ).config
@@ -57,7 +57,7 @@ def _board(home: Path, theme: str | None) -> TopApp:
         os.environ.pop("NO_COLOR", None)
     chosen = theme or config.ui.theme
     return TopApp(
-        Client.of_home(home),
+        connect_async(home),
         lambda: ServerApi.of_home(home),
         is_light=is_light_terminal(os.environ) if chosen == "auto" else chosen == "light",
         handles_signals=True,

@@ -11,20 +11,23 @@ Laws:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from interlock.cli import output
-from interlock.cli.exit_codes import ExitCode
+from interlock.cli.exit_codes import ExitCode, exit_code_for_turn
 from interlock.cli.look.log_trouble import telling_log_trouble
 from interlock.cli.look.session_lines import PAGE, shown_of, task_path
 from interlock.cli.look.show import asked_lines, commands
-from interlock.cli.look.transcript_lines import label_of
 from interlock.cli.server.api import Body, ServerApi, SocketFrame
 from interlock.cli.work.changes import SessionChanges, TimeUp
-from interlock.cli.work.prompt_watch import (
+from interlock.cli.work.retrying import act
+from interlock.client.outcome import TurnText, turn_text
+from interlock.client.prompt_watch import (
     PromptEnding,
     PromptLook,
     PromptOutcome,
@@ -34,10 +37,14 @@ from interlock.cli.work.prompt_watch import (
     step,
     turn_in,
 )
-from interlock.cli.work.retrying import act
+from interlock.client.shapes import Page, TaskDetail
+from interlock.lifecycle.turns import TurnRecord
 from interlock.vocabulary.advice import advice_lines
 from interlock.vocabulary.ending_words import repeats
 from interlock.vocabulary.errors import InterlockError, Unreachable, UsageError
+from interlock.vocabulary.ids import PromptId, TurnId
+from interlock.vocabulary.states import TurnState
+from interlock.vocabulary.wire.frames import Message, Role
 
 if TYPE_CHECKING:
     from interlock.monitor.observer.reply import Contract, Reply
@@ -51,7 +58,7 @@ _UNREADABLE: Final = """\
 unknown: no profile fits the agent's screen, so it is not known whether it takes a prompt; this one stays queued
   interlock debug screen {0}                     what the agent shows
   interlock queue rm {0} {1}     take the prompt back"""
-_KEPT: Final = {"completed": ("completed",), "partial_failed": ("partial",)}
+_KEPT: Final = (TurnState.COMPLETED, TurnState.PARTIAL_FAILED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +78,7 @@ class PromptAsked:
 
     home: Path
     task_id: str
-    prompt_id: str
+    prompt_id: PromptId
     contract: Contract | None = None
 
     @property
@@ -120,55 +127,57 @@ def _await(asked: PromptAsked, patience: WaitTimeouts) -> PromptOutcome:
         watch, outcome = step(watch, look, time.monotonic())
         if outcome is not None:
             return outcome
-        turn_id = turn_id or (None if look.turn is None else str(look.turn["turn_id"]))
-        if watch.is_in_doubt:
+        turn_id = turn_id or (None if look.turn is None else look.turn.turn_id)
+        if watch.look_again_seconds is not None:
             changes.hurry()
         told = _tell_progress(asked, look, told)
     raise AssertionError("looks end by an error only")
 
 
-def _turn_told(heard: Iterable[SocketFrame], prompt_id: str) -> str | None:
+def _turn_told(heard: Iterable[SocketFrame], prompt_id: PromptId) -> TurnId | None:
     """The turn of the prompt, if one of these frames names it."""
     for frame in heard:
-        said = frame.data.get("message")
-        messages = [said] if said is not None else list(frame.data.get("snapshot", {}).get("messages", ()))
-        found = turn_in(messages, prompt_id)
+        told = frame.data.get("message"), *frame.data.get("snapshot", {}).get("messages", ())
+        found = turn_in([msgspec.convert(one, Message) for one in told if one is not None], prompt_id)
         if found is not None:
             return found
     return None
 
 
-def _look(asked: PromptAsked, turn_id: str | None) -> PromptLook | None:
+def _look(asked: PromptAsked, turn_id: TurnId | None) -> PromptLook | None:
     """Ask how the session and the turn stand; the session first, see `prompt_watch`."""
     try:
         api, path = asked.api, task_path(asked.task_id)
-        detail = api.get(path)
-        if turn_id is None and not is_queued(asked.prompt_id, detail):
-            turn_id = _search(api, path, asked.prompt_id)
-        return PromptLook(detail=detail, turn=None if turn_id is None else api.get(f"{path}/turns/{turn_id}"))
+        detail = api.read(TaskDetail, path)
+        if turn_id is None and not is_queued(asked.prompt_id, detail.queue):
+            turn_id = next((one for page in _pages(asked) if (one := turn_in(page, asked.prompt_id))), None)
+        turn = None if turn_id is None else api.read(TurnRecord, f"{path}/turns/{turn_id}")
+        return PromptLook(detail=detail, turn=turn)
     except Unreachable:
         return None
 
 
-def _search(api: ServerApi, path: str, prompt_id: str) -> str | None:
+def _pages(asked: PromptAsked) -> Iterator[tuple[Message, ...]]:
+    """The transcript backwards, page by page."""
     before: str | None = None
     while True:
-        page = api.get(f"{path}/messages", before=before, limit=PAGE)
-        found = turn_in(page["items"], prompt_id)
-        before = page["next"]
-        if found is not None or before is None:
-            return found
+        page = asked.api.read(Page[Message], f"{task_path(asked.task_id)}/messages", before=before, limit=PAGE)
+        yield page.items
+        before = page.next
+        if before is None:
+            return
 
 
 def _tell_progress(asked: PromptAsked, look: PromptLook, told: str) -> str:
     """A line on standard error for each change of what is waited for."""
-    ahead, kept = places_ahead(asked.prompt_id, look.detail), look.detail["queue"].get("waits_for")
-    if kept and not ahead:
-        said = f"queued, {kept}"
+    queue, shown = look.detail.queue, shown_of(msgspec.to_builtins(look.summary)).words
+    ahead = places_ahead(asked.prompt_id, queue)
+    if queue.waits_for and not ahead:
+        said = f"queued, {queue.waits_for}"
     elif look.turn is not None:
-        said = shown_of(look.summary).words
+        said = shown
     else:
-        said = f"queued, {ahead} ahead of it" if ahead else f"queued, the agent is {shown_of(look.summary).words}"
+        said = f"queued, {ahead} ahead of it" if ahead else f"queued, the agent is {shown}"
     if said != told:
         output.note(f"{asked.task_id}: {said}")
     return said
@@ -202,7 +211,7 @@ def _cancel_now(asked: PromptAsked) -> str:
     if look is None or look.turn is None:
         act(asked.api, "DELETE", f"{path}/prompts/{asked.prompt_id}", is_once=True, task_id=asked.task_id)
         return "the prompt was taken back before it was sent"
-    body = {"turn_id": look.turn["turn_id"]}
+    body = {"turn_id": look.turn.turn_id}
     done = act(asked.api, "POST", f"{path}/cancel", body, is_once=True, task_id=asked.task_id)
     return "the agent was asked to stop" if done["delivered"] else f"the agent was not reached: {done['problem']}"
 
@@ -214,80 +223,80 @@ def _named(asked: PromptAsked) -> Body:
     return {"task_id": asked.task_id, "prompt_id": asked.prompt_id}
 
 
+def exit_code_of(outcome: PromptOutcome) -> ExitCode:
+    """The number that says what became of a prompt."""
+    match outcome.ending:
+        case PromptEnding.ENDED:
+            return exit_code_for_turn(outcome.turn_state)
+        case PromptEnding.TAKEN_BACK:
+            return ExitCode.INTERRUPTED
+        case PromptEnding.BLOCKED | PromptEnding.HELD:
+            return ExitCode.FAILED if outcome.look.is_broken else ExitCode.BLOCKED
+        case PromptEnding.UNKNOWN | PromptEnding.UNREADABLE:
+            return ExitCode.UNKNOWN
+
+
 def _tell(asked: PromptAsked, outcome: PromptOutcome, *, json: bool) -> int:
-    answer = _answer(asked, outcome)
+    answer, code = _answer(asked, outcome), exit_code_of(outcome)
     reply, problem = _read_reply(asked, outcome, answer)
-    code = ExitCode.FAILED if problem and outcome.code is ExitCode.COMPLETED else outcome.code
     if json:
         output.print_json({**_named(asked), **_told(outcome, answer, reply, problem)})
     elif reply is not None:
         output.print_text(reply.text)
     elif answer is not None and not problem:
-        output.print_text(answer["text"])
+        output.print_text(answer.text)
     _explain(asked, outcome, answer)
     if problem:
         output.error(problem)
-    return code
+    return ExitCode.FAILED if problem and code is ExitCode.COMPLETED else code
 
 
-def _answer(asked: PromptAsked, outcome: PromptOutcome) -> Body | None:
+def _answer(asked: PromptAsked, outcome: PromptOutcome) -> TurnText | None:
     """The text of the turn, if it left one that may be printed."""
-    statuses = _KEPT.get(outcome.state, ())
-    if outcome.ending is not PromptEnding.ENDED or not statuses or outcome.look.turn is None:
+    turn, found = outcome.look.turn, list[Message]()
+    if turn is None or outcome.ending is not PromptEnding.ENDED or turn.state not in _KEPT:
         return None
-    turn_id, found = outcome.look.turn["turn_id"], list[Body]()
-    before: str | None = None
-    while True:
-        page = asked.api.get(f"{task_path(asked.task_id)}/messages", before=before, limit=PAGE)
-        mine = [one for one in page["items"] if one.get("turn_id") == turn_id]
-        found = [one for one in mine if one["role"] == "answer" and one["status"] in statuses] + found
-        before = page["next"]
-        if before is None or any(one["role"] == "user" for one in mine):
+    for page in _pages(asked):
+        mine = [one for one in page if one.turn_id == turn.turn_id]
+        found = [*mine, *found]
+        if any(one.role is Role.USER for one in mine):
             break
-    if not found:
-        return None
-    kept = found[-1:] if outcome.state == "completed" else found
-    return {
-        "text": "\n".join(str(one.get("text", "")) for one in kept),
-        "is_partial": outcome.state != "completed",
-        "is_verified": all(one.get("is_verified", True) for one in kept),
-        "label": label_of(kept[-1]),
-    }
+    return turn_text(turn.turn_id, found, is_completed=turn.state is TurnState.COMPLETED)
 
 
-def _read_reply(asked: PromptAsked, outcome: PromptOutcome, answer: Body | None) -> tuple[Reply | None, str]:
+def _read_reply(asked: PromptAsked, outcome: PromptOutcome, answer: TurnText | None) -> tuple[Reply | None, str]:
     """The reply that was asked for, or why there is none. Of a turn that did not complete none is read."""
-    if asked.contract is None or outcome.state != "completed" or outcome.ending is not PromptEnding.ENDED:
+    if asked.contract is None or outcome.turn_state is not TurnState.COMPLETED:
         return None, ""
     if answer is None:
         return None, "no reply was read: the turn completed, and no channel gives its words"
-    if not answer["is_verified"]:
+    if not answer.is_verified:
         return None, "no reply was read: the words were read off a screen, where they may be cut or not be the agent's"
     from interlock.monitor.observer.reply import NoReply
 
     try:
-        return asked.contract.read(answer["text"]), ""
+        return asked.contract.read(answer.text), ""
     except NoReply as wrong:
         where = f"see the answer with `interlock logs {asked.task_id} --last 2`"
         return None, f"{wrong}; {where}"
 
 
-def _told(outcome: PromptOutcome, answer: Body | None, reply: Reply | None, problem: str) -> Body:
+def _told(outcome: PromptOutcome, answer: TurnText | None, reply: Reply | None, problem: str) -> Body:
     turn = outcome.look.turn
     return {
         "ending": outcome.ending.value,
-        "turn_id": None if turn is None else turn["turn_id"],
-        "state": outcome.state or None,
-        "error_kind": (turn or {}).get("error_kind", ""),
-        "error_message": (turn or {}).get("error_message", ""),
+        "turn_id": None if turn is None else turn.turn_id,
+        "state": outcome.turn_state,
+        "error_kind": "" if turn is None else turn.error_kind,
+        "error_message": "" if turn is None else turn.error_message,
         "answer": answer,
         "reply": None if reply is None else (reply.text if reply.value is None else reply.value),
         "reply_problem": problem,
-        "approvals": outcome.look.detail["approvals"] if outcome.ending is PromptEnding.BLOCKED else [],
+        "approvals": outcome.look.detail.approvals if outcome.ending is PromptEnding.BLOCKED else [],
     }
 
 
-def _explain(asked: PromptAsked, outcome: PromptOutcome, answer: Body | None) -> None:
+def _explain(asked: PromptAsked, outcome: PromptOutcome, answer: TurnText | None) -> None:
     """Everything but the answer, on standard error."""
     match outcome.ending:
         case PromptEnding.BLOCKED | PromptEnding.HELD:
@@ -299,39 +308,37 @@ def _explain(asked: PromptAsked, outcome: PromptOutcome, answer: Body | None) ->
         case PromptEnding.UNREADABLE:
             output.note(_UNREADABLE.format(asked.task_id, asked.prompt_id))
         case PromptEnding.ENDED:
-            _explain_end(asked, outcome, answer)
+            assert outcome.look.turn is not None, "it ended by its record"
+            _explain_end(asked, outcome.look.turn, answer)
 
 
-def _explain_end(asked: PromptAsked, outcome: PromptOutcome, answer: Body | None) -> None:
-    turn = outcome.look.turn or {}
-    said = (str(turn.get("error_kind", "")), str(turn.get("error_message", "")))
-    what = ": ".join(one for one in said if not repeats(outcome.state, one))
-    if outcome.state == "completed":
+def _explain_end(asked: PromptAsked, turn: TurnRecord, answer: TurnText | None) -> None:
+    what = ": ".join(one for one in (turn.error_kind, turn.error_message) if not repeats(turn.state, one))
+    if turn.state is TurnState.COMPLETED:
         if answer is None:
             output.note(_WORDLESS.format(asked.task_id))
-        elif not answer["is_verified"]:
+        elif not answer.is_verified:
             output.note("unverified: this text was read off a screen")
         return
-    label = str(answer["label"]) if answer is not None else outcome.state
+    label = turn.state.value if answer is None else answer.label or "partial"
     output.note(f"{label}{f' ({what})' if what else ''}\n  interlock why {asked.task_id}     tells the evidence")
     why = f"interlock why {asked.task_id}"
-    actions = ((str(one.get("kind", "")), str(one.get("command", ""))) for one in turn.get("next_actions", ()))
-    for line in advice_lines(actions, asked.task_id):
+    for line in advice_lines(((one.kind, one.command) for one in turn.next_actions), asked.task_id):
         if not line.startswith(why):
             output.note(f"  {line}")
 
 
-def tell_questions(task_id: str, detail: Body) -> None:
+def tell_questions(task_id: str, detail: TaskDetail) -> None:
     """What a session waits for a person for, with the commands that help, on standard error."""
-    asked, queue = detail["approvals"], detail["queue"]
+    asked, queue = [msgspec.to_builtins(one) for one in detail.approvals], detail.queue
     output.note(f"blocked: {task_id} waits for a person")
     for approval in asked:
         for asked_line in asked_lines(approval):
             output.note("".join(text for text, _ in asked_line))
         for line in commands(approval, is_only=len(asked) == 1):
             output.note(f"    {line}")
-    if queue.get("waiting") and not queue.get("is_open", True):
-        output.note(f"  the queue is held back: {queue.get('gate_reason') or 'no reason was given'}")
+    if queue.waiting and not queue.is_open:
+        output.note(f"  the queue is held back: {queue.gate_reason or 'no reason was given'}")
         output.note(f"    interlock queue resume {task_id}")
     elif not asked:
         output.note(f"  interlock show {task_id}     tells more")

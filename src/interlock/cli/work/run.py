@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated
 
+import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import output
@@ -26,24 +25,7 @@ from interlock.cli.work.reply_options import (
 from interlock.cli.work.retrying import act, give_until, new_id, not_known, read_words
 from interlock.cli.work.send import SERVER_SECONDS, CancelFlag, PastFlag, TimeoutOption, WaitFlag, check_timeout
 from interlock.vocabulary.errors import InterlockError, Unreachable, UsageError
-
-if TYPE_CHECKING:
-    from interlock.agents.port import AgentSpec
-    from interlock.runtime.config.agent_choice import Mode
-
-_MODEL: Final = "model"
-# How each is usually installed. For others, whoever configured them knows.
-_PACKAGES: Final = {
-    "claude": "@anthropic-ai/claude-code",
-    "codex": "@openai/codex",
-    "gemini": "@google/gemini-cli",
-    "qwen": "@qwen-code/qwen-code",
-    "opencode": "opencode-ai",
-    "kimi": "@moonshot-ai/kimi-code",
-    "cn": "@continuedev/cli",
-    "copilot": "@github/copilot",
-    "claude-code-acp": "@zed-industries/claude-code-acp",
-}
+from interlock.vocabulary.ids import PromptId
 
 
 def run(
@@ -82,7 +64,10 @@ def run(
     task_id = new_id("ses")
     reply = read_reply(task_id, reply_json, reply_word, is_marked=reply_sentinel, wait=wait)
     words = None if prompt is None else read_words(prompt, "the prompt")
-    body = _body(agent, _mode(tui=tui, stream=stream, acp=acp), model, cwd, title)
+    from interlock.client.opening import open_request
+
+    mode = _mode(tui=tui, stream=stream, acp=acp)
+    body: Body = msgspec.to_builtins(open_request(agent, cwd=cwd, mode=mode, model=model, title=title))
     folder = home_folder(home)
     api = _server(folder, may_start=not no_up)
     began, until = time.monotonic(), give_until(timeout)
@@ -106,87 +91,16 @@ def run(
         cancel_on_timeout=cancel_on_timeout,
         past_questions=past_questions,
     )
-    prompt_id, contract = str(opened["prompt_id"]), contract_for(reply)
+    prompt_id, contract = PromptId(str(opened["prompt_id"])), contract_for(reply)
     asked = PromptAsked(home=folder, task_id=task_id, prompt_id=prompt_id, contract=contract)
     return wait_for_prompt(asked, limits, json=json)
 
 
-def _mode(**given: bool) -> Mode | None:
-    from interlock.runtime.config.agent_choice import Mode
-
+def _mode(**given: bool) -> str:
     chosen = [name for name, is_given in given.items() if is_given]
     if len(chosen) > 1:
         raise UsageError(f"--{' and --'.join(chosen)} exclude each other", remedy="choose one")
-    return Mode(chosen[0]) if chosen else None
-
-
-# What to start
-
-
-def _body(name: str, mode: Mode | None, model: str, cwd: Path | None, title: str) -> Body:
-    """What the server is asked to open. Nothing is started for what could not work."""
-    from msgspec import structs
-
-    from interlock.runtime.config.agent_choice import choose_agent
-    from interlock.runtime.config.loading import load
-
-    config = load(os.environ).config
-    here = _folder(cwd)
-    if name == _MODEL and name not in config.agents:
-        spec = _model_spec(model, mode, here)
-        policy = None
-    else:
-        spec = choose_agent(config, name, os.environ, cwd=here, mode=mode, model=model)
-        own = config.agents[name].run
-        policy = structs.asdict(own) if own != config.run else None
-    if cwd is not None:
-        spec = _at(spec, here)
-    _check_program(spec)
-    body: Body = {"agent": spec.agent, "driver": spec.driver, "argv": list(spec.argv), "cwd": spec.cwd}
-    body |= {"model": spec.model, "options": dict(spec.options), "environment": dict(spec.environment), "title": title}
-    return body if policy is None else {**body, "policy": policy}
-
-
-def _model_spec(model: str, mode: Mode | None, cwd: str) -> AgentSpec:
-    from interlock.agents.port import AgentSpec
-
-    if mode is not None:
-        raise UsageError(f"a model API cannot be run by --{mode.value}", remedy="leave it out")
-    if not model:
-        raise UsageError("which model?", remedy="name it: --model PROVIDER:NAME")
-    return AgentSpec(agent=_MODEL, driver=_MODEL, model=model, cwd=cwd)
-
-
-def _folder(cwd: Path | None) -> str:
-    try:
-        here = Path.cwd() if cwd is None else cwd.expanduser().absolute()
-    except (OSError, RuntimeError) as error:
-        raise UsageError(f"there is no folder to begin in: {error}", remedy="give --cwd") from error
-    if not here.is_dir():
-        raise UsageError(f"there is no folder {here}", remedy="give one that is there with --cwd")
-    return str(here)
-
-
-def _at(spec: AgentSpec, cwd: str) -> AgentSpec:
-    """A folder on the command line holds over one that is configured."""
-    from dataclasses import replace
-
-    return replace(spec, cwd=cwd)
-
-
-def _check_program(spec: AgentSpec) -> None:
-    if not spec.argv:
-        return
-    program = spec.argv[0]
-    place = str(Path(spec.cwd, program)) if os.sep in program else program
-    if shutil.which(place, path=spec.environment.get("PATH", os.environ.get("PATH"))) is not None:
-        return
-    package = _PACKAGES.get(program)
-    how = f"install it, such as with `npm install -g {package}`" if package else f"install {program}"
-    raise UsageError(
-        f"{spec.agent} is not installed: there is no program {program!r} in PATH",
-        remedy=f"{how}, or set agents.{spec.agent}; `interlock doctor` tells what is there",
-    )
+    return chosen[0] if chosen else ""
 
 
 # Starting it

@@ -15,7 +15,6 @@ from interlock.cli.look.session_lines import find_task, task_path
 from interlock.cli.server.api import Body, ServerApi, home_folder
 from interlock.cli.server.options import HomeOption, JsonFlag, PatienceOption, SessionArgument
 from interlock.cli.work.prompt_wait import PromptAsked, WaitTimeouts, wait_for_prompt
-from interlock.cli.work.prompt_watch import places_ahead
 from interlock.cli.work.reply_options import (
     ReplyJsonOption,
     ReplySentinelFlag,
@@ -24,7 +23,10 @@ from interlock.cli.work.reply_options import (
     read_reply,
 )
 from interlock.cli.work.retrying import act, give_until, new_id, not_known, read_words
+from interlock.client.prompt_watch import places_ahead
+from interlock.client.shapes import TaskDetail
 from interlock.vocabulary.errors import Unreachable, UsageError
+from interlock.vocabulary.ids import PromptId
 
 SERVER_SECONDS = 60.0
 
@@ -93,7 +95,7 @@ def send(
         cancel_on_timeout=cancel_on_timeout,
         past_questions=past_questions,
     )
-    asked = PromptAsked(home=folder, task_id=task_id, prompt_id=name, contract=contract_for(reply))
+    asked = PromptAsked(home=folder, task_id=task_id, prompt_id=PromptId(name), contract=contract_for(reply))
     return wait_for_prompt(asked, limits, json=json)
 
 
@@ -127,5 +129,5 @@ def _tell_receipt(api: ServerApi, task_id: str, receipt: Body, *, json: bool) ->
     output.print_text(str(receipt["prompt_id"]))
     ahead = 0
     with suppress(Unreachable):  # the prompt is safe, and that is what was asked for
-        ahead = places_ahead(str(receipt["prompt_id"]), api.get(task_path(task_id)))
+        ahead = places_ahead(PromptId(str(receipt["prompt_id"])), api.read(TaskDetail, task_path(task_id)).queue)
     output.note(f"{receipt['state']} in {task_id}{f', {ahead} ahead of it' if ahead else ''}")

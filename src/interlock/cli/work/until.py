@@ -16,13 +16,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from interlock.cli.exit_codes import ExitCode, exit_code_for_turn
 from interlock.cli.look.session_lines import shown_of
-from interlock.cli.work.prompt_watch import PromptLook, is_unreadable
+from interlock.client.prompt_watch import PromptLook, is_unreadable, is_unrecorded
 from interlock.lifecycle.task_status import is_under_way
 from interlock.vocabulary.ending_words import repeats
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.states import Activity, TaskStatus, TurnState
+from interlock.vocabulary.states import Activity, Attention, TaskStatus, TurnState
 
 CONDITIONS: Final = ("ready", "done", "blocked", "idle", "gone")
 _STATUS: Final = "status:"
@@ -64,61 +66,68 @@ def parse_until(text: str) -> Until:
 
 def judge(until: Until, look: PromptLook, *, past_questions: bool = False) -> WaitVerdict | None:
     """Whether the waiting is over; None: not yet."""
-    summary, shown = look.summary, shown_of(look.summary)
+    summary, badge, words = look.summary, look.summary.badge, words_for(look)
     if until.word in ("ready", "done", "idle") and is_lost(look):
-        is_followed = summary.get("is_supervised", True) and look.detail["queue"].get("waiting")
-        return None if is_followed else WaitVerdict(False, ExitCode.UNKNOWN, shown.words)
+        is_followed = summary.is_supervised and look.detail.queue.waiting
+        return None if is_followed else WaitVerdict(False, ExitCode.UNKNOWN, words)
     if _is_met(until, look):
-        return _done(look) if until.word == "done" else _met(shown.words)
-    if summary.get("task_status") == TaskStatus.DELETE:
+        return _done(look) if until.word == "done" else _met(words)
+    if summary.task_status is TaskStatus.DELETE:
         return WaitVerdict(False, ExitCode.FAILED, "it was archived")
-    if not summary.get("is_supervised", True):
+    if not summary.is_supervised:
         return WaitVerdict(False, ExitCode.UNKNOWN, "nobody runs it", may_pass=True)
-    if until.word in ("done", "idle", "ready") and is_unreadable(summary) and look.turn_is_over:
+    if until.word not in ("done", "idle", "ready") or badge is None:
+        return None
+    if is_unreadable(badge) and look.turn_is_over:
         return WaitVerdict(False, ExitCode.UNKNOWN, "no profile fits the agent's screen", may_pass=True)
-    if until.word in ("done", "idle", "ready") and shown.needs_person and not past_questions:
-        if shown.attention != "error":
-            return WaitVerdict(False, ExitCode.BLOCKED, shown.words)
-        if shown.is_unrecorded:
-            return None
-        return None if shown.activity in _UNSETTLED else WaitVerdict(False, ExitCode.FAILED, shown.words, may_pass=True)
-    return None
+    if not badge.needs_person or past_questions:
+        return None
+    if not look.is_broken:
+        return WaitVerdict(False, ExitCode.BLOCKED, words)
+    if is_unrecorded(badge) or badge.activity in _UNSETTLED:
+        return None
+    return WaitVerdict(False, ExitCode.FAILED, words, may_pass=True)
+
+
+def words_for(look: PromptLook) -> str:
+    """What a session shows, in words."""
+    return shown_of(msgspec.to_builtins(look.summary)).words
 
 
 def _is_met(until: Until, look: PromptLook) -> bool:
-    shown = shown_of(look.summary)
+    badge = look.summary.badge
+    activity = Activity.UNKNOWN if badge is None else badge.activity
     match until.word:
         case "ready":
             # A dialog that was answered and still stands there needs nobody, and takes no prompt either.
-            return shown.activity == "quiet" and shown.attention == "none" and is_idle(look)
+            is_asked = badge is not None and badge.attention is not Attention.NONE
+            return activity is Activity.QUIET and not is_asked and is_idle(look)
         case "done":
             return is_idle(look) and look.turn is not None
         case "idle":
             return is_idle(look)
         case "blocked":
-            return shown.needs_person
+            return badge is not None and badge.needs_person
         case "gone":
-            return shown.activity == "gone"
+            return activity is Activity.GONE
         case _:
-            return until.status in (look.summary.get("task_status"), shown.activity)
+            return until.status in (look.summary.task_status, activity)
 
 
 def is_lost(look: PromptLook) -> bool:
     """Whether it is not known how the newest turn stands, because the log is damaged."""
-    return TurnState.UNKNOWN in (look.summary.get("turn_state"), None if look.turn is None else look.turn["state"])
+    return TurnState.UNKNOWN in (look.summary.turn_state, None if look.turn is None else look.turn.state)
 
 
 def is_idle(look: PromptLook) -> bool:
     """Whether nothing is under way: no open turn, and nothing that waits to be sent."""
     # The turn is read after the session: by then the next prompt may wait. Both must say that it is over.
-    is_open = is_under_way(look.summary.get("task_status"))
-    return look.turn_is_over and not is_open and not look.detail["queue"].get("waiting")
+    return look.turn_is_over and not is_under_way(look.summary.task_status) and not look.detail.queue.waiting
 
 
 def _done(look: PromptLook) -> WaitVerdict:
     assert look.turn is not None, "it is done by its turn"
-    state = TurnState(look.turn["state"])
-    kind = str(look.turn.get("error_kind", ""))
+    state, kind = look.turn.state, look.turn.error_kind
     return WaitVerdict(
         True, exit_code_for_turn(state), state.value if repeats(state, kind) else f"{state.value}: {kind}"
     )

@@ -12,16 +12,19 @@ from cyclopts import Parameter
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.look.log_trouble import LogTrouble, telling_log_trouble
-from interlock.cli.look.session_lines import find_task, shown_of, task_path
+from interlock.cli.look.session_lines import find_task, task_path
 from interlock.cli.look.session_names import offer_sessions
 from interlock.cli.server.api import Body, ServerApi, home_folder
 from interlock.cli.server.options import HomeOption, JsonFlag, PatienceOption
 from interlock.cli.work.changes import SessionChanges, TimeUp
 from interlock.cli.work.prompt_wait import tell_questions
-from interlock.cli.work.prompt_watch import PromptLook
 from interlock.cli.work.send import SERVER_SECONDS, PastFlag, TimeoutOption, check_timeout
-from interlock.cli.work.until import Until, WaitVerdict, judge, parse_until
+from interlock.cli.work.until import Until, WaitVerdict, judge, parse_until, words_for
+from interlock.client.prompt_watch import PromptLook
+from interlock.client.shapes import TaskDetail
+from interlock.lifecycle.turns import TurnRecord
 from interlock.vocabulary.errors import Unreachable, UsageError
+from interlock.vocabulary.states import Attention
 
 # A server that begins takes up its sessions one by one: until then, nobody runs them. An agent may get over its error.
 _GRACE_SECONDS: Final = 5.0
@@ -129,7 +132,10 @@ class _Waiting:
         self._answered -= {task_id}
         if verdict is None:
             self._doubtful.pop(task_id, None)
-            self._answered |= {task_id} if shown_of(look.summary).is_answered else set()
+            badge = look.summary.badge
+            is_asked = badge is not None and badge.attention is not Attention.NONE
+            # It was asked, and has the answer: that changes soon, one way or the other.
+            self._answered |= {task_id} if badge is not None and is_asked and not badge.needs_person else set()
             self._tell_progress(task_id, look)
         else:
             self._verdicts[task_id] = verdict
@@ -141,8 +147,8 @@ class _Waiting:
         return now - self._doubtful.setdefault(task_id, now) >= _GRACE_SECONDS
 
     def _tell_progress(self, task_id: str, look: PromptLook) -> None:
-        words = shown_of(look.summary).words
-        if look.turn is None and self._until.word == "done" and not look.detail["queue"].get("waiting"):
+        words = words_for(look)
+        if look.turn is None and self._until.word == "done" and not look.detail.queue.waiting:
             words += ", there is no turn yet"
         if self._told.get(task_id) != words:
             output.note(f"{task_id}: {words}")
@@ -175,14 +181,15 @@ class _Waiting:
 def look_at(api: ServerApi, task_id: str) -> PromptLook:
     """How a session and its newest turn stand."""
     path = task_path(task_id)
-    detail = api.get(path)
-    turn_id = detail["summary"].get("turn_id")
-    return PromptLook(detail=detail, turn=None if turn_id is None else api.get(f"{path}/turns/{turn_id}"))
+    detail = api.read(TaskDetail, path)
+    turn_id = detail.summary.turn_id
+    turn = None if turn_id is None else api.read(TurnRecord, f"{path}/turns/{turn_id}")
+    return PromptLook(detail=detail, turn=turn)
 
 
 def _told(look: PromptLook) -> Body:
     return {
-        "turn_id": look.summary.get("turn_id"),
-        "state": None if look.turn is None else look.turn["state"],
-        "task_status": look.summary.get("task_status"),
+        "turn_id": look.summary.turn_id,
+        "state": None if look.turn is None else look.turn.state,
+        "task_status": look.summary.task_status,
     }

@@ -1,7 +1,9 @@
 """Finding the server of a home folder: its address in `server.json`, its tokens in `tokens.json`.
 
-Law: a file that somebody else could have read or written is not used. A token from it is no secret, and an address from
-it may be a trap for the token.
+Laws:
+1. A file that somebody else could have read or written is not used. A token from it is no secret, and an address from
+   it may be a trap for the token.
+2. Where the process that wrote the address is gone, its port may be somebody else's by now: nobody is asked.
 """
 
 from __future__ import annotations
@@ -11,10 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from interlock.client.transport.sockets import base_url
 from interlock.log.paths import default_home
 from interlock.log.private_file import folder_key, read_private_file
 from interlock.vocabulary.errors import Unreachable, UsageError
@@ -23,11 +25,13 @@ from interlock.vocabulary.wire.requests import AccessRole
 SERVER_FILE: Final = "server.json"
 TOKEN_FILE: Final = "tokens.json"
 _MAX_FILE_BYTES: Final = 64 * 1024
+_SCHEMES: Final = ("http", "https")
 
 
 class _ServerFile(msgspec.Struct, frozen=True):
     url: str
     folder: str = ""
+    pid: int = 0
 
 
 class _TokenFile(msgspec.Struct, frozen=True):
@@ -65,6 +69,18 @@ class Address:
         self._found = None
 
 
+def base_url(url: str) -> str:
+    """The address of a server, without a slash at its end."""
+    parts = urlsplit(url)
+    if parts.query or parts.fragment:  # not repeated: people put tokens there
+        raise UsageError("an address with a query in it", remedy="give the token as `token`")
+    if parts.scheme not in _SCHEMES or not parts.netloc:
+        raise UsageError(f"{url!r} is not the address of a server", remedy="give one as http://127.0.0.1:PORT")
+    if parts.username is not None or parts.password is not None:
+        raise UsageError("an address with a password in it", remedy="give the token as `token`")
+    return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+
+
 def fixed_address(url: str, token: str) -> Address:
     found = FoundServer(base_url(url), checked_token(token))
     return Address(lambda: found)
@@ -73,6 +89,15 @@ def fixed_address(url: str, token: str) -> Address:
 def home_address(home: Path | None = None, *, role: AccessRole = AccessRole.OPERATOR) -> Address:
     """The server of a home, wherever it listens at the moment."""
     return Address(lambda: find_server(home, role=role))
+
+
+def server_address(home: str | Path | None, url: str, token: str, role: AccessRole) -> Address:
+    """The server at a URL, or of a home. `Unreachable`, with what to do, where no server runs in that home."""
+    if url:
+        return fixed_address(url, token)
+    address = home_address(None if home is None else Path(home), role=role)
+    _ = address.found  # say now that there is none
+    return address
 
 
 def checked_token(token: str) -> str:
@@ -91,6 +116,9 @@ def find_server(home: Path | None = None, *, role: AccessRole = AccessRole.OPERA
             raise FileNotFoundError  # it came here with a copy of a home, and tells of the server of the original
     except FileNotFoundError as missing:
         raise Unreachable(f"no server runs in {folder}; start one with `interlock up --home {folder}`") from missing
+    if not is_process(server.pid):
+        gone = f"the server of {folder} is gone: it ended without a word"
+        raise Unreachable(f"{gone}; start it again with `interlock up --home {folder}`")
     try:
         tokens = _read(folder / TOKEN_FILE, _TokenFile)
     except FileNotFoundError as missing:
@@ -99,6 +127,19 @@ def find_server(home: Path | None = None, *, role: AccessRole = AccessRole.OPERA
         ) from missing
     token = tokens.operator if role is AccessRole.OPERATOR else tokens.observer
     return FoundServer(base_url(server.url), checked_token(token))
+
+
+def is_process(pid: int) -> bool:
+    """Whether a process has that number, or none was named. Whether it is the same one, it does not tell."""
+    if pid <= 0:
+        return pid == 0
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _read(path: Path, kind: type[FileT]) -> FileT:

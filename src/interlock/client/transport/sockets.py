@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from interlock.vocabulary.errors import UsageError
+from interlock.client.transport.discovery import base_url
 
 SOCKET_PATH: Final = "/api/socket"
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
@@ -24,18 +24,6 @@ class _Here(connect):
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         return exc
-
-
-def base_url(url: str) -> str:
-    """The address of a server, without a slash at its end."""
-    parts = urlsplit(url)
-    if parts.query or parts.fragment:  # not repeated: people put tokens there
-        raise UsageError("an address with a query in it", remedy="give the token as `token`")
-    if parts.scheme not in _SCHEMES or not parts.netloc:
-        raise UsageError(f"{url!r} is not the address of a server", remedy="give one as http://127.0.0.1:PORT")
-    if parts.username is not None or parts.password is not None:
-        raise UsageError("an address with a password in it", remedy="give the token as `token`")
-    return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
 
 
 def socket_url(url: str) -> str:

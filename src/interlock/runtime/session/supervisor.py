@@ -40,7 +40,7 @@ from interlock.vocabulary.events.codec import encode_event
 from interlock.vocabulary.events.envelope import Event, new_event
 from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.events.registry import Json, Payload
-from interlock.vocabulary.evidence import Evidence, EvidenceSource
+from interlock.vocabulary.evidence import LOG_UNAVAILABLE, Evidence, EvidenceSource
 from interlock.vocabulary.ids import EventId
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import Activity, Attention, ExitReason
@@ -365,7 +365,7 @@ class Supervisor:
         if self._log_fault is None:
             self._status_before = self.status
         if self._log_fault is None or str(fault) != str(self._log_fault):
-            why = Evidence(source=EvidenceSource.LOG, rule="log_unavailable", where=str(fault))
+            why = Evidence(source=EvidenceSource.LOG, rule=LOG_UNAVAILABLE, where=str(fault))
             lost = Status(activity=Activity.UNKNOWN, attention=Attention.ERROR, evidence=(why,))
             self._show(Publish(lost), self._services.clock())
         self._log_fault = fault

@@ -23,7 +23,7 @@ import httpx
 from interlock.agents.profiles import user_profiles_folder
 from interlock.agents.terminal.launch import Where, read_where
 from interlock.agents.tmux.server import TmuxServer
-from interlock.client.client import Client
+from interlock.client.client import Client, connect_async
 from interlock.client.task import TaskHandle
 from interlock.client.transport.discovery import find_server
 from interlock.testing.lab.recipes import LabFolder, Recipe, common_environment
@@ -83,7 +83,7 @@ async def product(
     process = await _start(folder, place, given["PATH"])
     try:
         await _ready(process, folder)
-        async with Client.of_home(folder / "h") as client:
+        async with connect_async(folder / "h") as client:
             handle = await client.open_task(
                 agent=recipe.cli,
                 driver=_DRIVER,

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from interlock.cli.exit_codes import ExitCode
-from interlock.cli.server.api import Body
-from interlock.cli.work.prompt_watch import PromptEnding, PromptLook, Watch, places_ahead, step, turn_in
-from tests.cli.badges import with_badge
+from interlock.cli.work.prompt_wait import exit_code_of
+from interlock.client.prompt_watch import PromptEnding, PromptLook, Watch, places_ahead, step, turn_in
+from interlock.vocabulary.ids import PromptId, TurnId
+from interlock.vocabulary.wire.frames import Message, MessageStatus, Role
+from tests.cli.badges import look_of
+from tests.client.fake_room import AT
 
-WATCH = Watch(prompt_id="prm_1")
+PROMPT = PromptId("prm_1")
+WATCH = Watch(prompt_id=PROMPT)
 
 
 def look(
@@ -22,11 +28,22 @@ def look(
     is_open: bool = True,
     **more: object,
 ) -> PromptLook:
-    queue: Body = {"waiting": [{"prompt_id": one, "text": "x"} for one in waiting], "is_open": is_open}
-    asked = [{"approval_id": f"apr_{number}"} for number in range(approvals)]
-    summary = with_badge({"task_id": "ses_1", "turn_id": newest, "task_status": status, **more})
-    detail = {"summary": summary, "queue": queue, "approvals": asked}
-    return PromptLook(detail=detail, turn=None if turn is None else {"turn_id": "trn_1", "state": turn})
+    queue = {"waiting": [{"prompt_id": one, "text": "x"} for one in waiting], "is_open": is_open}
+    asked = [
+        {
+            "approval_id": f"apr_{number}",
+            "session_id": "ses_1",
+            "turn_id": newest,
+            "state": "open",
+            "attention": "approval",
+            "question": "May I?",
+            "asked_at": AT.isoformat(),
+        }
+        for number in range(approvals)
+    ]
+    summary = {"task_id": "ses_1", "turn_id": newest, "task_status": status, **more}
+    record = None if turn is None else {"turn_id": "trn_1", "state": turn}
+    return look_of(summary, record, queue=queue, approvals=asked)
 
 
 @pytest.mark.parametrize(
@@ -43,13 +60,17 @@ def test_a_turn_ends_as_its_record_says(state: str, code: ExitCode) -> None:
     # Whatever the session shows meanwhile: a later turn may be open, and ask.
     _, outcome = step(WATCH, look(state, status="PENDING_CONFIRMATION", newest="trn_2", approvals=1), 0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code, outcome.state) == (PromptEnding.ENDED, code, state)
+    assert (outcome.ending, exit_code_of(outcome), outcome.turn_state) == (PromptEnding.ENDED, code, state)
 
 
 def test_a_turn_of_which_events_are_lost_is_not_waited_for() -> None:
     _, outcome = step(WATCH, look("unknown", status=None, turn_state="unknown"), 0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code, outcome.state) == (PromptEnding.UNKNOWN, ExitCode.UNKNOWN, "unknown")
+    assert (outcome.ending, exit_code_of(outcome), outcome.turn_state) == (
+        PromptEnding.UNKNOWN,
+        ExitCode.UNKNOWN,
+        "unknown",
+    )
 
 
 @pytest.mark.parametrize("status", ["COMPLETED", "RUNNING", "CANCELLING", "FAILED"])
@@ -61,8 +82,8 @@ def test_an_open_question_blocks_unless_somebody_else_answers_it() -> None:
     asked = look("waiting", status="PENDING_CONFIRMATION", approvals=1)
     _, outcome = step(WATCH, asked, 0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code) == (PromptEnding.BLOCKED, ExitCode.BLOCKED)
-    assert step(Watch(prompt_id="prm_1", past_questions=True), asked, 0)[1] is None
+    assert (outcome.ending, exit_code_of(outcome)) == (PromptEnding.BLOCKED, ExitCode.BLOCKED)
+    assert step(Watch(prompt_id=PROMPT, past_questions=True), asked, 0)[1] is None
 
 
 def test_a_question_that_was_answered_blocks_no_more_before_the_agent_goes_on() -> None:
@@ -74,27 +95,27 @@ def test_a_question_blocks_what_waits_behind_it() -> None:
     _, outcome = step(WATCH, behind, 0)
     assert outcome is not None
     assert outcome.ending is PromptEnding.BLOCKED
-    assert step(Watch(prompt_id="prm_1", past_questions=True), behind, 0)[1] is None
+    assert step(Watch(prompt_id=PROMPT, past_questions=True), behind, 0)[1] is None
 
 
 def test_a_queue_that_is_held_is_not_waited_for() -> None:
     _, outcome = step(WATCH, look(waiting=("prm_1",), is_open=False), 0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code) == (PromptEnding.HELD, ExitCode.BLOCKED)
+    assert (outcome.ending, exit_code_of(outcome)) == (PromptEnding.HELD, ExitCode.BLOCKED)
 
 
 def test_a_queue_that_is_held_by_an_error_is_a_failure() -> None:
     broken = {"activity": "gone", "attention": "error"}
     _, outcome = step(WATCH, look(waiting=("prm_1",), is_open=False, live=broken), 0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code) == (PromptEnding.HELD, ExitCode.FAILED)
+    assert (outcome.ending, exit_code_of(outcome)) == (PromptEnding.HELD, ExitCode.FAILED)
 
 
 def test_a_log_that_cannot_be_written_is_waited_out() -> None:
     proof = {"source": "log", "rule": "log_unavailable", "where": "the disk is full"}
     unrecorded = look("running", live={"activity": "unknown", "attention": "error", "evidence": [proof]})
     watch, outcome = step(WATCH, unrecorded, 0)
-    assert (watch.is_in_doubt, outcome) == (False, None)
+    assert (watch.look_again_seconds, outcome) == (None, None)
     assert step(watch, unrecorded, 1e9)[1] is None
 
 
@@ -106,21 +127,21 @@ ASKING = {"activity": "working", "attention": "question"}
 def test_an_error_is_a_failure_after_a_while_and_not_before(seen: PromptLook) -> None:
     # The end of the turn that had the error may be on its way: then that is told.
     watch, outcome = step(WATCH, seen, 100.0)
-    assert (outcome, watch.is_in_doubt) == (None, True)
+    assert (outcome, watch.look_again_seconds) == (None, 1.0)
     watch, outcome = step(watch, seen, 104.9)
     assert outcome is None
     _, outcome = step(watch, seen, 105.0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code) == (PromptEnding.BLOCKED, ExitCode.FAILED)
+    assert (outcome.ending, exit_code_of(outcome)) == (PromptEnding.BLOCKED, ExitCode.FAILED)
     watch, outcome = step(watch, look("running"), 105.0)
-    assert (outcome, watch.is_in_doubt) == (None, False)
+    assert (outcome, watch.look_again_seconds) == (None, None)
 
 
 @pytest.mark.parametrize("seen", [look("running", live=ASKING), look(waiting=("prm_1",), live=ASKING)])
 def test_what_the_badge_says_is_asked_blocks_without_an_approval(seen: PromptLook) -> None:
     _, outcome = step(WATCH, seen, 0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code) == (PromptEnding.BLOCKED, ExitCode.BLOCKED)
+    assert (outcome.ending, exit_code_of(outcome)) == (PromptEnding.BLOCKED, ExitCode.BLOCKED)
 
 
 UNREAD = {"activity": "unknown", "evidence": [{"source": "screen", "rule": "no_profile_fits", "where": "profile x"}]}
@@ -129,7 +150,7 @@ UNREAD = {"activity": "unknown", "evidence": [{"source": "screen", "rule": "no_p
 def test_a_prompt_for_an_agent_whose_screen_no_profile_fits_is_not_waited_for() -> None:
     _, outcome = step(WATCH, look(status="PENDING", waiting=("prm_1",), live=UNREAD), 0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code) == (PromptEnding.UNREADABLE, ExitCode.UNKNOWN)
+    assert (outcome.ending, exit_code_of(outcome)) == (PromptEnding.UNREADABLE, ExitCode.UNKNOWN)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +179,7 @@ def test_a_prompt_is_taken_back_only_where_it_was_denied_twice() -> None:
     assert outcome is None
     _, outcome = step(watch, look(), 0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code) == (PromptEnding.TAKEN_BACK, ExitCode.INTERRUPTED)
+    assert (outcome.ending, exit_code_of(outcome)) == (PromptEnding.TAKEN_BACK, ExitCode.INTERRUPTED)
 
 
 def test_a_session_that_is_put_away_has_no_turn_for_it() -> None:
@@ -177,7 +198,7 @@ def test_what_nobody_runs_is_unknown_after_a_while_and_not_before(lost: PromptLo
     assert outcome is None
     _, outcome = step(watch, lost, 105.0)
     assert outcome is not None
-    assert (outcome.ending, outcome.code) == (PromptEnding.UNKNOWN, ExitCode.UNKNOWN)
+    assert (outcome.ending, exit_code_of(outcome)) == (PromptEnding.UNKNOWN, ExitCode.UNKNOWN)
 
 
 def test_what_is_taken_up_again_was_never_lost() -> None:
@@ -187,12 +208,32 @@ def test_what_is_taken_up_again_was_never_lost() -> None:
     assert outcome is None
 
 
+def message(prompt_id: str | None, turn_id: str) -> Message:
+    return Message(
+        message_id=1,
+        version=1,
+        role=Role.USER,
+        status=MessageStatus.COMPLETED,
+        at=AT,
+        turn_id=TurnId(turn_id),
+        prompt_id=None if prompt_id is None else PromptId(prompt_id),
+    )
+
+
+def test_what_was_heard_before_a_loss_blocks_nothing_that_the_record_says_runs() -> None:
+    asked = replace(look("running", status="PENDING_CONFIRMATION", approvals=1), is_sure=False)
+    assert step(WATCH, asked, 0)[1] is None
+    _, outcome = step(WATCH, replace(look("waiting", status="PENDING_CONFIRMATION", approvals=1), is_sure=False), 0)
+    assert outcome is not None
+    assert outcome.ending is PromptEnding.BLOCKED
+
+
 def test_the_turn_of_a_prompt_is_found_by_its_name() -> None:
-    said = [{"prompt_id": "prm_1", "turn_id": "trn_1"}, {"turn_id": "trn_2"}, {"prompt_id": "prm_2", "turn_id": "t"}]
-    assert turn_in(said, "prm_1") == "trn_1"
-    assert turn_in(said, "prm_9") is None
+    said = [message("prm_1", "trn_1"), message(None, "trn_2"), message("prm_2", "trn_3")]
+    assert turn_in(said, PROMPT) == "trn_1"
+    assert turn_in(said, PromptId("prm_9")) is None
 
 
 def test_places_ahead_are_counted() -> None:
-    assert places_ahead("prm_1", look(waiting=("prm_0", "prm_1")).detail) == 1
-    assert places_ahead("prm_9", look(waiting=("prm_0",)).detail) == 0
+    assert places_ahead(PROMPT, look(waiting=("prm_0", "prm_1")).detail.queue) == 1
+    assert places_ahead(PromptId("prm_9"), look(waiting=("prm_0",)).detail.queue) == 0
