@@ -1,7 +1,8 @@
 """What the everyday commands cost to type: from Enter to the prompt, against `python -c pass`. `make bench` runs this.
 
 The server runs, with as many sessions as a busy person has; the interpreter itself is not ours to make faster. Budget:
-`interlock ps` at most ten times the bare interpreter. Taken in turns, so that a noisy moment hits all of them.
+every command that only looks takes at most six times the bare interpreter. Taken in turns, so that a noisy moment hits
+all of them. `why` reads the log itself, and is measured without a budget.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from interlock.cli.server.process import start_server
 
 ROUNDS: Final = 15
 SESSIONS: Final = 20
-BUDGET: Final = 10.0
+BUDGET: Final = 6.0
 BARE: Final = (sys.executable, "-c", "pass")
 INTERLOCK: Final = (sys.executable, "-m", "interlock.cli")
 COMMANDS: Final = (
@@ -32,14 +33,16 @@ COMMANDS: Final = (
     ("usage",),
     ("show", "SESSION"),
     ("logs", "SESSION"),
+    ("version",),
     ("--help",),
+    ("why", "SESSION"),
 )
 
 
 def seconds(command: tuple[str, ...], environment: dict[str, str]) -> float:
     begun = time.perf_counter()
     nowhere = subprocess.DEVNULL
-    subprocess.run(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, env=environment, check=True)
+    subprocess.run(command, stdin=nowhere, stdout=nowhere, stderr=nowhere, env=environment, check="why" not in command)
     return time.perf_counter() - begun
 
 
@@ -75,7 +78,7 @@ def tell(commands: list[tuple[str, ...]], environment: dict[str, str]) -> None:
     bare, *ours = (median(column) for column in zip(*taken, strict=True))
     print(f"python -c pass                {bare * 1e3:8.1f} ms   with {SESSIONS} sessions on the board")
     for words, took in zip(COMMANDS, ours, strict=True):
-        verdict = f"   budget {BUDGET:g}" if words == ("ps",) else ""
+        verdict = "" if words[0] == "why" else f"   budget {BUDGET:g}"
         print(f"interlock {' '.join(words):<20}{took * 1e3:8.1f} ms   ratio {took / bare:5.2f}{verdict}")
 
 

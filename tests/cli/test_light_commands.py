@@ -1,4 +1,4 @@
-"""The commands that are typed all day load the parser and themselves: no store, no encoder, no event loop."""
+"""The commands that are typed all day load themselves: no parser, no store, no encoder, no event loop."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import pytest
 from tests.cli.harness import python
 from tests.cli.serving import Served
 
-HEAVY = {"apsw", "asyncio", "httpx", "litestar", "msgspec", "rich", "subprocess", "textual", "websockets"}
+HEAVY = {"apsw", "asyncio", "cyclopts", "httpx", "litestar", "msgspec", "rich", "subprocess", "textual", "websockets"}
 
 
-@pytest.mark.parametrize("words", ["status", "spawns", "usage", "show light", "logs light"])
+@pytest.mark.parametrize(
+    "words", ["status", "spawns", "usage", "show light", "logs light --turns", "ps --all", "version"]
+)
 def test_a_command_that_asks_a_server_loads_little(acting_server: Served, words: str) -> None:
     if not acting_server.cli("show", "light").stdout:
         acting_server.done("say hello", title="light")

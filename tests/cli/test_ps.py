@@ -403,8 +403,3 @@ def test_a_server_that_cannot_write_its_log_is_not_believed_in_silence(
     said = capsys.readouterr()
     assert "as last recorded" in said.out
     assert said.err.count("the disk is full") == 1  # told on its edge, not each second
-
-
-@pytest.mark.parametrize("args", [["--watch"], ["--home", "x"], ["--nonsense"], ["--json=1"]])
-def test_any_other_form_is_for_the_parser(args: list[str]) -> None:
-    assert board.run_plain(args) is None

@@ -75,13 +75,11 @@ def _dispatch(tokens: list[str]) -> int:
 
         output.print_text(root_help())
         return 0
-    if tokens[0] == "ps":
-        # Three letters that are typed all day: their usual forms wait for no parser.
-        from interlock.cli.look.ps_list import run_plain as run_ps
+    from interlock.cli.plain import run_plain as run_plain_command
 
-        code = run_ps(tokens[1:])
-        if code is not None:
-            return code
+    code = run_plain_command(tokens)
+    if code is not None:
+        return code
     if tokens[0] == "shim":
         # It stands between a person and an agent's first screen: its usual form does not wait for cyclopts either.
         from interlock.cli.terminals.shim import run_plain

@@ -17,8 +17,8 @@ from interlock.cli import output
 from interlock.cli.look.live_text import LiveText, TextOutlet
 from interlock.cli.look.log_trouble import telling_log_trouble
 from interlock.cli.look.session_lines import PAGE, duration, find_task, task_path
+from interlock.cli.server import options
 from interlock.cli.server.api import Body, ServerApi, SocketFrame, home_folder
-from interlock.cli.server.options import Flag, FollowFlag, HomeOption, JsonFlag, PatienceOption, SessionArgument
 from interlock.vocabulary.errors import Unreachable, UsageError
 
 PATIENCE_SECONDS = 60.0
@@ -26,15 +26,15 @@ _RETRY_SECONDS = 0.5
 
 
 def logs(
-    session: SessionArgument,
+    session: options.SessionArgument,
     /,
     *,
-    follow: FollowFlag = False,
-    turns: Flag = False,
+    follow: options.FollowFlag = False,
+    turns: options.Flag = False,
     last: int | None = None,
-    patience: PatienceOption = PATIENCE_SECONDS,
-    home: HomeOption = None,
-    json: JsonFlag = False,
+    patience: options.PatienceOption = PATIENCE_SECONDS,
+    home: options.HomeOption = None,
+    json: options.JsonFlag = False,
 ) -> int:
     """Print what was said in a session: prompts, answers, tools, and how turns ended that left no clean answer.
 

@@ -1,23 +1,19 @@
-"""`interlock ps`, as the parser sees it. Its plain forms do not come this way: see `board.run_plain`."""
+"""`interlock ps`: every session once, or again and again."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from interlock.cli.look import ps_list as board
+from interlock.cli.server import options
 from interlock.cli.server.api import home_folder
-from interlock.cli.server.options import Flag, HomeOption, JsonFlag, PatienceOption
 
 
 def ps(
     *,
-    every: Annotated[bool, Parameter(name="--all", negative="")] = False,
-    watch: Flag = False,
-    patience: PatienceOption = board.PATIENCE_SECONDS,
-    home: HomeOption = None,
-    json: JsonFlag = False,
+    every: options.AllFlag = False,
+    watch: options.Flag = False,
+    patience: options.PatienceOption = board.PATIENCE_SECONDS,
+    home: options.HomeOption = None,
+    json: options.JsonFlag = False,
 ) -> int:
     """List the sessions: who needs a person first, then what is stalled or unknown, then what works, then the rest.
 

@@ -29,7 +29,7 @@ from interlock.cli.look.session_lines import (
     since_of,
     why_of,
 )
-from interlock.cli.server.api import Body, ServerApi, home_folder, listed
+from interlock.cli.server.api import Body, ServerApi, listed
 from interlock.cli.tables import Column, Line, TableRow, Tone, table, terminal_columns
 from interlock.vocabulary.errors import Unreachable
 
@@ -62,14 +62,6 @@ class FoundSessions(NamedTuple):
     tasks: list[Body]
     is_complete: bool
     log_problem: str = ""
-
-
-def run_plain(tokens: Sequence[str]) -> int | None:
-    """`ps [--all] [--json]` at once. None for any other form: the parser knows it."""
-    flags = set(tokens)
-    if not flags <= {"--all", "--json"}:
-        return None
-    return list_sessions(home_folder(None), every="--all" in flags, json="--json" in flags)
 
 
 def list_sessions(home: Path, *, every: bool, json: bool) -> int:

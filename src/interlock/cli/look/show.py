@@ -26,8 +26,8 @@ from interlock.cli.look.session_lines import (
 from interlock.cli.look.spawns import end_of, life_of
 from interlock.cli.look.transcript_lines import heading, text_lines
 from interlock.cli.look.usage import figure, note_of
+from interlock.cli.server import options
 from interlock.cli.server.api import Body, ServerApi, home_folder
-from interlock.cli.server.options import Flag, HomeOption, JsonFlag, SessionArgument
 from interlock.cli.tables import Line, Tone
 from interlock.cli.work.choices import is_plain, is_yes_or_no
 from interlock.vocabulary.advice import advice_lines
@@ -39,12 +39,12 @@ _MAX_LAST_WORDS = 8
 
 
 def show(
-    session: SessionArgument,
+    session: options.SessionArgument,
     /,
     *,
-    home: HomeOption = None,
-    state: Flag = False,
-    json: JsonFlag = False,
+    home: options.HomeOption = None,
+    state: options.Flag = False,
+    json: options.JsonFlag = False,
 ) -> int:
     """Print how a session stands, with the evidence: its turn, its queue, its questions and the commands that answer
     them, its last answer, its process and what it used.

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from interlock.cli import output
 from interlock.cli.look.session_lines import PAGE, duration, find_task, read_moment, short_ids, task_path
+from interlock.cli.server import options
 from interlock.cli.server.api import Body, ServerApi, home_folder
-from interlock.cli.server.options import HomeOption, JsonFlag, SessionArgument
 from interlock.cli.tables import Column, TableRow, Tone, table
 
 _COLUMNS = (
@@ -23,7 +23,13 @@ _COLUMNS = (
 _TONES = {"running": Tone.ACTIVE, "failed": Tone.URGENT, "unclean": Tone.DOUBTFUL, "unknown": Tone.DOUBTFUL}
 
 
-def spawns(session: SessionArgument | None = None, /, *, home: HomeOption = None, json: JsonFlag = False) -> int:
+def spawns(
+    session: options.SessionArgument | None = None,
+    /,
+    *,
+    home: options.HomeOption = None,
+    json: options.JsonFlag = False,
+) -> int:
     """List every life of an agent, of one session or of all, oldest first within a session.
 
     `unknown`: nobody looked whether it lives. `unclean`: it is gone, and nobody saw its end.

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from interlock.cli import output
 from interlock.cli.look.ps_list import read_all, tell_incomplete
 from interlock.cli.look.session_lines import PAGE, find_task, short_ids, task_path
+from interlock.cli.server import options
 from interlock.cli.server.api import Body, ServerApi, home_folder
-from interlock.cli.server.options import HomeOption, JsonFlag, SessionArgument
 from interlock.cli.tables import Column, TableRow, Tone, table
 
 _FIGURES = ("input_tokens", "output_tokens", "cached_input_tokens", "cost_usd")
@@ -25,7 +25,13 @@ _NUMBERS = (
 _MISSING = "-"
 
 
-def usage(session: SessionArgument | None = None, /, *, home: HomeOption = None, json: JsonFlag = False) -> int:
+def usage(
+    session: options.SessionArgument | None = None,
+    /,
+    *,
+    home: options.HomeOption = None,
+    json: options.JsonFlag = False,
+) -> int:
     """Print tokens and cost: by turn for one session, by session for all. A dash: nobody reported it.
 
     Exit code 3: the server has not read all of its log yet, and there may be more.

@@ -1,25 +1,21 @@
-"""What the commands that ask a server take. Imports the parser, and nothing of the log."""
+"""What the commands that ask a server take, without the parser: `options.HomeOption` in an annotation is read when
+the parser reads it, so that a plain command line (`interlock.cli.plain`) does not pay for it."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
+if TYPE_CHECKING:
+    from interlock.cli.server.option_types import AllFlag as AllFlag
+    from interlock.cli.server.option_types import Flag as Flag
+    from interlock.cli.server.option_types import FollowFlag as FollowFlag
+    from interlock.cli.server.option_types import HomeOption as HomeOption
+    from interlock.cli.server.option_types import JsonFlag as JsonFlag
+    from interlock.cli.server.option_types import PatienceOption as PatienceOption
+    from interlock.cli.server.option_types import SessionArgument as SessionArgument
 
-from interlock.cli.look.session_names import offer_sessions
 
-HomeOption: TypeAlias = Annotated[
-    Path | None, Parameter(help="Where the server's home is; else INTERLOCK_HOME, or the XDG state folder.")
-]
-JsonFlag: TypeAlias = Annotated[bool, Parameter(negative="", help="Print JSON for a script.")]
-FollowFlag: TypeAlias = Annotated[bool, Parameter(name=("--follow", "-f"), negative="")]
-Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
-SessionArgument: TypeAlias = Annotated[
-    str,
-    Parameter(
-        help="Session ID (any unique prefix or suffix), or the beginning of a word of its title.",
-        completer=offer_sessions,
-    ),
-]
-PatienceOption: TypeAlias = Annotated[float, Parameter(help="How many seconds to wait for a server that went away.")]
+def __getattr__(name: str) -> object:
+    from interlock.cli.server import option_types
+
+    return getattr(option_types, name)

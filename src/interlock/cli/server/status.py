@@ -10,8 +10,8 @@ from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.look.ps_list import FoundSessions, ask, tone_of
 from interlock.cli.look.session_lines import age, read_moment, shown_of, since_of, why_of
+from interlock.cli.server import options
 from interlock.cli.server.api import Body, ServerApi, home_folder, read_server_file
-from interlock.cli.server.options import HomeOption, JsonFlag
 from interlock.cli.server.presence import Presence, RunningServer, health_of
 from interlock.cli.tables import Line, Tone
 from interlock.log.home_identity import look_at_home
@@ -27,7 +27,7 @@ _SAYS = {
 }
 
 
-def status(*, home: HomeOption = None, json: JsonFlag = False) -> int:
+def status(*, home: options.HomeOption = None, json: options.JsonFlag = False) -> int:
     """Say whether the server of this home runs and is ready, and what needs a person. Exit code 8: no answer."""
     folder = home_folder(home)
     server, health, found = _answering(folder) or _proven(folder)

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from interlock.cli import output
+from interlock.cli.server import options
 
 
-def version(*, json: Annotated[bool, Parameter(negative="")] = False) -> None:
-    """Print the version.
-
-    Parameters
-    ----------
-    json
-        Print JSON for a script.
-    """
+def version(*, json: options.JsonFlag = False) -> None:
+    """Print the version."""
     from importlib.metadata import version as installed
 
     number = installed("interlock")
