@@ -48,6 +48,7 @@ __all__ = ["MARKER", "main", "pages", "type_name"]
 DOCS: Final = Path(__file__).parent.parent / "docs"
 FOLDERS: Final = ("machines", "reference")
 README: Final = DOCS.parent / "README.md"
+FEATURES: Final = DOCS / "features.md"
 MACHINES_ROW: Final = "| Machines |"
 
 CAPABILITIES: Final[Mapping[str, tuple[str, str]]] = {
@@ -72,7 +73,8 @@ def pages() -> Pages:
     made = {f"machines/{name}.md": machine_page(name, group) for name, group in MACHINES.items()}
     made["machines/client.md"] = client_page()
     made["machines/README.md"] = index_page(MACHINES)
-    made["../README.md"] = readme_with_table(readme(README.read_text(encoding="utf-8")))
+    made["../README.md"] = readme_with_table(README.read_text(encoding="utf-8"))
+    made["features.md"] = features(FEATURES.read_text(encoding="utf-8"))
     made["reference/lab.md"] = lab_page(read_results())
     made["reference/accuracy.md"] = accuracy_with_table(ACCURACY.read_text(encoding="utf-8"))
     made["reference/exit-codes.md"] = exit_codes_page()
@@ -88,16 +90,16 @@ def pages() -> Pages:
     return made
 
 
-def readme(text: str) -> str:
-    """The README as it is, with its row about the machines made anew."""
+def features(text: str) -> str:
+    """The page of features as it is, with its row about the machines made anew."""
     row = (
         f"{MACHINES_ROW} {len(MACHINES)} pure machines ({', '.join(MACHINES)}), each a table that its `step` runs,"
-        " drawn and walked. | `interlock debug machines turn`, [docs/machines](docs/machines/README.md) |"
+        " drawn and walked. | `interlock debug machines turn`, [docs/machines](machines/README.md) |"
     )
     lines = text.splitlines()
     places = [place for place, line in enumerate(lines) if line.startswith(MACHINES_ROW)]
     if len(places) != 1:
-        raise ValueError(f"the README needs one row that begins with {MACHINES_ROW!r}, and has {len(places)}")
+        raise ValueError(f"the page of features needs one row that begins with {MACHINES_ROW!r}, and has {len(places)}")
     lines[places[0]] = row
     return "\n".join(lines) + "\n"
 

@@ -68,7 +68,7 @@ def test_the_story_is_true_and_shows_every_state(place: DemoPlace) -> None:
     check_how_every_task_ends(story)
     check_that_every_state_is_seen(story)
     check_the_boards(story)
-    check_the_readme(boards(story)[0])
+    check_the_page_of_features(boards(story)[0])
     check_the_lives_of_the_agents(story)
     partial, completed = story[-2:]  # it ends with why, for two of the turns
     assert partial["record"]["state"] == "partial_failed"
@@ -120,10 +120,10 @@ def check_the_boards(story: list[Any]) -> None:
     assert all((task.get("live") or {}).get("attention", "none") == "none" for task in second)
 
 
-def check_the_readme(board: list[Line]) -> None:
+def check_the_page_of_features(board: list[Line]) -> None:
     """Its sample is that board, but for the order of those who stand alike, the seconds, and by which of several rules
     a terminal is read."""
-    (sample,) = blocks((Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8"), "text")
+    (sample,) = blocks((Path(__file__).parents[2] / "docs" / "features.md").read_text(encoding="utf-8"), "text")
     head, *shown = [re.split(" {2,}", line.strip()) for line in sample.splitlines()]
     now = datetime.now(UTC)
     found = [[shown_of(task).words, task["title"], countdown_of(task, now) or why_of(task)] for task in board]

@@ -33,9 +33,9 @@ PROGRAMS = {
 }
 HOW = {
     ("README.md", "sh"): "tests/e2e/test_fresh_clone.py::test_a_newcomer_follows_the_readme",
-    ("README.md", "text"): "tests/cli/test_demo.py::test_the_story_is_true_and_shows_every_state",
-    ("README.md", "console"): "tests/e2e/test_walkthrough.py::test_the_walkthrough_of_the_readme",
-    ("README.md", "python"): "tests/docs/test_pages.py::test_every_python_block_runs",
+    ("README.md", "py"): "tests/e2e/test_examples.py::test_the_examples_that_need_a_server",
+    ("docs/features.md", "text"): "tests/cli/test_demo.py::test_the_story_is_true_and_shows_every_state",
+    ("docs/features.md", "python"): "tests/docs/test_pages.py::test_every_python_block_runs",
     (
         "docs/tutorial/first-five-minutes.md",
         "sh",
@@ -43,8 +43,11 @@ HOW = {
     ("docs/tutorial/first-five-minutes.md", "console"): "tests/e2e/test_walkthrough.py::test_a_page_that_is_typed",
     ("docs/how-to/script-a-fleet.md", "console"): "tests/e2e/test_walkthrough.py::test_a_page_that_is_typed",
     ("docs/how-to/approve-from-anywhere.md", "console"): "tests/e2e/test_walkthrough.py::test_a_page_that_is_typed",
-    ("docs/how-to/be-told.md", "console"): "tests/e2e/test_be_told_page.py::test_it_can_be_typed_into_a_shell",
-    ("docs/how-to/be-told.md", "toml"): "tests/e2e/test_be_told_page.py::test_every_table_is_understood",
+    (
+        "docs/how-to/notifications.md",
+        "console",
+    ): "tests/e2e/test_notifications_page.py::test_it_can_be_typed_into_a_shell",
+    ("docs/how-to/notifications.md", "toml"): "tests/e2e/test_notifications_page.py::test_every_table_is_understood",
     ("docs/how-to/run-a-server.md", "console"): "tests/docs/test_server_pages.py::test_every_command_prints",
     ("docs/how-to/follow-a-task-with-curl.md", "console"): "tests/docs/test_server_pages.py::test_every_command_prints",
     ("docs/how-to/read-a-log-after-an-incident.md", "console"): "tests/docs/test_incident_page.py::test_the_page_shows",

@@ -17,6 +17,7 @@ import pytest
 
 from tests.cli.births import Birth
 from tests.cli.serving import WAIT_SECONDS, Following, Served, serving, until
+from tests.docs.running import blocks
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = pytest.mark.timeout(120)
@@ -67,6 +68,7 @@ def test_the_examples_that_need_a_server(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         env = environment(tmp_path, served.home)
         check_ask(tmp_path, env)
+        check_readme(tmp_path, env)
         check_fleet(tmp_path, env)
         with running("pager.py", tmp_path, env) as pager, running("gatekeeper.py", tmp_path, env) as keeper:
             check_gatekeeper(served, keeper)
@@ -89,6 +91,16 @@ def check_ask(folder: Path, env: dict[str, str]) -> None:
     assert (
         alone.stderr == f"no server runs in {folder}/nowhere; start one with `interlock up --home {folder}/nowhere`\n"
     )
+
+
+def check_readme(folder: Path, env: dict[str, str]) -> None:
+    (program,) = blocks((EXAMPLES.parent / "README.md").read_text(encoding="utf-8"), "py")
+    assert '"claude", "Which tests are slow?"' in program
+    (folder / "readme.py").write_text(program.replace('"claude", "Which tests are slow?"', '"scripted", "say None."'))
+    done = subprocess.run(
+        (sys.executable, "readme.py"), cwd=folder, env=env, capture_output=True, encoding="utf-8", check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "None.\n", "")
 
 
 def check_fleet(folder: Path, env: dict[str, str]) -> None:

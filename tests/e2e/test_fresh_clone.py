@@ -16,7 +16,6 @@ import pytest
 
 from tests.docs.running import blocks
 from tests.e2e.shell import ROOT, Shell, empty_environment, empty_home, processes_of, shell
-from tests.e2e.test_walkthrough import type_page
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(1100)]
 SETUP_SECONDS = 500.0
@@ -94,7 +93,6 @@ def test_a_newcomer_follows_the_readme() -> None:
                 assert code == 0, told
                 check_the_two_commands(opened, home)
                 check_the_next_lines(opened, home)
-                type_page(readme(home), opened)
                 assert processes_of(home, but_for=opened.pid) == []
             finally:
                 opened.run("cd ~/interlock && .venv/bin/interlock down --stop-agents")

@@ -1,4 +1,4 @@
-"""What the README and the tutorial tell a newcomer to type works as shown: in a real terminal, in an empty home."""
+"""What the tutorial tells a newcomer to type works as shown: in a real terminal, in an empty home."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.commands import COMMANDS
+from interlock.cli.commands import COMMANDS, FAMILIES
 from tests.docs.running import blocks, samples
 from tests.e2e.shell import ROOT, Shell, empty_home, processes_of, shell, shows, terminal
 
@@ -31,11 +31,6 @@ def type_page(page: str, opened: Shell) -> None:
         printed, _ = opened.run(command)
         missing = shows(sample, printed)
         assert missing is None, f"$ {command}\n{printed}\nlacks the line: {missing}"
-
-
-def test_the_walkthrough_of_the_readme() -> None:
-    with empty_home() as home:
-        walk("README.md", home)
 
 
 @pytest.mark.deep
@@ -88,13 +83,17 @@ def test_the_figures_of_the_readme_are_those_that_were_measured() -> None:
     }
 
 
-def test_every_command_that_the_readme_names_exists() -> None:
-    known = {command.name.split()[0] for command in COMMANDS}
-    named = set(
-        re.findall(r"interlock ([a-z]+)", " ".join(re.findall(r"`[^`\n]+`|^interlock .*$", readme(), re.MULTILINE)))
-    )
-    assert len(named) > 10
-    assert named <= known
+def test_every_command_that_a_page_names_exists() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("[eht]*/*.md")]
+    named = {
+        (words[1], words[2] if words[1] in FAMILIES else "")
+        for page in pages
+        for code in re.findall(r"`interlock [^`]+`|^\$ interlock .*$", page.read_text("utf-8"), re.MULTILINE)
+        if (words := [*code.strip("`$ ").split(), "", ""])[1].isalpha() and words[1].islower()
+    }
+    assert len(named) > 40
+    known = {(family, name) for family, _, name in (one.name.partition(" ") for one in COMMANDS)}
+    assert named - known == set()
 
 
 @pytest.mark.deep

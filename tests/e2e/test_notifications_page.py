@@ -1,4 +1,4 @@
-"""`docs/how-to/be-told.md`: every command in it runs and shows what the page shows, and every table is understood."""
+"""`docs/how-to/notifications.md`: its commands run and show what the page shows; its tables are understood."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.docs.running import blocks
 from tests.e2e.shell import ROOT, empty_home, processes_of
 from tests.e2e.test_walkthrough import walk
 
-NAME = "docs/how-to/be-told.md"
+NAME = "docs/how-to/notifications.md"
 PAGE = (ROOT / NAME).read_text(encoding="utf-8")
 
 
