@@ -28,17 +28,18 @@ def commands_page() -> str:
 
 
 def _section(command: Command) -> str:
-    return f"## interlock {command.name}\n\n```text\n{help_of(command)}\n```"
+    formerly = f"\n\nUntil the next release also: `interlock {command.alias}`." if command.alias else ""
+    return f"## interlock {command.name}\n\n```text\n{help_of(command.name)}\n```{formerly}"
 
 
 def _anchor(command: Command) -> str:
     return f"interlock-{command.name.replace(' ', '-')}"
 
 
-def help_of(command: Command) -> str:
+def help_of(command: str) -> str:
     """What `interlock COMMAND --help` prints, without the spaces at the ends of lines."""
     printed = StringIO()
     console = Console(file=printed, width=_COLUMNS, color_system=None, force_terminal=False)
-    app.help_print(command.name.split(" "), console=console)
+    app.help_print(command.split(" "), console=console)
     lines = "\n".join(line.rstrip() for line in printed.getvalue().strip().splitlines())
     return re.sub(r"\n{3,}", "\n\n", lines)

@@ -10,7 +10,17 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+
+
+@cache
+def generated_pages() -> Mapping[str, str]:
+    """Every page that is made from the code, made once: it takes seconds."""
+    from tools.docs import pages  # only a few pages need it, and it loads every part of Interlock
+
+    return pages()
 
 
 def blocks(text: str, language: str) -> list[str]:

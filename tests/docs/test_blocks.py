@@ -7,12 +7,12 @@ there, and its module has to name the page. Generated pages are compared with th
 from __future__ import annotations
 
 import re
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tools.docs import MARKER, pages
+from tests.docs.running import generated_pages
+from tools.docs import MARKER
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -90,11 +90,6 @@ def languages(page: str) -> list[str]:
     return found
 
 
-@cache
-def made_pages() -> frozenset[str]:
-    return frozenset(pages())
-
-
 def is_generated(name: str) -> bool:
     return PAGES[name].startswith(MARKER)
 
@@ -106,7 +101,7 @@ def keys_of(name: str) -> set[tuple[str, str]]:
 @pytest.mark.parametrize("name", sorted(PAGES))
 def test_every_block_of_a_page_is_run(name: str) -> None:
     if is_generated(name):
-        assert name.removeprefix("docs/") in made_pages(), "nothing makes this page any more"
+        assert name.removeprefix("docs/") in generated_pages(), "nothing makes this page any more"
     else:
         assert sorted(keys_of(name) - set(HOW)) == []
 

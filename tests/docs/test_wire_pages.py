@@ -27,9 +27,10 @@ from interlock.vocabulary.wire.frames import ApprovalOpened
 from interlock.vocabulary.wire.requests import AccessRole, Ack, Refused, Request, ServerFrame
 from tests.contract.harness import run
 from tests.docs import curl
+from tests.docs.running import generated_pages
 from tests.server import test_auth_matrix as matrix
 from tests.server.socket_harness import serving, soon
-from tools import client_page, docs, http_page, socket_page, wire_types
+from tools import client_page, http_page, socket_page, wire_types
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs/reference"
@@ -79,7 +80,7 @@ def test_every_link_leads_to_a_heading(page: Path) -> None:
     ["reference/http.md", "reference/websocket.md", "reference/frames.schema.json", "machines/client.md"],
 )
 def test_the_pages_are_current(name: str) -> None:
-    made = docs.pages()[name]
+    made = generated_pages()[name]
     assert (ROOT / "docs" / name).read_text(encoding="utf-8") == made, "to mend it: make docs"
 
 
