@@ -66,6 +66,15 @@ SHOTS: Final = (
     Shot("reply", QUESTION, ("r", *"Wait"), ("your answer",), ("escape",)),
     Shot("sure", APPROVAL, ("x",), ("stop the agent",), ("n",)),
 )
+# The animated picture of the docs: a person answers two agents, and asks why.
+STORY: Final = (
+    BOARD,
+    Shot("approved", APPROVAL, ("a",), ("approved",)),
+    Shot("question", QUESTION, words=("Which version will this be?", "1.8.4")),
+    Shot("answered", QUESTION, ("1",), ("answered",)),
+    Shot("why", LONG, ("w",), ("evidence:",), ("escape",)),
+)
+FRAME_SECONDS: Final = 2.5
 GONE: Final = Shot("gone", APPROVAL, words=("disconnected for", "last known"))
 EMPTY: Final = Shot("empty", "", words=("There is no session yet.",))
 
@@ -98,14 +107,32 @@ def _put(folder: Path, taken: Mapping[str, Picture]) -> None:
 
 
 def _picture_docs() -> int:
-    with place() as inner, serving(inner) as server:
-        asyncio.run(open_all(server.home, inner, SCENES))
-        PICTURES.mkdir(exist_ok=True)
-        for name, is_light in (("top", False), ("top-light", True)):
-            (picture,) = asyncio.run(take(server.home, [BOARD], OF_PICTURE, is_light=is_light)).values()
-            (PICTURES / f"{name}.svg").write_text(picture.svg, encoding="utf-8")
-            print(f"docs/pictures/{name}.svg")
+    PICTURES.mkdir(exist_ok=True)
+    for name, is_light in (("top", False), ("top-light", True)):
+        with place() as inner, serving(inner) as server:  # anew: what was answered is not asked again
+            asyncio.run(open_all(server.home, inner, SCENES))
+            taken = asyncio.run(take(server.home, STORY, OF_PICTURE, is_light=is_light))
+        (PICTURES / f"{name}.svg").write_text(animated([picture.svg for picture in taken.values()]), encoding="utf-8")
+        print(f"docs/pictures/{name}.svg")
     return 0
+
+
+def animated(frames: Sequence[str]) -> str:
+    """One picture that shows these in turn, each for as long. A viewer without animation shows the first."""
+    size = re.search(r'viewBox="([^"]*)"', frames[0])
+    assert size is not None
+    share = 100 / len(frames)
+    style = (
+        "@keyframes turn { 0% { visibility: visible } "
+        f"{share:.2f}% {{ visibility: hidden }} 100% {{ visibility: hidden }} }} "
+        f".frame {{ animation: turn {FRAME_SECONDS * len(frames):g}s step-end infinite; visibility: hidden }} "
+        ".frame:first-of-type { visibility: visible }"
+    )
+    shown = "\n".join(
+        f'<g class="frame" style="animation-delay: {FRAME_SECONDS * place:g}s">\n{frame.strip()}\n</g>'
+        for place, frame in enumerate(frames)
+    )
+    return f'<svg viewBox="{size[1]}" xmlns="http://www.w3.org/2000/svg">\n<style>{style}</style>\n{shown}\n</svg>\n'
 
 
 def _take_all(home: Path, shots: Sequence[Shot]) -> dict[str, Picture]:
