@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -15,7 +15,7 @@ FRAME = '<svg viewBox="0 0 10 20" xmlns="http://www.w3.org/2000/svg"><text>{}</t
 
 
 def test_each_frame_is_shown_for_its_share_of_the_time_and_the_first_one_always_without_animation() -> None:
-    root = ElementTree.fromstring(animated([FRAME.format(name) for name in ("one", "two")]))
+    root = ET.fromstring(animated([FRAME.format(name) for name in ("one", "two")]))
     style, *groups = root
     assert root.get("viewBox") == "0 0 10 20"
     assert [group.get("style") for group in groups] == ["animation-delay: 0s", f"animation-delay: {FRAME_SECONDS:g}s"]
@@ -28,6 +28,6 @@ def test_each_frame_is_shown_for_its_share_of_the_time_and_the_first_one_always_
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.stem)
 def test_the_picture_has_every_frame_of_the_story_and_loads_nothing(picture: Path) -> None:
     text = picture.read_text(encoding="utf-8")
-    root = ElementTree.fromstring(text)
+    root = ET.fromstring(text)
     assert len([child for child in root if child.get("class") == "frame"]) == len(STORY)
     assert re.findall(r"(?:href|src)=|url\((?!#)|@import", text) == []
