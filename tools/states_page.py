@@ -57,6 +57,7 @@ TASKS: Final[Mapping[TaskStatus, str]] = {
     TaskStatus.FAILED: "the last turn is `partial_failed`, `failed` or `timed_out`",
     TaskStatus.CANCELLED: "the last turn is `interrupted`",
     TaskStatus.DELETE: "the session was deleted; nothing reopens it",
+    TaskStatus.UNKNOWN: "the last turn is `abandoned` or `unknown`: nobody runs it, or events of it are lost",
 }
 EXITS: Final[Mapping[ExitReason, str]] = {
     ExitReason.CLEAN: "it ended by itself, without an error",
@@ -93,7 +94,7 @@ def states_page() -> str:
         "## Turn\n\nHow one prompt stands, by the one classifier ([explained](../explanation/how-a-turn-ends.md)), and"
         " the exit code of a command that waits for it.",
         table(("Turn", "Claims", "Exit code"), turns),
-        "## Task\n\nWhat clients are told of a session; before its first prompt, nothing.",
+        "## Task\n\nWhat clients are told of a session. Before its first prompt it has no status (null).",
         table(("Task", "When"), _rows(TaskStatus, TASKS)),
         "## Prompt\n\nThe receipts of a prompt, in the order in which it can get them.",
         table(("Receipt", "What is known"), _rows(DeliveryStage, RECEIPTS)),

@@ -82,7 +82,7 @@ def dialog(activity: str = "working", *, answered_seconds_ago: float | None = No
         (look("completed", waiting=1, is_open=False), {"blocked"}),
         (look("completed", status="DELETE", activity="gone"), {"done", "idle", "gone"}),
         (look("completed", is_supervised=False, live=None), {"done", "idle", "gone"}),
-        (look("abandoned", status=None, is_supervised=False, live=None), set()),
+        (look("abandoned", status="UNKNOWN", is_supervised=False, live=None), set()),
     ],
 )
 def test_each_condition_is_what_its_word_says(now: PromptLook, words: set[str]) -> None:
@@ -108,7 +108,7 @@ def test_done_is_told_by_the_record_of_the_turn(state: str, code: int) -> None:
         ("done", look("completed", waiting=1, is_open=False), ExitCode.BLOCKED),
         ("ready", look("completed", status="DELETE", live=None), ExitCode.FAILED),
         ("blocked", look("completed", is_supervised=False, live=None), ExitCode.UNKNOWN),
-        ("done", look("abandoned", status=None, is_supervised=False, live=None), ExitCode.UNKNOWN),
+        ("done", look("abandoned", status="UNKNOWN", is_supervised=False, live=None), ExitCode.UNKNOWN),
         ("ready", look(live=UNREAD), ExitCode.UNKNOWN),
         ("idle", look(status="PENDING", waiting=1, live=UNREAD), ExitCode.UNKNOWN),
         ("done", look("completed", status="PENDING", waiting=1, live=UNREAD), ExitCode.UNKNOWN),
@@ -238,7 +238,7 @@ def test_a_blocked_session_says_what_a_yes_would_run(served: Served) -> None:
 
 
 def test_that_nobody_runs_a_session_is_said_only_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    lost = look("abandoned", status=None, is_supervised=False, live=None)
+    lost = look("abandoned", status="UNKNOWN", is_supervised=False, live=None)
     monkeypatch.setattr(wait_module, "look_at", lambda _api, _task_id: lost)
     monkeypatch.setattr(ServerApi, "of_home", lambda home: home)
     waiting = wait_module._Waiting(

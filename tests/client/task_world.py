@@ -205,10 +205,10 @@ class TaskServer:
             if self.stream is not None:
                 self._tell(words.broke(self._next(), self.version, self.stream[0], self.turn))
                 self.stream = None
-            self._become(None, self.turn)
+            self._become(TaskStatus.UNKNOWN, self.turn)
 
     def _adopt(self) -> None:
-        if self.status is None and self.turn is not None:
+        if self.status is TaskStatus.UNKNOWN:
             self._become(TaskStatus.RUNNING, self.turn)
 
     def check(self) -> RuntimeCheck:

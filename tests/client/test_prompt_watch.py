@@ -64,7 +64,7 @@ def test_a_turn_ends_as_its_record_says(state: str, code: ExitCode) -> None:
 
 
 def test_a_turn_of_which_events_are_lost_is_not_waited_for() -> None:
-    _, outcome = step(WATCH, look("unknown", status=None, turn_state="unknown"), 0)
+    _, outcome = step(WATCH, look("unknown", status="UNKNOWN", turn_state="unknown"), 0)
     assert outcome is not None
     assert (outcome.ending, exit_code_of(outcome), outcome.turn_state) == (
         PromptEnding.UNKNOWN,
@@ -189,7 +189,7 @@ def test_a_session_that_is_put_away_has_no_turn_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "lost", [look("abandoned", status=None), look(waiting=("prm_1",), is_supervised=False, status=None)]
+    "lost", [look("abandoned", status="UNKNOWN"), look(waiting=("prm_1",), is_supervised=False, status=None)]
 )
 def test_what_nobody_runs_is_unknown_after_a_while_and_not_before(lost: PromptLook) -> None:
     watch, outcome = step(WATCH, lost, 100.0)
@@ -202,9 +202,9 @@ def test_what_nobody_runs_is_unknown_after_a_while_and_not_before(lost: PromptLo
 
 
 def test_what_is_taken_up_again_was_never_lost() -> None:
-    watch, _ = step(WATCH, look("abandoned", status=None), 100.0)
+    watch, _ = step(WATCH, look("abandoned", status="UNKNOWN"), 100.0)
     watch, _ = step(watch, look("running"), 104.0)
-    _, outcome = step(watch, look("abandoned", status=None), 108.0)
+    _, outcome = step(watch, look("abandoned", status="UNKNOWN"), 108.0)
     assert outcome is None
 
 

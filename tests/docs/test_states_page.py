@@ -60,7 +60,7 @@ def test_the_codes_and_the_tasks_of_turns_are_those_of_the_code() -> None:
     for word, (when,) in rows(PAGE, "Task").items():
         if " turn is `" in when:
             ends.update(dict.fromkeys(map(TurnState, re.findall(r"`(\w+)`", when)), TaskStatus(word)))
-    assert ends == {state: status for state, status in STATUS_OF_TURN.items() if status is not None}
+    assert ends == STATUS_OF_TURN
 
 
 def test_the_receipts_say_the_same_on_both_pages() -> None:

@@ -137,7 +137,7 @@ def test_the_status_and_the_badge_claim_nothing_where_the_newest_turn_is_not_kno
     line = next(one for one in json.loads(damaged.printed["ps --all --json"].out) if one["task_id"] == name)
     summary, check = damaged.get(name)["summary"], damaged.get(name, "/runtime-check")
     shown = damaged.json("show", name)["summary"]
-    status = "COMPLETED" if harm.is_known else None
+    status = "COMPLETED" if harm.is_known else "UNKNOWN"
     assert [one["task_status"] for one in (socket, stream, line, summary, check, shown)] == [status] * 6
     for badge in (one["badge"] for one in (socket, stream, line, summary, shown)):
         assert badge["outcome"] == ("done" if harm.is_known else "unknown")

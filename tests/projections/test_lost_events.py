@@ -68,7 +68,7 @@ def stands(view: TaskView) -> Stands:
 
 
 def unknown(turn_id: str | None) -> Stands:
-    return Stands(None, Outcome.UNKNOWN, True, turn_id)
+    return Stands(TaskStatus.UNKNOWN, Outcome.UNKNOWN, True, turn_id)
 
 
 DONE: Final = Stands(TaskStatus.COMPLETED, Outcome.DONE, False, "t2")
@@ -89,7 +89,7 @@ def test_the_loss_is_told_to_whoever_looks_as_frames() -> None:
     view, _ = fold(scribe.events[:12])
     frames = [frame for event in scribe.events[13:] for frame in view.add(event)]
     statuses = [frame for frame in frames if isinstance(frame, TaskStatusChanged)]
-    assert [frame.task_status for frame in statuses] == [None]
+    assert [frame.task_status for frame in statuses] == [TaskStatus.UNKNOWN]
     assert statuses[0].badge is not None
     assert statuses[0].badge.outcome is Outcome.UNKNOWN
     told = [frame.message for frame in frames if isinstance(frame, ChatMessage)]

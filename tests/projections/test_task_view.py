@@ -421,7 +421,7 @@ def test_receipts_are_told_and_never_go_back() -> None:
 # Who runs it
 
 
-def test_without_an_owner_an_open_turn_has_no_status_and_nothing_is_live() -> None:
+def test_without_an_owner_the_status_of_an_open_turn_is_unknown_and_nothing_is_live() -> None:
     story = abandoned()
     view = view_of(story)
     running_since = view.status_updated_at
@@ -432,9 +432,9 @@ def test_without_an_owner_an_open_turn_has_no_status_and_nothing_is_live() -> No
     assert isinstance(agent, AgentStatusChanged)
     assert agent.status == Status(activity=Activity.UNKNOWN)
     assert isinstance(status, TaskStatusChanged)
-    assert (status.task_status, status.turn_id, status.status_updated_at) == (None, "t1", None)
+    assert (status.task_status, status.turn_id, status.status_updated_at) == (TaskStatus.UNKNOWN, "t1", None)
     shot = view.snapshot()
-    assert (shot.stream, shot.agent, shot.task_status) == (None, None, None)
+    assert (shot.stream, shot.agent, shot.task_status) == (None, None, TaskStatus.UNKNOWN)
     assert view.set_supervised(False) == ()
     assert fold(view, [live(QUIET), live(TextDelta(stream_id=StreamId("st8"), offset=0, text="abc"))]) == []
     (again,) = view.set_supervised(True)

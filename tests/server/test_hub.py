@@ -509,7 +509,7 @@ def test_who_runs_a_session_is_looked_at_again_and_again() -> None:
         await keep(log, *author.opened(), *author.queued(), *author.began())
         async with hub_over(log, runtime) as hub:
             assert not hub.views[ONE].is_supervised
-            assert hub.views[ONE].status is None, "an open turn that nobody runs has no status"
+            assert hub.views[ONE].status is TaskStatus.UNKNOWN, "nobody knows how an open turn stands that nobody runs"
             written = author.called()
             await keep(log, *written)  # by whoever took it up, before anybody published
             runtime.supervised.add(ONE)
@@ -673,20 +673,20 @@ def test_who_asks_is_told_by_whom_a_session_is_run_at_that_moment() -> None:
             assert hub.views[ONE].status is TaskStatus.RUNNING
             runtime.supervised.clear()
             hub.join(outbox, TaskJoin(id="j", task_id=ONE))
-            assert answers(outbox)[0].snapshot.task_status is None
+            assert answers(outbox)[0].snapshot.task_status is TaskStatus.UNKNOWN
             runtime.supervised.add(ONE)
             hub._look_who_runs()
             await soon(lambda: hub.views[ONE].is_supervised)
             runtime.supervised.clear()
             view = hub.view(ONE)
             assert view is not None
-            assert view.check().task_status is None, "nobody runs it: an open turn has no status"
+            assert view.check().task_status is TaskStatus.UNKNOWN, "nobody runs it: its open turn is not known"
             runtime.supervised.add(ONE)
             hub._look_who_runs()
             await soon(lambda: hub.views[ONE].is_supervised)
             runtime.supervised.clear()
             hub.join_board(outbox, BoardJoin(id="b"))
-            assert answers(outbox)[-1].tasks[0].task_status is None
+            assert answers(outbox)[-1].tasks[0].task_status is TaskStatus.UNKNOWN
         await hub.close("over")
 
     run(story())
@@ -704,7 +704,7 @@ def test_a_supervisor_that_fails_is_known_by_what_it_says_last() -> None:
             supervisor = runtime.supervisor(task_id)
             supervisor._mailbox.put_nowait(Item(object()))  # type: ignore[arg-type]  # its loop breaks on this
             await soon(lambda: supervisor.is_over)
-            await soon(lambda: hub.views[task_id].status is None)
+            await soon(lambda: hub.views[task_id].status is TaskStatus.UNKNOWN)
             assert not hub.views[task_id].is_supervised
             await hub.close("over")
 
@@ -758,7 +758,7 @@ def test_a_session_that_nobody_runs_is_not_said_to_be_run_when_it_appears() -> N
         await keep(log, *events)
         runtime.publish(*events)
         await soon(lambda: ONE in hub.views and hub.views[ONE].version == len(events))
-        assert hub.views[ONE].status is None
+        assert hub.views[ONE].status is TaskStatus.UNKNOWN
         await hub.close("over")
 
     run(story())

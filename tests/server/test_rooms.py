@@ -259,7 +259,7 @@ def test_a_session_that_nobody_runs_any_more_is_told_to_its_room() -> None:
     rooms.join_board(reader, BoardJoin(id="b"))
     rooms.set_supervised(ONE, False)
     reader.read()
-    assert reader.tasks[ONE].snapshot.task_status is None
+    assert reader.tasks[ONE].snapshot.task_status is TaskStatus.UNKNOWN
     assert reader.tasks[ONE].snapshot.stream is None
     assert reader.board is not None
     assert not reader.board[ONE].is_supervised

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from interlock.agents.observations import TextArrived, TurnEnded, TurnEnding
+from interlock.client.client import Client
 from interlock.log.memory import MemoryLog
 from interlock.log.sqlite.store import SqliteLog
 from interlock.server.live.hub import Hub
@@ -16,7 +17,7 @@ from interlock.vocabulary.events.conversation import UserMessage
 from interlock.vocabulary.ids import SessionId
 from tests.contract.harness import event, run
 from tests.runtime.conducting import soon
-from tests.server.http_harness import PUPPET, House, house, problem
+from tests.server.http_harness import OBSERVER, PUPPET, House, house, problem
 
 
 def done(text: str = "done") -> TurnEnded:
@@ -387,5 +388,42 @@ def test_what_is_not_there_is_said_to_be_not_there() -> None:
             problem(await server.observer.get("/api/tasks?limit=many"), 400, "bad_request")
             problem(await server.observer.get(f"/api/tasks/{task_id}/turns?after=x"), 422, "unfit")
             problem(await server.observer.get("/api/approvals?after=x"), 422, "unfit")
+
+    run(story())
+
+
+def test_a_task_without_a_prompt_has_no_status_and_one_that_nobody_runs_is_unknown() -> None:
+    """Null had two meanings: nothing was ever asked of it, and nobody can say how its turn stands."""
+
+    async def story() -> None:
+        async with house() as server:
+            fresh, open_one = await server.open("ses_new"), await server.open("ses_open", prompt="go")
+            await server.prompted()
+            await server.shown(open_one, "RUNNING")
+            checked = (await server.observer.get(f"/api/tasks/{fresh}/runtime-check")).json()
+            assert (checked["task_status"], checked["turn_id"]) == (None, None)
+            for task_id in (fresh, open_one):
+                server.state.hub.rooms.set_supervised(task_id, False)
+            lines = (await server.observer.get("/api/tasks")).json()["items"]
+            assert [(one["task_id"], one["task_status"]) for one in lines] == [
+                ("ses_new", None),
+                ("ses_open", "UNKNOWN"),
+            ]
+            checked = (await server.observer.get(f"/api/tasks/{open_one}/runtime-check")).json()
+            assert checked["task_status"] == "UNKNOWN"
+            assert checked["turn_id"] is not None
+
+    run(story())
+
+
+def test_a_client_may_send_to_a_task_that_was_never_prompted() -> None:
+    """`blocks_queued_dispatch` was true for ever there, so that a message that a page held back was never sent."""
+
+    async def story() -> None:
+        async with house() as server:
+            task_id = await server.open()
+            async with Client(server.url, token=OBSERVER) as client:
+                state = await client.task(task_id).wait(lambda state: state.is_verified)
+                assert (state.status, state.flags.blocks_queued_dispatch) == (None, False)
 
     run(story())

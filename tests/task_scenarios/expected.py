@@ -128,9 +128,16 @@ def status_delete(script: Script) -> None:
 
 @PAGE.story()
 def status_missing(script: Script) -> None:
-    """No status is unknown: it is verified, and still nothing may be dispatched on the strength of it."""
+    """No status: no prompt was ever accepted. Its phase is unknown, and once that is verified nothing is blocked."""
     phases = ("unknown", "unknown")
-    _stands(script, None, phases, is_terminal=False, blocks_queued_dispatch=True, can_cancel_task=False)
+    _stands(script, None, phases, is_terminal=False, blocks_queued_dispatch=False, can_cancel_task=False)
+
+
+@PAGE.story()
+def status_unknown(script: Script) -> None:
+    """UNKNOWN is verified, and still nothing may be dispatched on the strength of it."""
+    phases = ("unknown", "unknown")
+    _stands(script, "UNKNOWN", phases, is_terminal=False, blocks_queued_dispatch=True, can_cancel_task=False)
 
 
 @PAGE.story(is_connected=False)

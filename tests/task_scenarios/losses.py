@@ -304,7 +304,7 @@ def equal_versions_are_one_truth(script: Script) -> None:
     """At one version a frame may change the status, as when nobody runs the session any more; a list may not."""
     in_room(script, stream=piece("s1", "Hi"))
     script.do(1, DetailSynced(task_status="COMPLETED", version=5, turn_id=A), status="RUNNING")
-    frame(script, 1, words.status(11, 5, None, A), status=None, phase="unknown", blocks_queued_dispatch=True)
+    frame(script, 1, words.status(11, 5, "UNKNOWN", A), status="UNKNOWN", phase="unknown", blocks_queued_dispatch=True)
 
 
 @LOSSES.story()
@@ -312,9 +312,9 @@ def a_check_overtaken_at_its_own_version(script: Script) -> None:
     """The status changed while the check was under way, at the same version: it is asked again."""
     in_room(script, stream=piece("s1", "Hi"))
     script.do(1, words.REFRESH, words.MANUAL)
-    frame(script, 1, words.status(11, 5, None, A), status=None)
-    script.answer(2, check("RUNNING", 5, A, "s1", 2), words.MANUAL, status=None)
-    script.answer(3, check(None, 5, A), status=None, is_verified=True)
+    frame(script, 1, words.status(11, 5, "UNKNOWN", A), status="UNKNOWN")
+    script.answer(2, check("RUNNING", 5, A, "s1", 2), words.MANUAL, status="UNKNOWN")
+    script.answer(3, check("UNKNOWN", 5, A), status="UNKNOWN", is_verified=True)
 
 
 @LOSSES.story()

@@ -4,8 +4,8 @@ Laws:
 1. Every status has one class. A missing or foreign word is `unknown`, which is an answer and never idle or done.
 2. Flags are computed here and nowhere else, by server and clients alike.
 3. `server_confirmed_no_stream` may turn `is_streaming` off, and no other flag.
-4. The projection is total, and claims no end before the log holds one: an abandoned turn has no status, and neither
-   has one that is unknown because events of it are lost.
+4. The projection is total, and claims no end before the log holds one: the status of an abandoned turn is `UNKNOWN`,
+   and so is that of one of which events are lost. No status at all (null) has one meaning: no prompt yet.
 5. Flags advise people. The dispatcher asks the turn, the approvals and the driver.
 """
 
@@ -49,6 +49,7 @@ _CLASSES: Final[Mapping[str | None, StatusClass]] = {
     TaskStatus.FAILED: StatusClass.TERMINAL,
     TaskStatus.CANCELLED: StatusClass.TERMINAL,
     TaskStatus.DELETE: StatusClass.TERMINAL,
+    TaskStatus.UNKNOWN: StatusClass.UNKNOWN,
 }
 _WITH_OPEN_TURN: Final = frozenset({TaskStatus.RUNNING, TaskStatus.CANCELLING, TaskStatus.PENDING_CONFIRMATION})
 CANCELLABLE: Final = frozenset({TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.PENDING_CONFIRMATION})
@@ -112,14 +113,16 @@ class TaskFlags:
 
 
 def task_flags(facts: TaskFacts) -> TaskFlags:
-    """The flags of a task. A missing or foreign status counts as unverified."""
+    """The flags of a task. Before its first prompt nothing keeps one back, once that is verified. `UNKNOWN` and any
+    foreign status count as unverified."""
     kind = classify(facts.status)
+    is_free = kind is StatusClass.TERMINAL or facts.status is None
     is_active = kind is StatusClass.ACTIVE
     may_stream = facts.status == TaskStatus.RUNNING and not facts.server_confirmed_no_stream
     return TaskFlags(
         is_terminal=kind is StatusClass.TERMINAL,
         is_streaming=(is_active and facts.has_stream) or may_stream,
-        blocks_queued_dispatch=kind is not StatusClass.TERMINAL or not facts.is_verified,
+        blocks_queued_dispatch=not is_free or not facts.is_verified,
         can_queue_message=facts.is_reachable and facts.status != TaskStatus.DELETE,
         can_cancel_task=facts.status in CANCELLABLE,
         should_join_room=is_active and not facts.joined_room,
@@ -144,11 +147,11 @@ class SessionFacts:
 
 
 # An abandoned turn has no owner and no end: recovery may adopt its agent, and it runs on, or close it, and it failed.
-STATUS_OF_TURN: Final[Mapping[TurnState, TaskStatus | None]] = {
+STATUS_OF_TURN: Final[Mapping[TurnState, TaskStatus]] = {
     TurnState.RUNNING: TaskStatus.RUNNING,
     TurnState.WAITING: TaskStatus.PENDING_CONFIRMATION,
-    TurnState.ABANDONED: None,
-    TurnState.UNKNOWN: None,
+    TurnState.ABANDONED: TaskStatus.UNKNOWN,
+    TurnState.UNKNOWN: TaskStatus.UNKNOWN,
     TurnState.COMPLETED: TaskStatus.COMPLETED,
     TurnState.PARTIAL_FAILED: TaskStatus.FAILED,
     TurnState.FAILED: TaskStatus.FAILED,
@@ -158,11 +161,11 @@ STATUS_OF_TURN: Final[Mapping[TurnState, TaskStatus | None]] = {
 
 
 def task_status(facts: SessionFacts) -> TaskStatus | None:
-    """The status of a session. None: no prompt yet, or nothing can be proven until recovery has closed the turn."""
+    """The status of a session. None: no prompt yet. `UNKNOWN`: nothing is proven until recovery has closed the turn."""
     if facts.is_deleted:
         return TaskStatus.DELETE
     if facts.turn in (TurnState.ABANDONED, TurnState.UNKNOWN):
-        return None
+        return TaskStatus.UNKNOWN
     is_open = facts.turn is not None and not facts.turn.is_terminal
     if facts.cancel_requested and (is_open or facts.prompt_accepted):
         return TaskStatus.CANCELLING

@@ -94,9 +94,8 @@ def _activity(summary: TaskSummary) -> Activity:
     if summary.turn_state is TurnState.UNKNOWN:
         return Activity.UNKNOWN
     if not summary.is_supervised:
-        # An open turn that nobody runs has no status: nobody knows what becomes of it.
-        is_lost = summary.task_status is None and summary.turn_id is not None
-        return Activity.UNKNOWN if is_lost else Activity.GONE
+        # Of an open turn that nobody runs, nobody knows what becomes of it.
+        return Activity.UNKNOWN if summary.task_status is TaskStatus.UNKNOWN else Activity.GONE
     # Nothing was heard of an agent: none was started since the server was, unless a turn is open.
     return Activity.UNKNOWN if has_open_turn(summary.task_status) else Activity.GONE
 

@@ -137,7 +137,8 @@ _WORKFLOW_SPELLINGS: Final[Mapping[object, WorkflowState]] = {
 
 
 class TaskStatus(StrEnum):
-    """What clients call the state of a session."""
+    """What clients call the state of a session. None at all (null): no prompt was ever accepted. `UNKNOWN`: a turn
+    began, and nobody can say how it stands, because nobody runs it or events of it are lost."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -147,6 +148,7 @@ class TaskStatus(StrEnum):
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
     DELETE = "DELETE"
+    UNKNOWN = "UNKNOWN"
 
 
 class Activity(StrEnum):

@@ -136,7 +136,8 @@ def _turn(known: Body) -> Iterator[Line]:
     if turn is None:
         yield _field("turn", ("none yet", ""))
         return
-    status = task.get("task_status") or "not known"
+    known_status = task.get("task_status")
+    status = "not known" if known_status in (None, "UNKNOWN") else known_status
     yield _field("turn", (f"{turn['turn_id']}, {known['turns']} in all", ""))
     kind = "" if repeats(turn["state"], turn.get("error_kind", "")) else f": {turn['error_kind']}"
     asked = ", to be cancelled" if turn.get("cancel_requested") else ""

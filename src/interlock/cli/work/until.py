@@ -56,7 +56,7 @@ def parse_until(text: str) -> Until:
         return Until(text)
     if text.startswith(_STATUS):
         named = text.removeprefix(_STATUS)
-        for known in (*TaskStatus, *Activity):
+        for known in (*Activity, *TaskStatus):  # `unknown` is what the agent does
             if named.casefold() == known.value.casefold():
                 return Until("status", known.value)
         statuses = ", ".join(one.value for one in (*TaskStatus, *Activity))

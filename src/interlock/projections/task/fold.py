@@ -201,7 +201,9 @@ class TaskFold:
 
     def _shown(self) -> tuple[TaskStatus | None, Activity | None, Attention | None]:
         agent = self._agent
-        return self.status, None if agent is None else agent.activity, None if agent is None else agent.attention
+        # Since when a turn is not known is not known either.
+        status = None if self.status is TaskStatus.UNKNOWN else self.status
+        return status, None if agent is None else agent.activity, None if agent is None else agent.attention
 
     # Live events
 

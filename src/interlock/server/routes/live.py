@@ -33,7 +33,7 @@ async def follow_task(
         QueryParameter(
             max_length=16,
             required=False,
-            description="The version of a snapshot that was read: only messages that changed after it are told.",
+            description="The version of a snapshot: only messages that changed later are told.",
         ),
     ] = None,
 ) -> Stream:

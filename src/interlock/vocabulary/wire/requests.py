@@ -57,7 +57,7 @@ class TaskJoin(_Request, frozen=True, kw_only=True, tag="task:join"):
 
 
 class TaskResume(_Request, frozen=True, kw_only=True, tag="task:resume"):
-    """As a join, with nothing that is known already. `version`: the highest that any frame or snapshot of this task had.
+    """As a join, with nothing that is known already. `version`: the highest of any frame or snapshot of this task.
     Messages of that version come again, since one version may have several frames, and the connection may have ended
     between them; older messages that did not change are left out. Of the stream `stream_id` no text before `cursor`."""
 

@@ -88,7 +88,7 @@ def _asides(task: Body, state: TaskState | None, now: datetime) -> list[tuple[st
         said.append(("being checked", Tone.DOUBTFUL))
     if state is not None and state.is_stopping:
         said.append(("asked to stop", Tone.DOUBTFUL))
-    if task.get("task_status") not in (None, "DELETE"):
+    if task.get("task_status") not in (None, "UNKNOWN", "DELETE"):
         said.append((turn_of(str(task["task_status"]), shown_of(task).outcome), Tone.FAINT))
     queued = task.get("queued") or 0
     if queued:
