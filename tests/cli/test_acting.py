@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 
@@ -24,13 +25,13 @@ class Answers(ServerApi):
         self.keys: list[str] = []
         self.seconds: list[float] = []
 
-    def ask(self, method: str, path: str, body: object = None, *, key: str = "", seconds: float = 1.0) -> Body:
+    def ask_raw(self, method: str, path: str, body: object = None, *, key: str = "", seconds: float = 1.0) -> bytes:
         self.keys.append(key)
         self.seconds.append(seconds)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return json.dumps(answer).encode()
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +44,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> Sequence[float]:
 
 def test_what_bears_an_id_is_given_again_under_it(pauses: Sequence[float]) -> None:
     api = Answers(AWAY, HASTE, {"is": "done"})
-    assert act(api, "POST", "/x", key="k") == {"is": "done"}
+    assert act(api, dict, "POST", "/x", key="k") == {"is": "done"}
     assert api.keys == ["k", "k", "k"]
     assert list(pauses) == [0.5, 0.05]
 
@@ -52,21 +53,21 @@ def test_what_bears_an_id_is_given_again_under_it(pauses: Sequence[float]) -> No
 def test_what_has_no_id_is_given_once(error: Exception) -> None:
     api = Answers(error, {"is": "done"})
     with pytest.raises(type(error)):
-        act(api, "POST", "/x")
+        act(api, dict, "POST", "/x")
     assert len(api.keys) == 1
 
 
 def test_a_lost_connection_is_not_taken_for_an_answer() -> None:
     api = Answers(Unreachable("went away"), {"is": "done"})
     with pytest.raises(Unreachable, match="went away"):
-        act(api, "POST", "/x", key="k")
+        act(api, dict, "POST", "/x", key="k")
     assert len(api.keys) == 1
 
 
 def test_there_is_an_end_to_repeating() -> None:
     api = Answers(*[AWAY] * 100)
     with pytest.raises(ServerUnavailable):
-        act(api, "POST", "/x", key="k")
+        act(api, dict, "POST", "/x", key="k")
     assert len(api.keys) == 9
 
 
@@ -78,7 +79,7 @@ def test_who_waits_only_so_long_is_not_kept_longer(
     clock = iter((0.0, 0.0, 0.0, 0.3, 1.0))
     monkeypatch.setattr(time, "monotonic", lambda: next(clock, 2.0))
     with pytest.raises(type(error)):
-        act(api, "POST", "/x", key="k", until=0.3)
+        act(api, dict, "POST", "/x", key="k", until=0.3)
     assert len(api.keys) == 2  # the second one at the end of the time, and none after it
     assert max(pauses) <= 0.3
     assert api.seconds == [0.5, 0.5]
@@ -88,8 +89,8 @@ def test_a_command_is_given_also_by_who_waits_for_nothing(monkeypatch: pytest.Mo
     monkeypatch.setattr(time, "monotonic", lambda: 100.0)
     assert [give_until(seconds) for seconds in (None, 0.0, 60.0)] == [float("inf"), 105.0, 160.0]
     api = Answers({"is": "done"}, {"is": "done"})
-    act(api, "POST", "/x", until=give_until(0.0))
-    act(api, "POST", "/x", until=give_until(None))
+    act(api, dict, "POST", "/x", until=give_until(0.0))
+    act(api, dict, "POST", "/x", until=give_until(None))
     assert api.seconds == [5.0, 40.0]
 
 

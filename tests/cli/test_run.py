@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.server.api import Body, ServerApi
+from interlock.cli.server.api import ServerApi
 from interlock.cli.server.process import Presence, held_server, look_for_server
 from interlock.cli.work.run import run
-from interlock.client.shapes import OpenTask
+from interlock.client.shapes import OpenTask, TaskOpened
 from interlock.testing.scripted_agent import command, write_program
 from interlock.vocabulary.errors import Unreachable, UsageError
+from interlock.vocabulary.ids import PromptId, SessionId
 from tests.cli.harness import interlock
 from tests.cli.serving import STREAM, WAIT_SECONDS, Served
 
@@ -63,7 +64,9 @@ def test_a_server_that_opens_no_session_does_not_outlast_the_timeout(
     clock, asked = [100.0], list[float]()
 
     class Stuck(ServerApi):
-        def ask(self, method: str, path: str, body: object = None, *, key: str = "", seconds: float = 40.0) -> Body:
+        def ask_raw(
+            self, method: str, path: str, body: object = None, *, key: str = "", seconds: float = 40.0
+        ) -> bytes:
             asked.append(seconds)
             clock[0] += seconds
             raise Unreachable("the server did not answer in time")
@@ -80,9 +83,9 @@ def test_a_server_that_opens_no_session_does_not_outlast_the_timeout(
     # One that opens it late leaves less to wait.
     left = list[float]()
 
-    def opened(*_: object) -> Body:
+    def opened(*_: object) -> TaskOpened:
         clock[0] += 2.5
-        return {"task_id": "ses_1", "prompt_id": "prm_1"}
+        return TaskOpened(task_id=SessionId("ses_1"), prompt_id=PromptId("prm_1"))
 
     monkeypatch.setattr("interlock.cli.work.run._open_session", opened)
     monkeypatch.setattr(

@@ -70,7 +70,9 @@ def test_a_server_that_takes_no_prompt_does_not_outlast_the_timeout(
         def get(self, path: str, **query: str | int | None) -> Body:
             return {"summary": {"task_id": "ses_1"}}
 
-        def ask(self, method: str, path: str, body: object = None, *, key: str = "", seconds: float = 40.0) -> Body:
+        def ask_raw(
+            self, method: str, path: str, body: object = None, *, key: str = "", seconds: float = 40.0
+        ) -> bytes:
             asked.append(seconds)
             clock[0] += seconds
             raise Unreachable("the server did not answer in time")

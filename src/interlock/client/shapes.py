@@ -67,12 +67,13 @@ class PromptStanding(Struct, frozen=True, kw_only=True):
 
 class Cancelled(Struct, frozen=True, kw_only=True):
     """`delivered`: the agent got the request to stop, which does not say that it stopped. `removed`: prompts that were
-    taken back, where no turn was open."""
+    taken back, where no turn was open. `killed`: the agent's process was ended, for the request had no effect."""
 
     delivered: bool
     problem: str = ""
     turn_id: TurnId | None = None
     removed: tuple[PromptId, ...] = ()
+    killed: bool = False
 
 
 class ApprovalStanding(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from cyclopts import Parameter
+from msgspec import structs
 
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
@@ -20,7 +21,9 @@ from interlock.cli.server.options import HomeOption, JsonFlag, PatienceOption, S
 from interlock.cli.work.changes import SessionChanges, TimeUp
 from interlock.cli.work.retrying import act, confirmed
 from interlock.cli.work.send import SERVER_SECONDS, TimeoutOption, check_timeout
+from interlock.client.shapes import AgentStanding, Cancelled
 from interlock.lifecycle.task_status import has_open_turn
+from interlock.lifecycle.turns import TurnRecord
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 from interlock.vocabulary.states import TurnState
 
@@ -57,32 +60,35 @@ def interrupt(
     task_id = str(summary["task_id"])
     open_turn = summary.get("turn_id") if has_open_turn(summary.get("task_status")) else None
     body = {"turn_id": turn or open_turn, **({"force": True} if force else {})}
-    done = act(api, "POST", f"{task_path(task_id)}/cancel", body, is_once=body["turn_id"] is not None, task_id=task_id)
+    path, is_once = f"{task_path(task_id)}/cancel", body["turn_id"] is not None
+    done = act(api, Cancelled, "POST", path, body, is_once=is_once, task_id=task_id)
     if not json:
         _tell_interrupt(task_id, done)
-    code = ExitCode.COMPLETED if done["delivered"] else ExitCode.FAILED
+    code = ExitCode.COMPLETED if done.delivered else ExitCode.FAILED
     record = None
-    if wait and done["delivered"] and done.get("turn_id") is not None:
-        record = await_end(folder, task_id, str(done["turn_id"]), timeout, patience)
+    if wait and done.delivered and done.turn_id is not None:
+        record = await_end(folder, task_id, done.turn_id, timeout, patience)
         code = _code_of(record)
     if json:
-        output.print_json({"task_id": task_id, **done, "state": None if record is None else record["state"]})
+        output.print_json(
+            {"task_id": task_id, **structs.asdict(done), "state": None if record is None else record.state}
+        )
     elif wait:
         _tell_end(done, record)
     return code
 
 
-def _tell_interrupt(task_id: str, done: Body) -> None:
-    for prompt_id in done.get("removed", ()):
+def _tell_interrupt(task_id: str, done: Cancelled) -> None:
+    for prompt_id in done.removed:
         output.note(f"taken back: {prompt_id}")
-    if done["delivered"]:
-        turn = f" of {done['turn_id']}" if done.get("turn_id") else ""
-        if done.get("killed"):
+    if done.delivered:
+        turn = f" of {done.turn_id}" if done.turn_id else ""
+        if done.killed:
             output.note(f"killed: the interrupt{turn} had no effect, so the agent's process was ended")
         else:
             output.note(f"delivered: the end{turn} was asked for" if turn else f"no turn was open in {task_id}")
     else:
-        output.error(_no_effect(task_id, done.get("problem") or "no reason is known"))
+        output.error(_no_effect(task_id, done.problem or "no reason is known"))
 
 
 def _no_effect(task_id: str, problem: str) -> str:
@@ -93,34 +99,34 @@ def _no_effect(task_id: str, problem: str) -> str:
     )
 
 
-def _code_of(record: Body | None) -> ExitCode:
+def _code_of(record: TurnRecord | None) -> ExitCode:
     if record is None:
         return ExitCode.TIMED_OUT
-    is_open = not TurnState(record["state"]).is_terminal and record["state"] != TurnState.UNKNOWN
+    is_open = not record.state.is_terminal and record.state is not TurnState.UNKNOWN
     return ExitCode.FAILED if is_open else ExitCode.COMPLETED
 
 
-def _tell_end(done: Body, record: Body | None) -> None:
+def _tell_end(done: Cancelled, record: TurnRecord | None) -> None:
     if record is not None and _code_of(record) is ExitCode.FAILED:
-        output.error(_no_effect(str(record["session_id"]), "the agent was asked, and did not end it"))
+        output.error(_no_effect(record.session_id, "the agent was asked, and did not end it"))
     elif record is not None:
-        output.print_text(f"{record['turn_id']}  {record['state']}")
-    elif done.get("turn_id"):
+        output.print_text(f"{record.turn_id}  {record.state}")
+    elif done.turn_id:
         output.note("the turn is not over yet")
 
 
-def await_end(home: Path, task_id: str, turn_id: str, timeout: float | None, patience: float) -> Body | None:
+def await_end(home: Path, task_id: str, turn_id: str, timeout: float | None, patience: float) -> TurnRecord | None:
     """The record of a turn when it is over, or is not asked to end any more; None: not in time."""
     deadline = None if timeout is None else time.monotonic() + timeout
     changes = SessionChanges(home, [task_id], patience_seconds=patience)
     try:
         for _ in changes.looks(deadline):
             try:
-                record = ServerApi.of_home(home).get(f"{task_path(task_id)}/turns/{turn_id}")
+                record = ServerApi.of_home(home).read(TurnRecord, f"{task_path(task_id)}/turns/{turn_id}")
             except Unreachable:
                 continue
-            state = TurnState(record["state"])
-            if state.is_terminal or state is TurnState.UNKNOWN or not record.get("cancel_requested"):
+            is_over = record.state.is_terminal or record.state is TurnState.UNKNOWN
+            if is_over or not record.cancel_requested:
                 return record
     except TimeUp:
         return None
@@ -137,12 +143,12 @@ def stop(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFlag
     """
     api = ServerApi.of_home(home_folder(home))
     task_id = str(find_task(api, session)["task_id"])
-    told = act(api, "POST", f"{task_path(task_id)}/stop", is_once=True, task_id=task_id)
+    told = act(api, AgentStanding, "POST", f"{task_path(task_id)}/stop", is_once=True, task_id=task_id)
     if json:
         output.print_json(told)
     else:
-        output.print_text(f"{task_id}  {'the agent still runs' if told['is_running'] else 'no agent runs'}")
-    return ExitCode.FAILED if told["is_running"] else ExitCode.COMPLETED
+        output.print_text(f"{task_id}  {'the agent still runs' if told.is_running else 'no agent runs'}")
+    return ExitCode.FAILED if told.is_running else ExitCode.COMPLETED
 
 
 def start(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFlag = False) -> int:
@@ -171,7 +177,8 @@ def start_agent(home: Path, task_id: str) -> Body | None:
     The server answers when it was asked to begin: whether a process came of that, its spawn tells.
     """
     before = _last_spawn(home, task_id)
-    told = act(ServerApi.of_home(home), "POST", f"{task_path(task_id)}/start", is_once=True, task_id=task_id)
+    path = f"{task_path(task_id)}/start"
+    told = act(ServerApi.of_home(home), AgentStanding, "POST", path, is_once=True, task_id=task_id)
     changes = SessionChanges(home, [task_id], patience_seconds=START_SECONDS)
     try:
         for _ in changes.looks(time.monotonic() + START_SECONDS):
@@ -179,7 +186,7 @@ def start_agent(home: Path, task_id: str) -> Body | None:
             if spawn is not None and spawn["standing"] == "running" and spawn["began"] is not None:
                 return spawn
             is_new = spawn is not None and (before is None or spawn["spawn_id"] != before["spawn_id"])
-            if spawn is not None and spawn["standing"] in _ENDED and (is_new or not told["is_running"]):
+            if spawn is not None and spawn["standing"] in _ENDED and (is_new or not told.is_running):
                 raise PeerFault(f"the agent of {task_id} does not run: {end_of(spawn) or spawn['standing']}")
             changes.hurry()
     except TimeUp:
@@ -215,7 +222,7 @@ def delete(
     named = f"{task_id} {summary.get('title', '')}".rstrip()
     if not yes and not confirmed(f"put {named} away? Its agent is stopped, and it takes no prompt any more."):
         return ExitCode.INTERRUPTED
-    act(api, "DELETE", task_path(task_id), is_once=True, task_id=task_id)
+    act(api, object, "DELETE", task_path(task_id), is_once=True, task_id=task_id)
     if json:
         output.print_json({"task_id": task_id, "is_deleted": True})
     else:

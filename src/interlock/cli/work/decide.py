@@ -18,6 +18,7 @@ from interlock.cli.server.options import HomeOption, JsonFlag, SessionArgument
 from interlock.cli.tables import Line, Tone
 from interlock.cli.work.choices import answering, approving, choose_option, choose_question, denying, spelled
 from interlock.cli.work.retrying import act, new_id, not_known, read_words
+from interlock.client.shapes import ApprovalStanding
 from interlock.vocabulary.errors import Unreachable, UsageError
 from interlock.vocabulary.ids import SPAWN_ID_VARIABLE
 
@@ -182,12 +183,13 @@ def _decide(
     task_id, name = str(asked["session_id"]), quote(str(asked["approval_id"]), safe="")
     path = f"{task_path(task_id)}/approvals/{name}/decision"
     try:
-        told = act(api, "POST", path, body, key=decision_id, task_id=task_id)
+        told = act(api, ApprovalStanding, "POST", path, body, key=decision_id, task_id=task_id)
     except Unreachable as error:
         raise not_known(error, "see `interlock approvals`, and decide again if it is still asked") from error
     if json:
         label = None if option is None else option["label"]
-        output.print_json({"task_id": task_id, **told, "is_allowed": is_allowed, "option": label, "text": text})
+        told_of = {"task_id": task_id, "approval_id": told.approval_id, "state": told.state}
+        output.print_json({**told_of, "is_allowed": is_allowed, "option": label, "text": text})
         return 0
     chosen = f" with {option['label']!r}" if option is not None else ""
     said = f", saying {text!r}" if text else ""

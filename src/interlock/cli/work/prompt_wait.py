@@ -37,7 +37,7 @@ from interlock.client.prompt_watch import (
     step,
     turn_in,
 )
-from interlock.client.shapes import Page, TaskDetail
+from interlock.client.shapes import Cancelled, Page, PromptStanding, TaskDetail
 from interlock.lifecycle.turns import TurnRecord
 from interlock.vocabulary.advice import advice_lines
 from interlock.vocabulary.ending_words import repeats
@@ -209,11 +209,18 @@ def _cancel(asked: PromptAsked) -> str:
 def _cancel_now(asked: PromptAsked) -> str:
     path, look = task_path(asked.task_id), _look(asked, None)
     if look is None or look.turn is None:
-        act(asked.api, "DELETE", f"{path}/prompts/{asked.prompt_id}", is_once=True, task_id=asked.task_id)
+        act(
+            asked.api,
+            PromptStanding,
+            "DELETE",
+            f"{path}/prompts/{asked.prompt_id}",
+            is_once=True,
+            task_id=asked.task_id,
+        )
         return "the prompt was taken back before it was sent"
     body = {"turn_id": look.turn.turn_id}
-    done = act(asked.api, "POST", f"{path}/cancel", body, is_once=True, task_id=asked.task_id)
-    return "the agent was asked to stop" if done["delivered"] else f"the agent was not reached: {done['problem']}"
+    done = act(asked.api, Cancelled, "POST", f"{path}/cancel", body, is_once=True, task_id=asked.task_id)
+    return "the agent was asked to stop" if done.delivered else f"the agent was not reached: {done.problem}"
 
 
 # Telling

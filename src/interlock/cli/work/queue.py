@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, TypeAlias
 from urllib.parse import quote
 
 from cyclopts import Parameter
+from msgspec import structs
 
 from interlock.cli import output
 from interlock.cli.look.session_lines import find_task, task_path
-from interlock.cli.server.api import Body, ServerApi, home_folder
+from interlock.cli.server.api import ServerApi, home_folder
 from interlock.cli.server.options import HomeOption, JsonFlag, SessionArgument
 from interlock.cli.tables import Column, plain, table
 from interlock.cli.work.retrying import act, read_words
+from interlock.client.shapes import PromptStanding
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.wire.frames import QueueView
 
-_WHOLE: Final[Body] = {"waiting": [], "is_open": True, "gate_reason": "", "waits_for": ""}
 _COLUMNS = (Column("#", is_number=True), Column("PROMPT", 16, gives=1), Column("TEXT", 20))
 
 PromptArgument: TypeAlias = Annotated[
@@ -26,19 +28,19 @@ PromptArgument: TypeAlias = Annotated[
 def ls(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFlag = False) -> int:
     """List the prompts that wait, in the order in which they will be sent."""
     api, task_id = _open(session, home)
-    queue = api.get(f"{task_path(task_id)}/queue")
+    queue = api.read(QueueView, f"{task_path(task_id)}/queue")
     if json:
-        output.print_json({"task_id": task_id, **_WHOLE, **queue})
+        output.print_json(_told(task_id, queue))
         return 0
-    waiting = queue.get("waiting", [])
-    if waiting:
-        rows = [plain((str(at), str(one["prompt_id"]), str(one["text"]))) for at, one in enumerate(waiting, start=1)]
+    if queue.waiting:
+        rows = [plain((str(at), one.prompt_id, one.text)) for at, one in enumerate(queue.waiting, start=1)]
         output.print_painted(table(_COLUMNS, rows))
     else:
         output.note("nothing waits")
-    _tell_gate(queue)
-    if queue.get("waits_for"):
-        output.note(f"the next prompt waits: {queue['waits_for']}")
+    if not queue.is_open:
+        output.note(f"the queue is held back: {queue.gate_reason or 'no reason was given'}")
+    if queue.waits_for:
+        output.note(f"the next prompt waits: {queue.waits_for}")
     return 0
 
 
@@ -56,7 +58,8 @@ def edit(
     api, task_id = _open(session, home)
     prompt_id = _waiting(api, task_id, prompt)
     path = f"{task_path(task_id)}/prompts/{quote(prompt_id, safe='')}"
-    return _tell(task_id, act(api, "PATCH", path, {"text": words}, is_once=True, task_id=task_id), "changed", json=json)
+    told = act(api, PromptStanding, "PATCH", path, {"text": words}, is_once=True, task_id=task_id)
+    return _tell(task_id, told, "changed", json=json)
 
 
 def rm(
@@ -71,7 +74,8 @@ def rm(
     api, task_id = _open(session, home)
     prompt_id = _waiting(api, task_id, prompt)
     path = f"{task_path(task_id)}/prompts/{quote(prompt_id, safe='')}"
-    return _tell(task_id, act(api, "DELETE", path, is_once=True, task_id=task_id), "taken back", json=json)
+    told = act(api, PromptStanding, "DELETE", path, is_once=True, task_id=task_id)
+    return _tell(task_id, told, "taken back", json=json)
 
 
 def hold(
@@ -98,7 +102,7 @@ def _open(session: str, home: HomeOption) -> tuple[ServerApi, str]:
 
 def _waiting(api: ServerApi, task_id: str, named: str) -> str:
     """The id of the prompt that is meant, among those that wait."""
-    waiting = [str(one["prompt_id"]) for one in api.get(f"{task_path(task_id)}/queue").get("waiting", ())]
+    waiting = [one.prompt_id for one in api.read(QueueView, f"{task_path(task_id)}/queue").waiting]
     found = [one for one in waiting if one == named] or [one for one in waiting if named and one.startswith(named)]
     if not found and named.isascii() and named.isdigit() and 0 < int(named) <= len(waiting):
         found = [waiting[int(named) - 1]]
@@ -108,26 +112,24 @@ def _waiting(api: ServerApi, task_id: str, named: str) -> str:
     raise UsageError(what, remedy=f"see `interlock queue ls {task_id}`")
 
 
-def _tell(task_id: str, told: Body, done: str, *, json: bool) -> int:
+def _tell(task_id: str, told: PromptStanding, done: str, *, json: bool) -> int:
     if json:
-        output.print_json({"task_id": task_id, **told})
+        output.print_json({"task_id": task_id, **structs.asdict(told)})
     else:
-        output.print_text(f"{told['prompt_id']}  {done}")
+        output.print_text(f"{told.prompt_id}  {done}")
     return 0
+
+
+def _told(task_id: str, queue: QueueView) -> dict[str, object]:
+    return {"task_id": task_id, **structs.asdict(queue)}
 
 
 def _set_gate(session: str, home: HomeOption, *, is_open: bool, reason: str, json: bool) -> int:
     api, task_id = _open(session, home)
     body = {"is_open": is_open, "reason": reason}
-    queue = act(api, "PUT", f"{task_path(task_id)}/queue/gate", body, is_once=True, task_id=task_id)
+    queue = act(api, QueueView, "PUT", f"{task_path(task_id)}/queue/gate", body, is_once=True, task_id=task_id)
     if json:
-        output.print_json({"task_id": task_id, **_WHOLE, **queue})
+        output.print_json(_told(task_id, queue))
         return 0
-    count = len(queue.get("waiting", ()))
-    output.print_text(f"{task_id}  {'open' if queue.get('is_open', True) else 'held back'}, {count} waiting")
+    output.print_text(f"{task_id}  {'open' if queue.is_open else 'held back'}, {len(queue.waiting)} waiting")
     return 0
-
-
-def _tell_gate(queue: Body) -> None:
-    if not queue.get("is_open", True):
-        output.note(f"the queue is held back: {queue.get('gate_reason') or 'no reason was given'}")

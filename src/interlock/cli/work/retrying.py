@@ -13,21 +13,22 @@ import math
 import os
 import sys
 import time
-from typing import Final
+from typing import Final, TypeVar
 
 from interlock.cli import output
 from interlock.cli.look.session_lines import LIST
 from interlock.cli.server.api import (
     ANSWER_SECONDS,
     MAX_REQUEST_BYTES,
-    Body,
     ServerApi,
     ServerRefusal,
     ServerUnavailable,
+    decode,
 )
 from interlock.vocabulary.errors import Unreachable, UsageError
 from interlock.vocabulary.ids import sortable_id
 
+T = TypeVar("T")
 MAX_WORDS_BYTES: Final = MAX_REQUEST_BYTES
 _TOO_MANY: Final = 429
 _REPEATS: Final = 8
@@ -45,6 +46,7 @@ def new_id(prefix: str) -> str:
 
 def act(
     api: ServerApi,
+    kind: type[T],
     method: str,
     path: str,
     body: object = None,
@@ -53,14 +55,15 @@ def act(
     is_once: bool = False,
     task_id: str = "",
     until: float = math.inf,
-) -> Body:
-    """Give a command. With a `key`, or where it names itself what it is about (`is_once`), it is given again while the
-    server says that nothing is known yet, but not after `until`, by the monotonic clock."""
+) -> T:
+    """Give a command, and read its answer. With a `key`, or where it names itself what it is about (`is_once`), it is
+    given again while the server says that nothing is known yet, but not after `until`, by the monotonic clock."""
     repeats = _REPEATS if key or is_once else 0
     while True:
         left = until - time.monotonic()
         try:
-            return api.ask(method, path, body, key=key, seconds=min(ANSWER_SECONDS, max(left, _MIN_SECONDS)))
+            seconds = min(ANSWER_SECONDS, max(left, _MIN_SECONDS))
+            return decode(api.ask_raw(method, path, body, key=key, seconds=seconds) or b"null", kind)
         except ServerUnavailable:
             if not repeats or time.monotonic() >= until:
                 raise

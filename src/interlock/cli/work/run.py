@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
-from interlock.cli.server.api import Body, ServerApi, home_folder
+from interlock.cli.server.api import ServerApi, home_folder
 from interlock.cli.server.options import HomeOption, JsonFlag, PatienceOption
 from interlock.cli.work.control import start_agent
 from interlock.cli.work.prompt_wait import PromptAsked, WaitTimeouts, wait_for_prompt
@@ -24,7 +24,9 @@ from interlock.cli.work.reply_options import (
 )
 from interlock.cli.work.retrying import act, give_until, new_id, not_known, read_words
 from interlock.cli.work.send import SERVER_SECONDS, CancelFlag, PastFlag, TimeoutOption, WaitFlag, check_timeout
+from interlock.client.shapes import OpenTask, TaskOpened
 from interlock.vocabulary.errors import InterlockError, Unreachable, UsageError
+from interlock.vocabulary.events.audit import ReplyContract
 from interlock.vocabulary.ids import PromptId
 
 
@@ -67,20 +69,20 @@ def run(
     from interlock.client.opening import open_request
 
     mode = _mode(tui=tui, stream=stream, acp=acp)
-    body: Body = msgspec.to_builtins(open_request(agent, cwd=cwd, mode=mode, model=model, title=title))
+    asks_for = open_request(agent, cwd=cwd, mode=mode, model=model, title=title)
     folder = home_folder(home)
     api = _server(folder, may_start=not no_up)
     began, until = time.monotonic(), give_until(timeout)
-    body |= {} if words is None else {"prompt": words}
-    body |= {} if reply is None else {"reply": reply}
+    contract = None if reply is None else ReplyContract(**reply)
+    asks_for = msgspec.structs.replace(asks_for, prompt=words, reply=contract)
     try:
-        opened = _open_session(api, task_id, body, until)
+        opened = _open_session(api, task_id, asks_for, until)
     except Unreachable as error:
         if time.monotonic() < until:
             raise
         output.error(str(error))
         return ExitCode.TIMED_OUT
-    task_id = str(opened["task_id"])  # as the server says: what it does not say is not there
+    task_id = opened.task_id  # as the server says: what it does not say is not there
     if not wait:
         return _tell(folder, task_id, opened, json=json)
     output.note(f"session {task_id}")
@@ -91,8 +93,8 @@ def run(
         cancel_on_timeout=cancel_on_timeout,
         past_questions=past_questions,
     )
-    prompt_id, contract = PromptId(str(opened["prompt_id"])), contract_for(reply)
-    asked = PromptAsked(home=folder, task_id=task_id, prompt_id=prompt_id, contract=contract)
+    prompt_id = PromptId(str(opened.prompt_id))
+    asked = PromptAsked(home=folder, task_id=task_id, prompt_id=prompt_id, contract=contract_for(reply))
     return wait_for_prompt(asked, limits, json=json)
 
 
@@ -118,21 +120,23 @@ def _server(home: Path, *, may_start: bool) -> ServerApi:
     return ServerApi.of_home(home)
 
 
-def _open_session(api: ServerApi, task_id: str, body: Body, until: float) -> Body:
+def _open_session(api: ServerApi, task_id: str, asked: OpenTask, until: float) -> TaskOpened:
     try:
-        return act(api, "POST", "/api/tasks", body, key=task_id, task_id=task_id, until=until)
+        return act(
+            api, TaskOpened, "POST", "/api/tasks", msgspec.to_builtins(asked), key=task_id, task_id=task_id, until=until
+        )
     except Unreachable as error:
         raise not_known(error, f"see `interlock show {task_id}` before you try again") from error
 
 
-def _tell(home: Path, task_id: str, opened: Body, *, json: bool) -> int:
+def _tell(home: Path, task_id: str, opened: TaskOpened, *, json: bool) -> int:
     """The id first: whatever becomes of the agent, the session is there."""
     if not json:
         output.print_text(task_id)
     if json:
         output.print_json(opened)
     output.flush()
-    if opened.get("prompt_id") is None:
+    if opened.prompt_id is None:
         try:
             is_running = start_agent(home, task_id) is not None
         except InterlockError:

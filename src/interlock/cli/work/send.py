@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
+from msgspec import structs
 
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
@@ -24,7 +25,7 @@ from interlock.cli.work.reply_options import (
 )
 from interlock.cli.work.retrying import act, give_until, new_id, not_known, read_words
 from interlock.client.prompt_watch import places_ahead
-from interlock.client.shapes import TaskDetail
+from interlock.client.shapes import PromptStanding, TaskDetail
 from interlock.vocabulary.errors import Unreachable, UsageError
 from interlock.vocabulary.ids import PromptId
 
@@ -85,8 +86,8 @@ def send(
                 raise
             output.error(str(error))
             return ExitCode.TIMED_OUT
-    if not wait:
-        _tell_receipt(api, task_id, receipt or {}, json=json)
+    if not wait and receipt is not None:
+        _tell_receipt(api, task_id, receipt, json=json)
         return 0
     limits = WaitTimeouts(
         timeout_seconds=timeout,
@@ -113,21 +114,22 @@ def check_timeout(timeout: float | None) -> None:
 
 def submit(
     api: ServerApi, task_id: str, text: str, prompt_id: str, until: float = math.inf, reply: Body | None = None
-) -> Body:
+) -> PromptStanding:
     """Queue a prompt under its name, and return the receipt. `reply`: the form that its answer must have."""
     body = {"text": text} if reply is None else {"text": text, "reply": reply}
     try:
-        return act(api, "POST", f"{task_path(task_id)}/prompts", body, key=prompt_id, task_id=task_id, until=until)
+        path = f"{task_path(task_id)}/prompts"
+        return act(api, PromptStanding, "POST", path, body, key=prompt_id, task_id=task_id, until=until)
     except Unreachable as error:
         raise not_known(error, f"repeat it with --prompt-id {prompt_id}") from error
 
 
-def _tell_receipt(api: ServerApi, task_id: str, receipt: Body, *, json: bool) -> None:
+def _tell_receipt(api: ServerApi, task_id: str, receipt: PromptStanding, *, json: bool) -> None:
     if json:
-        output.print_json({"task_id": task_id, **receipt})
+        output.print_json({"task_id": task_id, **structs.asdict(receipt)})
         return
-    output.print_text(str(receipt["prompt_id"]))
+    output.print_text(receipt.prompt_id)
     ahead = 0
     with suppress(Unreachable):  # the prompt is safe, and that is what was asked for
-        ahead = places_ahead(PromptId(str(receipt["prompt_id"])), api.read(TaskDetail, task_path(task_id)).queue)
-    output.note(f"{receipt['state']} in {task_id}{f', {ahead} ahead of it' if ahead else ''}")
+        ahead = places_ahead(receipt.prompt_id, api.read(TaskDetail, task_path(task_id)).queue)
+    output.note(f"{receipt.state} in {task_id}{f', {ahead} ahead of it' if ahead else ''}")
