@@ -106,7 +106,7 @@ def test_of_a_pane_that_cannot_be_seen_any_more_no_death_is_claimed() -> None:
 
 def test_what_the_shim_tells_meanwhile_is_recorded_in_its_place(tmp_path: Path) -> None:
     told = tmp_path / "status"
-    told.write_text('{"old": 1}\n', encoding="utf-8")
+    told.write_text('{"old": 1}\n{"old": 2}\n', encoding="utf-8")
 
     async def main() -> None:
         async with stage(*FOREVER) as on:

@@ -22,6 +22,8 @@ from interlock.runtime.config.reading import Source, line_of
 from interlock.runtime.config.sections import (
     BUILTIN_AGENTS,
     PER_AGENT,
+    AgentName,
+    AgentSection,
     Config,
     RunSection,
     ServerSection,
@@ -352,6 +354,11 @@ def test_a_wait_over_a_screen_that_contradicts_the_file_is_told_by_its_variable(
     variable = "INTERLOCK_SURFACE_UNKNOWN_TO_STALLED_TIMEOUT_SECONDS"
     (mistake,) = wrong(f"[surface]\n{STABLE} = 20", **{variable: "10"})
     assert mistake.startswith(f"{variable}: surface.{STALL}: expected a number above that of surface.{STABLE}")
+
+
+def test_the_agents_that_are_known_could_stand_in_a_file_as_they_are() -> None:
+    told = msgspec.to_builtins(BUILTIN_AGENTS)
+    assert msgspec.convert(told, dict[AgentName, AgentSection]) == BUILTIN_AGENTS
 
 
 def test_an_agent_of_ones_own_needs_a_program() -> None:

@@ -34,6 +34,7 @@ from interlock.log.memory import MemoryLog
 from interlock.log.port import Log, LogUnavailable
 from interlock.log.sqlite.store import SqliteLog
 from interlock.runtime.policy import RunPolicy
+from interlock.runtime.recovery import Recovered
 from interlock.runtime.runtime import Runtime
 from interlock.runtime.session.inputs import AnswerQuestion
 from interlock.testing.puppet import EVERYTHING, Puppet, PuppetDriver
@@ -409,6 +410,22 @@ def test_what_was_accepted_and_not_sent_is_sent_after_a_restart() -> None:
             assert (await runtime.wait_turn(session_id, second_prompt)).state is TurnState.COMPLETED
         states = [turn.state for turn in turn_states(await events_of(log, session_id))]
         assert states == [TurnState.FAILED, TurnState.COMPLETED]
+
+    run(story())
+
+
+def test_a_session_whose_agent_never_ran_is_recovered_with_its_queue_and_nothing_to_stop() -> None:
+    async def story() -> None:
+        log = MemoryLog()
+        first = Runtime(log, [PuppetDriver()])
+        await first.__aenter__()
+        session_id = await first.open_session(SPEC)
+        await first.set_gate(session_id, is_open=False, reason="not now")
+        await first.send(session_id, "one")
+        await die(first)
+        async with Runtime(log, [PuppetDriver()]) as runtime:
+            (recovered,) = runtime.recovered
+        assert recovered == Recovered(session_id=session_id, stopped=StopReport(), queued_prompts=1)
 
     run(story())
 

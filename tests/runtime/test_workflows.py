@@ -88,6 +88,19 @@ async def floor() -> AsyncIterator[Floor]:
         yield Floor(on, workflows)
 
 
+def test_a_workflow_that_could_not_begin_can_be_begun_again() -> None:
+    async def story() -> None:
+        async with floor() as at:
+            for _ in range(2):
+                with pytest.raises(UsageError, match="ses_nowhere"):
+                    await at.workflows.begin(SessionId("ses_nowhere"), plan(*steps(a="")), spec_of)
+            running = asyncio.create_task(at.workflows.run(at.on.parent, plan(*steps(a="")), spec_of))
+            await at.answer("a")
+            assert (await running).ok
+
+    run(story())
+
+
 def test_a_workflow_completes_step_by_step_in_the_order_of_its_needs() -> None:
     async def story() -> None:
         async with floor() as at:

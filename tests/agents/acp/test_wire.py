@@ -12,6 +12,7 @@ import pytest
 
 from interlock.agents.acp.translate import PERMISSION, AcpTranslator
 from interlock.agents.acp.wire import AcpWire
+from interlock.agents.observations import Observation, Traced, Warned
 from interlock.agents.processes.child import ChildProcess
 from interlock.agents.processes.lines import Line
 from interlock.agents.processes.observation_queue import ObservationQueue
@@ -20,22 +21,27 @@ from interlock.vocabulary.events.registry import Json
 Message = dict[str, Json]
 
 
-def forwarded(*messages: Message) -> list[dict[str, Any]]:
-    """What the library gets of these messages, until the agent's output is over."""
+def received(*lines: Line) -> tuple[list[dict[str, Any]], list[Observation]]:
+    """What the library gets of these lines, until the agent's output is over; and what is observed."""
 
-    async def lines() -> AsyncIterator[Line]:
-        for message in messages:
-            yield Line(msgspec.json.encode(message))
+    async def said() -> AsyncIterator[Line]:
+        for line in lines:
+            yield line
 
-    async def story() -> list[dict[str, Any]]:
-        child = cast("ChildProcess", SimpleNamespace(lines=lines))
-        wire, got = AcpWire(child, AcpTranslator(), ObservationQueue()), []
+    async def story() -> tuple[list[dict[str, Any]], list[Observation]]:
+        child, outlet = cast("ChildProcess", SimpleNamespace(lines=said)), ObservationQueue()
+        wire, got = AcpWire(child, AcpTranslator(), outlet), []
         while (message := await wire.receive()) is not None:
             got.append(message)
         assert wire.over.is_set()
-        return got
+        outlet.close(())
+        return got, [seen async for seen in outlet.read()]
 
     return asyncio.run(story())
+
+
+def forwarded(message: Message) -> list[dict[str, Any]]:
+    return received(Line(msgspec.json.encode(message)))[0]
 
 
 @pytest.mark.parametrize(
@@ -62,3 +68,19 @@ def test_the_library_sees_answers_and_requests_with_a_name_and_nothing_else(
     message: Message, seen: dict[str, Any] | None
 ) -> None:
     assert forwarded(message) == ([] if seen is None else [seen])
+
+
+@pytest.mark.parametrize(
+    ("line", "warned"),
+    [
+        (Line(b"not json"), []),
+        (Line(b"[1]"), []),
+        (Line(b'{"id": 1, "re', is_whole=False), ["line_not_ended: the agent died in mid-line"]),
+        (Line(b'{"id": 1, "re', is_cut=True), ["line_too_long: a line of over 13 bytes"]),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_kept_as_trace_and_does_not_end_the_talk(line: Line, warned: list[str]) -> None:
+    got, seen = received(line, Line(b'{"id": 1, "result": 2}'))
+    assert got == [{"id": 1, "result": 2}]
+    assert [f"{one.kind}: {one.message}" for one in seen if isinstance(one, Warned)] == warned
+    assert line.data.decode() in [one.raw for one in seen if isinstance(one, Traced)]

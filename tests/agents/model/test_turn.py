@@ -467,10 +467,10 @@ def test_a_second_prompt_is_refused_while_a_turn_is_open_and_after_the_end() -> 
         handle = await spawn(spec(permissions=ALLOW), ModelDriver(caller=PlayedModel([])))
         prompt = Prompt(prompt_id=PromptId("p"), turn_id=TurnId("t"), text="x")
         await handle.submit(prompt)
-        with pytest.raises(NotDelivered, match="a turn is open"):
+        with pytest.raises(NotDelivered, match=r"^a turn is open$"):
             await handle.submit(prompt)
         await handle.stop()
-        with pytest.raises(NotDelivered, match="was stopped"):
+        with pytest.raises(NotDelivered, match=r"^the agent was stopped$"):
             await handle.submit(prompt)
         await handle.stop()
 

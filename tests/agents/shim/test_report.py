@@ -54,7 +54,7 @@ def test_lines_that_nobody_listens_to_are_counted_and_a_listener_is_told_how_thi
         told.connect(10.0 + RETRY_SECONDS / 2)
         assert told.listening() is None, "it is not time yet"
         told.connect(10.0 + RETRY_SECONDS)
-        assert told.retry_at_seconds is None
+        assert (told.listening() is not None, told.retry_at_seconds) == (True, None)
         told.send(b"line\n", 12.0)
         with listening.accept()[0] as heard:
             assert heard.recv(99) == b"stands\nline\n"
