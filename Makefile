@@ -9,8 +9,11 @@ STAMP := $(VENV)/.ready
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -qq --constraint constraints.txt
 # Random order each time, with the seed at the top of what is printed: `-p randomly --randomly-seed N` repeats it.
 PYTEST := $(BIN)/python -m pytest -p randomly
-# Workers of the quick suite; 0 runs it in one process.
-JOBS ?= 2
+# Workers of the quick suite, for two cores: many tests wait for a process or a clock, and others can run meanwhile.
+# 0 runs it in one process.
+JOBS ?= 4
+# Workers of the deep suite, which computes most of the time.
+DEEP_JOBS ?= 2
 # Folders with Python in them; some may not be there yet.
 CHECKED := src tests $(patsubst %/,%,$(sort $(dir $(wildcard bench/*.py tools/*.py examples/*.py))))
 
@@ -47,7 +50,7 @@ test: $(STAMP) ## the quick suite: no network, no agent CLI
 	@$(PYTEST) --numprocesses $(JOBS)
 
 test-deep: $(STAMP) ## crash, chaos, long simulation, thorough properties
-	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-thorough} $(PYTEST) -m 'deep or properties' --timeout 1200 --numprocesses $(JOBS)
+	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-thorough} $(PYTEST) -m 'deep or properties' --timeout 1200 --numprocesses $(DEEP_JOBS)
 
 test-real: $(STAMP) ## tests against real agent CLIs, which are installed with npm when first needed
 	@$(PYTEST) -m real --timeout 900
