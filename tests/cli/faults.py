@@ -153,9 +153,10 @@ def hasten() -> None:
     from interlock.cli.server import presence as server_presence
     from interlock.cli.work import retrying as acting
 
-    defaults = server_api.ServerApi.ask.__kwdefaults__
-    assert defaults is not None
-    defaults["seconds"] = HASTY_SECONDS
+    for call in (server_api.ServerApi.ask, server_api.ServerApi.ask_raw):
+        defaults = call.__kwdefaults__
+        assert defaults is not None
+        defaults["seconds"] = HASTY_SECONDS
     for module, name in ((server_api, "ANSWER"), (acting, "ANSWER"), (server_presence, "HEALTH")):
         assert hasattr(module, f"{name}_SECONDS")
         setattr(module, f"{name}_SECONDS", HASTY_SECONDS)
