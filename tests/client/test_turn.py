@@ -243,6 +243,22 @@ def test_a_question_is_given_to_the_callback_once_and_its_answer_to_the_agent() 
     run(story())
 
 
+def test_a_question_that_the_room_did_not_tell_yet_is_given_to_the_callback_before_the_turn_is_called_blocked() -> None:
+    async def story() -> None:
+        async with turn_that_runs(on_question=lambda _: True) as (here, turn):
+            await turn.task.wait(lambda state: state.status == TaskStatus.RUNNING, 20)
+            here.server.on_request = answering(here)
+            here.room.is_quiet = True
+            here.room.ask("apr_1")
+            here.room.record("trn_1", TurnState.WAITING)
+            here.room.set_status(TaskStatus.PENDING_CONFIRMATION, "trn_1")
+            found = await turn.next()
+            assert isinstance(found, Approval)
+            assert (found.approval_id, decided(here)) == ("apr_1", [])
+
+    run(story())
+
+
 def test_what_a_callback_leaves_open_blocks_the_turn_and_nobody_decided() -> None:
     asked: list[str] = []
 
