@@ -11,6 +11,7 @@ from interlock.vocabulary.errors import ContractError
 from tests.task_scenarios.expected import PAGE
 from tests.task_scenarios.losses import LOSSES
 from tests.task_scenarios.troubles import TROUBLES
+from tools.vector_tables import tables
 
 VECTORS: Final = Path(__file__).parent.parent / "vectors"
 
@@ -23,7 +24,7 @@ def files() -> dict[str, str]:
         if made.keys() & told.keys():
             raise ContractError(f"two scenarios have one name: {sorted(made.keys() & told.keys())}")
         made |= told
-    return made
+    return made | tables()
 
 
 def stale(folder: Path, wanted: Mapping[str, str]) -> list[str]:
@@ -35,16 +36,18 @@ def stale(folder: Path, wanted: Mapping[str, str]) -> list[str]:
             found.append(f"missing: vectors/{name}")
         elif path.read_text(encoding="utf-8") != text:
             found.append(f"stale: vectors/{name}")
-    return found + [f"extra: vectors/{path.name}" for path in sorted(folder.glob("*.json")) if path.name not in wanted]
+    there = (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.json")))
+    return found + [f"extra: vectors/{name}" for name in there if name not in wanted]
 
 
 def write(folder: Path, wanted: Mapping[str, str]) -> None:
     """Make the folder hold these files, and no other JSON."""
     folder.mkdir(parents=True, exist_ok=True)
-    for path in folder.glob("*.json"):
-        if path.name not in wanted:
+    for path in folder.rglob("*.json"):
+        if path.relative_to(folder).as_posix() not in wanted:
             path.unlink()
     for name, text in wanted.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
 
 

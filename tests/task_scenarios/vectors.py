@@ -33,6 +33,7 @@ from interlock.vocabulary.errors import ContractError, PeerFault
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.wire.approval import ApprovalState
+from interlock.vocabulary.wire.encoding import fill
 from interlock.vocabulary.wire.frames import RuntimeCheck, TaskSnapshot
 
 JsonObject: TypeAlias = dict[str, Json]
@@ -68,7 +69,7 @@ _NAMES: Final[Mapping[type[TaskInput], str]] = {one: name for name, one in INPUT
 
 def encode_input(given: TaskInput) -> JsonObject:
     """An input as JSON."""
-    return {"type": _NAMES[type(given)], **_builtins(given)}
+    return {"type": _NAMES[type(given)], **_builtins(fill(given))}
 
 
 def decode_input(data: JsonObject) -> TaskInput:
@@ -167,7 +168,7 @@ class Script:
         for key, value in expected.items():
             if seen[key] != value:
                 raise ContractError(f"{self.name} at {at}: {key} is {seen[key]!r}, and not {value!r}")
-        expect: JsonObject = {"outputs": [encode_output(one) for one in made], "state": dict(expected)}
+        expect: JsonObject = {"outputs": [encode_output(one) for one in made], "state": seen}
         self.steps.append({"at": at, "input": encode_input(given), "expect": expect})
 
     def answer(self, at: float, check: RuntimeCheck, *outputs: str, **expected: Json) -> None:
