@@ -101,6 +101,13 @@ def test_a_summary_of_everything_that_may_be_in_a_conversation() -> None:
     assert child == "subagent sub_1 completed: found it"
 
 
+@pytest.mark.parametrize(("length", "shown"), [(240, "x" * 240), (241, "x" * 239 + "…")])
+def test_a_text_is_quoted_as_far_as_the_limitations_say(length: int, shown: str) -> None:
+    text, _ = summarise(provider_items(Scribe().write(UserMessage(text="x" * length), turn="t1")))
+    assert text == f"user: {shown}"
+    assert LIMITATIONS[0] == "Texts are quoted up to 240 characters."
+
+
 def test_a_summary_keeps_the_newest_lines_for_which_there_is_room() -> None:
     scribe = Scribe()
     scribe.write(UserMessage(text="one"), UserMessage(text="two"), turn="t1")
