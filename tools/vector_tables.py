@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import product
 from typing import Final
@@ -60,7 +61,7 @@ def _facts(status: str | None, facts: tuple[bool, ...]) -> TaskFacts:
     )
 
 
-def _written(head: dict[str, str], rows: list[dict[str, object]]) -> str:
+def _written(head: dict[str, str], rows: Sequence[Mapping[str, object]]) -> str:
     """One row a line, so that a change shows as the rows that changed."""
     heads = "".join(f' "{key}": {json.dumps(value)},\n' for key, value in head.items())
     lines = ",\n".join(f"  {json.dumps(row)}" for row in rows)
