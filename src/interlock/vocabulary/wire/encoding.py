@@ -43,7 +43,7 @@ def _filler(kind: type) -> _Filler | None:
     if not issubclass(kind, Struct):
         return _replacer(replace_dataclass, names) if names else None
     if kind.__struct_config__.omit_defaults:
-        return _copier(kind)
+        return _copier(kind, names)
     return _replacer(structs.replace, names) if names else None
 
 
@@ -54,12 +54,16 @@ def _replacer(replace: Callable[..., Any], names: tuple[str, ...]) -> _Filler:
     return filled
 
 
-def _copier(kind: type[Struct]) -> _Filler:
+def _copier(kind: type[Struct], gaps: tuple[str, ...]) -> _Filler:
     names, config = kind.__struct_fields__, kind.__struct_config__
     twin = msgspec.defstruct(kind.__name__, [(name, Any) for name in names], tag=config.tag, tag_field=config.tag_field)
+    places = tuple(names.index(name) for name in gaps)
 
     def filled(value: Any) -> Any:  # noqa: ANN401 - as `fill`
-        return twin(*[fill(getattr(value, name)) for name in names])
+        fields = list(structs.astuple(value))
+        for place in places:
+            fields[place] = fill(fields[place])
+        return twin(*fields)
 
     return filled
 
