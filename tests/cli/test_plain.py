@@ -22,7 +22,7 @@ def test_what_is_read_here_means_what_the_parser_reads(name: str) -> None:
     for line in lines:
         found = _read(FORMS[name], line[1:])
         assert found is not None
-        command, bound, _ = app.parse_args(list(line), exit_on_error=False, print_error=False)
+        command, bound, _ = app.parse_args([*name.split(), *line[1:]], exit_on_error=False, print_error=False)
         assert command.__name__ == FORMS[name].function
         assert (list(bound.args), bound.kwargs) == found, line
 

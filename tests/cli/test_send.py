@@ -296,7 +296,7 @@ def test_a_line_that_cannot_be_carried_out_sends_nothing(served: Served) -> None
         assert lines[done.command] in done.err
     assert served.cli("send", task_id, "  ").returncode == 2
     detail = served.task(task_id)
-    assert (detail["turns"], detail["queue"]) == (0, {})
+    assert (detail["turns"], detail["queue"]["waiting"]) == (0, [])
 
 
 def test_without_a_server_nothing_is_known(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+_SHIM = (("debug", "shim"), ("shim",))
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (by default the process's own) and return its exit code. Raises only on a bug of ours."""
@@ -80,11 +82,12 @@ def _dispatch(tokens: list[str]) -> int:
     code = run_plain_command(tokens)
     if code is not None:
         return code
-    if tokens[0] == "shim":
+    shim = next((tokens[len(name) :] for name in _SHIM if tuple(tokens[: len(name)]) == name), None)
+    if shim is not None:
         # It stands between a person and an agent's first screen: its usual form does not wait for cyclopts either.
         from interlock.cli.terminals.shim import run_plain
 
-        code = run_plain(tokens[1:])
+        code = run_plain(shim)
         if code is not None:
             return code
     from interlock.cli.app import run

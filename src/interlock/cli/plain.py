@@ -23,6 +23,7 @@ FORMS: Final = {
     "ps": PlainForm("interlock.cli.look.ps", "ps", ("all", "json")),
     "show": PlainForm("interlock.cli.look.show", "show", ("json", "state"), (1, 1)),
     "logs": PlainForm("interlock.cli.look.logs", "logs", ("json", "turns"), (1, 1)),
+    "session history": PlainForm("interlock.cli.look.spawns", "spawns", words=(0, 1)),
     "spawns": PlainForm("interlock.cli.look.spawns", "spawns", words=(0, 1)),
     "usage": PlainForm("interlock.cli.look.usage", "usage", words=(0, 1)),
     "status": PlainForm("interlock.cli.server.status", "status"),
@@ -35,8 +36,9 @@ _HOME: Final = "--home"
 
 def run_plain(tokens: Sequence[str]) -> int | None:
     """Carry out a plain command line; None: it is for the parser."""
-    form = FORMS.get(tokens[0]) if tokens else None
-    read = None if form is None else _read(form, tokens[1:])
+    name = next((name for name in (" ".join(tokens[:2]), *tokens[:1]) if name in FORMS), "")
+    form = FORMS.get(name)
+    read = None if form is None else _read(form, tokens[len(name.split()) :])
     if form is None or read is None:
         return None
     from importlib import import_module

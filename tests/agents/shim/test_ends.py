@@ -144,17 +144,18 @@ def test_a_wrong_option_exits_2(args: tuple[str, ...]) -> None:
 
 
 def test_help_is_that_of_every_command() -> None:
-    done = interlock("shim", "--help")
+    done = interlock("debug", "shim", "--help")
     assert done.returncode == 0
     assert done.stdout.startswith("Usage: interlock debug shim")
     assert "--status-socket" in done.stdout
 
 
-def test_the_shim_loads_no_parser_and_nothing_heavy() -> None:
+@pytest.mark.parametrize("name", [["shim"], ["debug", "shim"]])
+def test_the_shim_loads_no_parser_and_nothing_heavy(name: list[str]) -> None:
     """In the process that waits for the program; the listeners' modules are loaded only for a listener."""
     done = python(
         "import json, sys\nfrom interlock.cli import main\n"
-        "assert main(['shim', '--', 'true']) == 0\nsys.stderr.write(json.dumps(sorted(sys.modules)))"
+        f"assert main({[*name, '--', 'true']}) == 0\nsys.stderr.write(json.dumps(sorted(sys.modules)))"
     )
     assert done.returncode == 0, done.stderr
     heavy = {"cyclopts", "msgspec", "rich", "asyncio", "dataclasses", "subprocess", "socket", "inspect"}
