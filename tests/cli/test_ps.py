@@ -86,6 +86,7 @@ def test_among_equals_the_one_that_waits_longest_is_first() -> None:
         (task(activity="gone", turn_id=None), "new · not running"),
         (task(activity=None, task_status="RUNNING"), "unknown"),
         (task(activity=None, is_supervised=False), "unknown"),
+        (task(activity=None, is_supervised=False, task_status="UNKNOWN"), "unknown"),
         (task(activity=None, is_supervised=False, task_status="COMPLETED"), "ended"),
         (task(activity=None, is_supervised=False, task_status="FAILED"), "ended · failed"),
         (task(activity=None, is_supervised=False, turn_id=None), "ended"),

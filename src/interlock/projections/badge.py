@@ -94,8 +94,9 @@ def _activity(summary: TaskSummary) -> Activity:
     if summary.turn_state is TurnState.UNKNOWN:
         return Activity.UNKNOWN
     if not summary.is_supervised:
-        # Of an open turn that nobody runs, nobody knows what becomes of it.
-        return Activity.UNKNOWN if summary.task_status is TaskStatus.UNKNOWN else Activity.GONE
+        # Of an open turn that nobody runs, nobody knows what becomes of it. A turn without a status is a contradiction.
+        is_told = summary.task_status is not None or summary.turn_id is None
+        return Activity.GONE if is_told and summary.task_status is not TaskStatus.UNKNOWN else Activity.UNKNOWN
     # Nothing was heard of an agent: none was started since the server was, unless a turn is open.
     return Activity.UNKNOWN if has_open_turn(summary.task_status) else Activity.GONE
 
