@@ -451,7 +451,9 @@ class World:
                 found.append(f"{task_id}: {_difference(theirs, mine)}; {_brief(state)}")
             elif (pending := settled(state)) != "":
                 found.append(f"{task_id}: waits for {pending}")
-            elif state.flags.blocks_queued_dispatch is (classify(theirs.status) is StatusClass.TERMINAL):
+            elif state.flags.blocks_queued_dispatch is (
+                theirs.status is None or classify(theirs.status) is StatusClass.TERMINAL
+            ):
                 found.append(f"{task_id}: {theirs.status}, and blocks_queued_dispatch is wrong")
         return found
 
