@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
 from urllib.parse import quote, urlsplit
 
+from interlock.client.transport.process_check import is_alive
 from interlock.log.private_file import folder_key, read_private_file
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 
@@ -100,7 +101,8 @@ class ServerApi:
             server = read_server_file(home)
         except FileNotFoundError as missing:
             raise Unreachable(f"no server runs in {home}; start one with `interlock up`") from missing
-        if not _is_process(server.get("pid")):
+        pid = server.get("pid")
+        if not isinstance(pid, int) or not is_alive(pid):
             raise Unreachable(
                 f"the server of {home} is gone: it ended without a word; start it again with `interlock up`"
             )
@@ -367,19 +369,6 @@ def _refusal(status: int, raw: bytes) -> Exception:
     pause = problem.get("retry_after_seconds")
     pause_seconds = float(pause) if isinstance(pause, int | float) else 0.0
     return ServerRefusal(status, str(problem.get("code") or f"http_{status}"), message, remedy, pause_seconds)
-
-
-def _is_process(pid: object) -> bool:
-    """Whether a process has that number. Whether it is the same one, `server_process` can tell."""
-    if not isinstance(pid, int) or pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def decode(raw: bytes, kind: type[T]) -> T:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
+from interlock.client.transport.process_check import is_alive
 from interlock.log.paths import default_home
 from interlock.log.private_file import folder_key, read_private_file
 from interlock.vocabulary.errors import Unreachable, UsageError
@@ -116,7 +117,7 @@ def find_server(home: Path | None = None, *, role: AccessRole = AccessRole.OPERA
             raise FileNotFoundError  # it came here with a copy of a home, and tells of the server of the original
     except FileNotFoundError as missing:
         raise Unreachable(f"no server runs in {folder}; start one with `interlock up --home {folder}`") from missing
-    if not is_process(server.pid):
+    if server.pid != 0 and not is_alive(server.pid):  # 0: it names none
         gone = f"the server of {folder} is gone: it ended without a word"
         raise Unreachable(f"{gone}; start it again with `interlock up --home {folder}`")
     try:
@@ -127,19 +128,6 @@ def find_server(home: Path | None = None, *, role: AccessRole = AccessRole.OPERA
         ) from missing
     token = tokens.operator if role is AccessRole.OPERATOR else tokens.observer
     return FoundServer(base_url(server.url), checked_token(token))
-
-
-def is_process(pid: int) -> bool:
-    """Whether a process has that number, or none was named. Whether it is the same one, it does not tell."""
-    if pid <= 0:
-        return pid == 0
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _read(path: Path, kind: type[FileT]) -> FileT:
