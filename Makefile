@@ -14,11 +14,13 @@ PYTEST := $(BIN)/python -m pytest -p randomly
 JOBS ?= 4
 # Workers of the deep suite, which computes most of the time.
 DEEP_JOBS ?= 2
+# Where `make install` puts the program where there is neither uv nor pipx.
+PRIVATE := $(HOME)/.local/share/interlock/venv
 # Folders with Python in them; some may not be there yet.
 CHECKED := src tests $(patsubst %/,%,$(sort $(dir $(wildcard bench/*.py tools/*.py examples/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-deep test-real lab check fmt bench docs
+.PHONY: help setup install uninstall demo test test-deep test-real lab check fmt bench docs
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r task text; do \
@@ -77,3 +79,19 @@ bench: $(STAMP) ## run every benchmark
 
 docs: $(STAMP) ## write the generated pages of docs/
 	@$(BIN)/python -m tools.docs
+
+install: ## install `interlock` for you alone, with uv or pipx where there is one, else in ~/.local/share/interlock
+	@if command -v uv >/dev/null; then uv tool install --force '.[acp]'; \
+	elif command -v pipx >/dev/null; then pipx install --force '.[acp]'; \
+	else $(PYTHON) -m venv "$(PRIVATE)" && "$(PRIVATE)/bin/python" -m pip install -qq --constraint constraints.txt '.[acp]' && \
+		mkdir -p "$(HOME)/.local/bin" && ln -sf "$(PRIVATE)/bin/interlock" "$(HOME)/.local/bin/interlock" && \
+		echo "installed $(HOME)/.local/bin/interlock"; fi
+	@echo "next: interlock"
+
+uninstall: ## remove what `make install` installed; `interlock uninstall` first lists the rest
+	@if command -v uv >/dev/null && uv tool list 2>/dev/null | grep -q '^interlock '; then uv tool uninstall interlock; \
+	elif command -v pipx >/dev/null && pipx list --short 2>/dev/null | grep -q '^interlock '; then pipx uninstall interlock; \
+	elif [ -x "$(PRIVATE)/bin/interlock" ]; then \
+		if [ "$$(readlink "$(HOME)/.local/bin/interlock")" = "$(PRIVATE)/bin/interlock" ]; then rm "$(HOME)/.local/bin/interlock"; fi; \
+		rm -r "$(PRIVATE)"; echo "removed $(PRIVATE)"; \
+	else echo "nothing is installed by make install" >&2; exit 1; fi

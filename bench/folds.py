@@ -16,7 +16,7 @@ from typing import Final
 
 from interlock.lifecycle.turns import TurnFold
 from interlock.projections.replay.provider_input import ReplayFold
-from interlock.testing.histories import endless_history
+from interlock.testing.scribe import endless_history
 from interlock.vocabulary.events.envelope import Event
 
 LENGTHS: Final = (100_000, 1_000_000)

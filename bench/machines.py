@@ -20,8 +20,7 @@ from interlock.lifecycle.decisions import toolcall
 from interlock.lifecycle.decisions.toolcall import CallKey, DecideCall, Succeed, Suspend, ToolCallState, ToolStarted
 from interlock.lifecycle.process import AgentEvent, AgentEventType, ProcessState
 from interlock.lifecycle.turns import TurnFold, fold_turns
-from interlock.testing.histories import endless_history
-from interlock.testing.scribe import EPOCH
+from interlock.testing.scribe import EPOCH, endless_history
 from interlock.vocabulary.events.audit import DecisionAction, ToolCallDecided
 from interlock.vocabulary.events.codec import decode_event, encode_event
 from interlock.vocabulary.events.envelope import Event

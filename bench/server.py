@@ -36,6 +36,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import ServerConnection, broadcast
 from websockets.asyncio.server import serve as serve_websockets
 
+from interlock.agents.observations import PromptReached
 from interlock.agents.port import AgentSpec
 from interlock.client.client import Client
 from interlock.client.task import TaskHandle
@@ -46,7 +47,7 @@ from interlock.server.live.hub import Hub
 from interlock.server.serving import bind, running
 from interlock.server.settings import ServerSettings
 from interlock.testing.puppet import PuppetDriver
-from interlock.vocabulary.events.audit import SessionOpened
+from interlock.vocabulary.events.audit import DeliveryStage, SessionOpened
 from interlock.vocabulary.events.conversation import UserMessage
 from interlock.vocabulary.events.envelope import new_event
 from interlock.vocabulary.events.presenter import TextDelta
@@ -57,6 +58,7 @@ from interlock.vocabulary.wire.requests import TaskJoin
 ROUNDS: Final = 3
 TEXT: Final = "sixty characters of an answer, as agents write them, or so. "
 LIMIT_SECONDS: Final = 180.0
+IDLE_SECONDS: Final = 5.0
 ROOMS_A_CLIENT: Final = 20
 LONG: Final = SessionId("ses_long")
 EMPTY: Final = SessionId("ses_empty")
@@ -65,7 +67,11 @@ _CHUNK: Final = b'{"type":"chat:chunk"'
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 # More than a person's server would allow: what is measured is the work, not the refusal.
 GENEROUS: Final = ServerSettings(
-    max_connections=2_000, requests_per_second=1e6, request_burst=1_000_000, outbox_frames=20_000
+    max_connections=2_000,
+    requests_per_second=1e6,
+    request_burst=1_000_000,
+    outbox_frames=20_000,
+    heartbeat_seconds=600,  # clients that wait for their turn to be measured are not read from
 )
 
 
@@ -112,16 +118,16 @@ class Serving(NamedTuple):
 async def serve_ours(home: Path, port: int, load: Load) -> None:
     """A server with many tasks whose turn is open. An order is how many frames go to how many rooms."""
     settings = replace(GENEROUS, port=port)
-    tokens = Tokens.load_or_create(home)
+    tokens, puppets = Tokens.load_or_create(home), PuppetDriver()
     with bind(settings) as listening:
         async with await SqliteLog.open(home) as log:
             if (await log.read(LONG, limit=1)).version == 0:
                 await write_long(log, load.messages)
             async with (
-                Runtime(log, [PuppetDriver()]) as runtime,
+                Runtime(log, [puppets]) as runtime,
                 running(runtime, log, tokens, settings, listening) as server,
             ):
-                tasks = await open_turns(runtime, server.state.hub, load.rooms)
+                tasks = await open_turns(runtime, server.state.hub, puppets, load.rooms)
                 token = msgspec.json.decode((home / "tokens.json").read_bytes(), type=dict[str, str])["operator"]
                 say(Ready(url=server.url, token=token, tasks=tasks))
                 async for frames, rooms in orders():
@@ -142,17 +148,21 @@ async def write_long(log: SqliteLog, messages: int) -> None:
         await log.append(LONG, said[first : first + 1_000])
 
 
-async def open_turns(runtime: Runtime, hub: Hub, rooms: int) -> tuple[str, ...]:
+async def open_turns(runtime: Runtime, hub: Hub, puppets: PuppetDriver, rooms: int) -> tuple[str, ...]:
+    """Open a turn in so many rooms, at once. Each agent says that it began: a turn of which nobody hears for two
+    minutes has failed, and what is said in it then is shown to nobody."""
     tasks = sorted(one for one in runtime.sessions)
-    tasks += [await runtime.open_session(SPEC) for _ in range(rooms - len(tasks))]
-    for task_id in tasks:
-        if runtime.supervisor(task_id).book.turn is None:
-            await runtime.send(task_id, "talk")
-    while True:
-        running = [task_id for task_id in tasks if task_id in hub.views and hub.views[task_id].turn_id is not None]
-        if len(running) == len(tasks):
-            return tuple(tasks)
-        await asyncio.sleep(0.01)
+    tasks += await asyncio.gather(*(runtime.open_session(SPEC) for _ in range(rooms - len(tasks))))
+    quiet = [one for one in tasks if runtime.supervisor(one).book.turn is None]
+    await asyncio.gather(*(runtime.send(task_id, "talk") for task_id in quiet))
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while True:
+            if all(one in hub.views and hub.views[one].turn_id is not None for one in tasks):
+                break
+            await asyncio.sleep(0.01)
+    for puppet in puppets.puppets:
+        puppet.say(PromptReached(stage=DeliveryStage.STARTED))
+    return tuple(tasks)
 
 
 async def talk(hub: Hub, tasks: Sequence[SessionId], frames: int) -> None:
@@ -299,12 +309,16 @@ async def all_stand_at(url: str, token: str, tasks: Sequence[TaskHandle]) -> Non
     async with httpx.AsyncClient(base_url=url, headers=headers) as http, asyncio.timeout(LIMIT_SECONDS):
         while True:
             check = (await http.get(f"/api/tasks/{tasks[0].task_id}/runtime-check")).json()
-            if all(
-                one.state.is_verified and one.state.tick is not None and one.state.synced_version == check["version"]
-                for one in tasks
-            ):
+            if all(stands_at(one, check["version"]) for one in tasks):
                 return
             await asyncio.sleep(0.02)
+
+
+def stands_at(task: TaskHandle, version: int) -> bool:
+    """By what the room said: `synced_version` lags by one, for more frames of the same version may follow."""
+    state = task.state
+    is_settled = state.is_verified and state.tick is not None and not state.is_unstable
+    return is_settled and state.room_version == version
 
 
 # Joins and checks
@@ -329,6 +343,10 @@ async def join_cost(ours: Serving, joins: int) -> None:
 
 async def check_cost(ours: Serving, checks: int) -> None:
     headers = {"Authorization": f"Bearer {ours.ready.token}"}
+    cpu, began = ours.cpu_seconds(), time.perf_counter()
+    await asyncio.sleep(IDLE_SECONDS)
+    idle = (ours.cpu_seconds() - cpu) / (time.perf_counter() - began)
+    print(f"idle with {len(ours.ready.tasks):,} open turns: {idle:.2%} of a core")
     async with httpx.AsyncClient(base_url=ours.ready.url, headers=headers) as http:
 
         async def rate(path: str) -> tuple[float, float]:
@@ -346,8 +364,10 @@ async def check_cost(ours: Serving, checks: int) -> None:
 
 async def main(load: Load) -> None:
     with tempfile.TemporaryDirectory(prefix="interlock-bench-") as folder:
+        # A frame, and the one room that a storm is about, need no thousand others.
+        small = load._replace(rooms=ROOMS_A_CLIENT, messages=ROOMS_A_CLIENT)
 
-        def arguments(port: int, name: str = "home") -> tuple[str, ...]:
+        def arguments(port: int, name: str = "home", load: Load = load) -> tuple[str, ...]:
             return (
                 "--serve",
                 "ours",
@@ -359,7 +379,7 @@ async def main(load: Load) -> None:
                 *map(str, load),
             )
 
-        frame = await a_frame(arguments(0, "look"))
+        frame = await a_frame(arguments(0, "look", small))
         async with serving(*arguments(0)) as ours, serving("--serve", "bare", "--frame", frame) as bare:
             await fan_out(
                 ours, bare, f"one room, {load.clients} clients", clients=load.clients, frames=load.frames, rooms=1
@@ -374,7 +394,7 @@ async def main(load: Load) -> None:
             )
             await join_cost(ours, load.joins)
             await check_cost(ours, load.checks)
-        await storm(lambda port: arguments(port, "storm"), load.storm)
+        await storm(lambda port: arguments(port, "storm", small), load.storm)
 
 
 async def a_frame(arguments: tuple[str, ...]) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import importlib
 import os
 import signal
 import socket
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +37,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Twelve thousand collected tests are a million objects that stay: to traverse them again and again while they are made
+# was a quarter of each worker's collection. `pytest_collection_finish` turns the collector on again, and spares them.
+gc.disable()
+
 _LOCAL: Final = ("127.", "::1", "localhost")
+_may_use_network = False
 
 # A job in the background of a script, or under `nohup`, ignores these, and would hand that on to all that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -55,20 +63,41 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield home
 
 
-@pytest.fixture(autouse=True)
-def _no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def _no_network() -> Iterator[None]:
     """Refuse to connect to another machine, so that a test cannot come to need one. Tests marked `real` may."""
-    if request.node.get_closest_marker("real") is not None:
-        return
     connect = socket.socket.connect
 
     def guarded(self: socket.socket, address: object) -> None:
         host = address[0] if isinstance(address, tuple) else ""
-        if host and not str(host).startswith(_LOCAL):
+        if host and not _may_use_network and not str(host).startswith(_LOCAL):
             raise AssertionError(f"a test tried to connect to {host!r}; only `make test-real` may use the network")
         connect(self, address)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(socket.socket, "connect", guarded)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", guarded)
+        yield
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    global _may_use_network
+    _may_use_network = item.get_closest_marker("real") is not None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import the test modules in an order of its own in each worker. To rewrite the assertions of all of them takes 20
+    seconds, once; in one and the same order each worker would do all of that, beside the others."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None:
+        return
+    root, number, count = session.config.rootpath, int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    asked = [root / argument.partition("::")[0] for argument in session.config.args]
+    files = sorted(file for path in asked for file in ([path] if path.is_file() else path.rglob("test_*.py")))
+    for at in range(len(files)):
+        file = files[(at + number * len(files) // count) % len(files)]
+        with suppress(Exception):  # collection imports it again, and says what is wrong with it
+            importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -76,6 +105,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.properties)
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from here on, and never look at what was collected or imported before."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_report_header() -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from interlock.cli.terminals.score import ClassScore, CliScore, score_files, summary
+from interlock.cli.terminals.score import ClassScore, CliScore, EndScore, score_files, summary
 from interlock.testing.cadence import SWEEP
 from tools.cli_table import accuracy_with_table
 
@@ -23,8 +23,10 @@ How right the verdicts of `interlock debug track` are on recordings of real CLIs
 servers, so that the truth is known. Written by `python -m tools.accuracy`; the suite fails if a figure is stale.
 
 *Unsafe* are blocked read as idle, working read as idle, and a completed turn that went on. *Macro recall* is the mean
-recall of the classes with at least 30 scored frames; `unknown` counts as a miss. Frames within 1.2 s after a change of
-the truth (2 s for a dialog, 3 s after an interrupt) or 0.7 s before one are left out: truth leads the paint.
+recall of the classes with at least 30 scored frames; `unknown` counts as a miss. *Ends* are those of turns that the
+truth labels, reported as what they were: completed, interrupted, failed; *fabricated* are those where it has none.
+Frames within 1.2 s after a change of the truth (2 s for a dialog, 3 s after an interrupt) or 0.7 s before one are left
+out: truth leads the paint.
 
 ## Reading and acting, side by side
 
@@ -52,13 +54,13 @@ title told of work). It is mended; since then they are a gate, and no longer uns
 
 Other sizes, versions, modes, and answers that imitate dialogs and composers. What they broke was mended, so these are a
 gate now as well. They are a selection, from 280 that were made on a loaded machine; on all of those nothing was unsafe,
-and the macro recall was lower: Claude Code 99.5 %, Gemini CLI 98.5 %, Qwen Code 97.0 %, Codex 96.4 % (where its title
-and animations are switched off, a streaming answer is `unknown`).
+and the macro recall was lower: Claude Code 99.5 %, Gemini CLI 98.5 %, Qwen Code 97.0 %, Codex 96.4 % (a streaming
+answer without title and animations was `unknown` then; since, the missing mark of its end keeps such a turn at work).
 """,
 }
 _TABLE: Final = """\
-| CLI | recordings | unsafe | macro recall | idle | working | blocked |
-| --- | --- | --- | --- | --- | --- | --- |"""
+| CLI | recordings | unsafe | macro recall | idle | working | blocked | ends, right kind | fabricated |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
 
 
 def page() -> str:
@@ -79,9 +81,14 @@ def _table(paths: Sequence[Path]) -> str:
 
 
 def _row(score: CliScore) -> str:
-    cells = [_class(one) for one in (score.idle, score.working, score.blocked)]
+    cells = [_class(one) for one in (score.idle, score.working, score.blocked)] + [_ends(score.ends)]
     macro = "too few frames" if score.macro_recall is None else f"{score.macro_recall:.2%}"
     return f"| {score.cli} | {score.recordings} | {score.unsafe} | {macro} | {' | '.join(cells)} |"
+
+
+def _ends(one: EndScore) -> str:
+    right = f"{one.right_kind}/{one.labelled}" if one.labelled else "-"
+    return f"{right} | {one.fabricated}"
 
 
 def _class(one: ClassScore) -> str:

@@ -34,12 +34,14 @@ from interlock.runtime.config.keys import (
 from interlock.runtime.config.sections import BUILTIN_AGENTS, OFF, PER_AGENT, Config
 from interlock.vocabulary.events.registry import DECLARATIONS, Declaration
 from interlock.vocabulary.events.schema import json_schema
+from tools.answer_types import answer_types
 from tools.cli_table import ACCURACY, accuracy_with_table, readme_with_table
 from tools.client_page import client_page
 from tools.commands_page import commands_page
 from tools.http_page import http_page
 from tools.lab_page import lab_page, read_results
 from tools.markdown import MARKER, default, page, summary, table, type_name
+from tools.share_files import share_files
 from tools.socket_page import frames_schema, socket_page
 from tools.states_page import states_page
 
@@ -62,6 +64,8 @@ CAPABILITIES: Final[Mapping[str, tuple[str, str]]] = {
     "needs_history": ("needs history", "it remembers nothing: each prompt brings the conversation, from the log"),
     "outlives_runtime": ("outlives us", "it goes on when the runtime ends, and is adopted by the next one"),
     "is_one_shot": ("one shot", "a process takes one prompt and ends"),
+    "is_foreign": ("adopted", "somebody else started it, and only a command that names it ends it; told of one agent"),
+    "is_read_only": ("watched only", "nothing reaches it, until it is adopted with `--control`; told of one agent"),
 }
 """Each capability: the head of its column, and what it means."""
 
@@ -74,7 +78,9 @@ def pages() -> Pages:
     made["machines/client.md"] = client_page()
     made["machines/README.md"] = index_page(MACHINES)
     made["../README.md"] = readme_with_table(README.read_text(encoding="utf-8"))
+    made["../src/interlock/vocabulary/wire/json_types.py"] = answer_types()
     made["features.md"] = features(FEATURES.read_text(encoding="utf-8"))
+    made |= {f"../share/{path}": text for path, text in share_files().items()}
     made["reference/lab.md"] = lab_page(read_results())
     made["reference/accuracy.md"] = accuracy_with_table(ACCURACY.read_text(encoding="utf-8"))
     made["reference/exit-codes.md"] = exit_codes_page()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from interlock.cli.server.api import Body
+from tests.bodies import Body
 
 STREAM: Final = "claude-stream"
 TERMINAL: Final = "terminal"
@@ -14,6 +14,7 @@ APPROVAL: Final = "clean the build"
 QUESTION: Final = "release notes"
 AT_TERMINAL: Final = "move to the new API"
 LONG: Final = "audit the log store"
+CRASHED: Final = "bisect the leak"
 
 
 @dataclass(frozen=True)
@@ -141,4 +142,12 @@ SCENES: Final = (
         ],
         _attention("approval"),
     ),
+)
+# For the screens to be looked at, and not for those of the docs.
+CRASH: Final = Scene(
+    CRASHED,
+    "claude",
+    ["Bisect the leak of descriptors"],
+    ["say It begins between the tags 1.4 and; crash"],
+    lambda task: _status("FAILED")(task) and bool(task.get("crashed_at")),
 )

@@ -27,13 +27,15 @@ from textual.pilot import Pilot
 from interlock.agents.tmux.server import TmuxServer
 from interlock.cli.server.api import ServerApi
 from interlock.cli.top.app import TopApp
+from interlock.cli.wire.routes import HEALTH, task_detail
 from interlock.client.client import Client, connect_async
 from interlock.testing.scripted_agent import command, write_program
 from interlock.vocabulary.errors import Unreachable
-from tools.screen_scenes import APPROVAL, AT_TERMINAL, LONG, QUESTION, SCENES, TERMINAL, Scene
+from tools.screen_changes import TITLE, open_changed
+from tools.screen_scenes import APPROVAL, AT_TERMINAL, CRASH, CRASHED, LONG, QUESTION, SCENES, TERMINAL, Scene
 
 PICTURES: Final = Path(__file__).parent.parent / "docs" / "pictures"
-SIZES: Final = ((80, 24), (120, 36), (200, 60))
+SIZES: Final = ((80, 24), (120, 36), (200, 50))
 OF_PICTURE: Final = (120, 36)
 WAIT_SECONDS: Final = 40.0
 Size: TypeAlias = tuple[int, int]
@@ -56,14 +58,20 @@ SHOTS: Final = (
     BOARD,
     Shot("question", QUESTION, words=("Which version will this be?", "1.8.4")),
     Shot("transcript", LONG, ("tab",), ("Part 8",), ("tab",)),
-    Shot("terminal", AT_TERMINAL, ("l",), ("terminal, live", "esc to interrupt"), ("l",)),
-    Shot("zoomed", AT_TERMINAL, ("l", "z"), (f"{AT_TERMINAL}: terminal, live",), ("z", "l")),
+    Shot("terminal", AT_TERMINAL, (), ("terminal, live", "esc to interrupt")),
+    Shot("zoomed", AT_TERMINAL, ("z",), (f"{AT_TERMINAL}: terminal, live",), ("z",)),
     Shot("why", APPROVAL, ("w",), ("evidence:",), ("escape",)),
-    Shot("lives", APPROVAL, ("p",), ("STANDS", "running"), ("escape",)),
+    Shot("lives", APPROVAL, ("P",), ("STATE", "running"), ("escape",)),
     Shot("keys", APPROVAL, ("?",), ("esc closes",), ("escape",)),
     Shot("filter", APPROVAL, ("slash", *"claude"), ("4 of 9 match",), ("escape",)),
+    Shot("search", APPROVAL, ("slash", *"provider is"), ("arrows choose", "overloaded"), ("escape",)),
+    Shot("rules", APPROVAL, ("A",), ("rules for this session", "For the open question"), ("escape",)),
+    Shot("new", APPROVAL, ("N",), ("new session", "‹claude›", "‹in this folder›"), ("escape",)),
+    Shot("rename", APPROVAL, ("r",), ("its new title",), ("escape",)),
+    Shot("archive", APPROVAL, ("X",), ("archive it?",), ("n",)),
+    Shot("tree", APPROVAL, ("t",), ("SESSIONS AND THEIR COPIES",), ("t",)),
     Shot("send", APPROVAL, ("s", *"Then"), ("your prompt",), ("escape",)),
-    Shot("reply", QUESTION, ("r", *"Wait"), ("your answer",), ("escape",)),
+    Shot("reply", QUESTION, ("i", *"Wait"), ("your answer",), ("escape",)),
     Shot("sure", APPROVAL, ("x",), ("stop the agent",), ("n",)),
 )
 # The animated picture of the docs: a person answers two agents, and asks why.
@@ -75,6 +83,12 @@ STORY: Final = (
     Shot("why", LONG, ("w",), ("evidence:",), ("escape",)),
 )
 FRAME_SECONDS: Final = 2.5
+ADOPTED: Final = "adopted by hand"
+MORE: Final = (
+    Shot("crashed", CRASHED, (), ("crash",)),
+    Shot("adopted", ADOPTED, (), (ADOPTED, "terminal, live")),
+)
+REVIEW: Final = Shot("review", TITLE, ("D",), ("turn 1 of 1", "x discard", "Run as root"), ("escape",))
 GONE: Final = Shot("gone", APPROVAL, words=("disconnected for", "last known"))
 EMPTY: Final = Shot("empty", "", words=("There is no session yet.",))
 
@@ -90,13 +104,42 @@ def main(arguments: Sequence[str]) -> int:
         return _picture_docs()
     folder = Path(arguments[0])
     folder.mkdir(parents=True, exist_ok=True)
-    with place() as inner, serving(inner) as server:
+    with place() as inner:
+        config = inner / "config.toml"
+        known = "".join(f"[agents.{name}]\nargv = ['{sys.executable}']\n" for name in ("claude", "codex", "gemini"))
+        config.write_text(known, encoding="utf-8")
+        os.environ["INTERLOCK_CONFIG"] = str(config)
+        _take_screens(folder, inner)
+    return 0
+
+
+def _take_screens(folder: Path, inner: Path) -> None:
+    with serving(inner) as server, person_tmux(inner) as socket:
         _put(folder, _take_all(server.home, [EMPTY]))
         asyncio.run(open_all(server.home, inner, SCENES))
         _put(folder, {f"ps-{size[0]}x{size[1]}": run_ps(server.home, *size) for size in SIZES})
         _put(folder, _take_all(server.home, SHOTS))
+        asyncio.run(open_all(server.home, inner, [CRASH]))
+        body = {"socket": str(socket), "pane": "%0", "title": ADOPTED}
+        ServerApi.of_home(server.home).ask("POST", "/api/adoptions", body)
+        _put(folder, _take_all(server.home, MORE))
+        asyncio.run(open_changed(server.home, inner))
+        _put(folder, {f"ps-changes-{size[0]}x{size[1]}": run_ps(server.home, *size) for size in SIZES})
+        _put(folder, _take_all(server.home, [REVIEW]))
         _put(folder, asyncio.run(take_last(server.home, GONE, SIZES, server.end)))
-    return 0
+
+
+@contextmanager
+def person_tmux(inner: Path) -> Iterator[Path]:
+    """A tmux of a person, with an agent in it that they started."""
+    socket = inner / "person"
+    tmux = ("tmux", "-f", os.devnull, "-S", str(socket))
+    size = ("-x", "91", "-y", "27")
+    subprocess.run((*tmux, "new-session", "-d", *size, *command("tui")), check=True, timeout=WAIT_SECONDS)
+    try:
+        yield socket
+    finally:
+        subprocess.run((*tmux, "kill-server"), check=False, capture_output=True, timeout=WAIT_SECONDS)
 
 
 def _put(folder: Path, taken: Mapping[str, Picture]) -> None:
@@ -170,7 +213,7 @@ class Server:
         self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
         assert self._process.stdout is not None
         self._process.stdout.readline()
-        _await(lambda: bool(ServerApi.of_home(self.home).get("/health")["ready"]), "the server")
+        _await(lambda: bool(ServerApi.of_home(self.home).get(HEALTH)["ready"]), "the server")
 
     def end(self) -> None:
         """Stop it; agents in tmux go on."""
@@ -213,7 +256,7 @@ async def open_all(home: Path, inner: Path, scenes: Sequence[Scene]) -> None:
     """Begin a session for each scene, and wait until it stands as it shall."""
     async with connect_async(home) as client:
         for number, scene in enumerate(scenes):
-            await _open(client, home, inner / f"agent-{number}", scene)
+            await _open(client, home, inner / f"agent-{scene.title.split()[0]}-{number}", scene)
 
 
 async def _open(client: Client, home: Path, program: Path, scene: Scene) -> None:
@@ -222,11 +265,13 @@ async def _open(client: Client, home: Path, program: Path, scene: Scene) -> None
     is_terminal = scene.driver == TERMINAL
     argv = command("tui" if is_terminal else "stream-json", script=script)
     first, *later = scene.prompts
+    folder = program.parent / "web"
+    folder.mkdir(exist_ok=True)
     task = await client.open_task(
         agent=scene.agent,
         driver=scene.driver,
         argv=argv if is_terminal else (write_program(program, argv),),
-        cwd=program.parent,
+        cwd=folder,
         title=scene.title,
         options={"cli": "scripted"} if is_terminal else {},
         policy=dict(scene.policy) or None,
@@ -237,8 +282,7 @@ async def _open(client: Client, home: Path, program: Path, scene: Scene) -> None
     if scene.is_interrupted:
         await task.wait(lambda state: state.stream is not None and bool(state.stream.text), WAIT_SECONDS)
         await task.cancel()
-    path = f"/api/tasks/{task.task_id}"
-    look = lambda: scene.is_there(ServerApi.of_home(home).get(path)["summary"])  # noqa: E731
+    look = lambda: scene.is_there(ServerApi.of_home(home).get(task_detail(task.task_id))["summary"])  # noqa: E731
     await asyncio.to_thread(_await, look, f"{scene.title!r}")
     task.close()
 
@@ -269,7 +313,7 @@ async def take_last(home: Path, shot: Shot, sizes: Sequence[Size], end: Callable
             await pilot.resize_terminal(*size)
             for is_light in (False, True):
                 taken[_name(shot.name, size, is_light=is_light)] = await _shoot(app, pilot, shot)
-                await pilot.press("t")
+                await pilot.press("T")
     return taken
 
 
@@ -289,7 +333,10 @@ async def _choose(app: TopApp, pilot: Pilot[int], shot: Shot) -> None:
         app.select(next(str(one["task_id"]) for one in app.arranged.tasks if one.get("title") == shot.title))
         is_joined: Callable[[], bool] = lambda: app.selected is not None and app.selected.state is not None  # noqa: E731
         await _see(app, pilot, is_joined, shot.title)
-        is_asked: Callable[[], bool] = lambda: not (app.line or {}).get("open_approvals") or bool(app.questions)  # noqa: E731
+
+        def is_asked() -> bool:
+            return app.line is None or not app.line["open_approvals"] or bool(app.questions)
+
         await _see(app, pilot, is_asked, f"what {shot.title!r} asks")
         redraws = app.redraws
         await _see(app, pilot, lambda: app.redraws > redraws, shot.title)  # keys act on what is drawn

@@ -10,7 +10,7 @@ import msgspec
 
 from interlock.projections.task.view import TaskView
 from interlock.server.http.access import SUBPROTOCOL, TOKEN_SUBPROTOCOL
-from interlock.server.http.shapes import ApprovalStanding, Cancelled, PromptStanding, QueueGateStanding
+from interlock.server.http.shapes import QueueGateStanding
 from interlock.server.live import hub, outbox, socket, socket_protocol, sse, write_watch
 from interlock.server.settings import ServerSettings
 from interlock.vocabulary.events.schema import SCHEMA_DIALECT
@@ -35,7 +35,9 @@ from interlock.vocabulary.wire.requests import (
     TaskJoined,
     TaskLeave,
     TaskResume,
+    TaskSeen,
 )
+from interlock.vocabulary.wire.resources import ApprovalStanding, Cancelled, PromptStanding, SeenStanding
 from interlock.vocabulary.wire.schema import require_every_field
 from tools.markdown import page, table, told
 from tools.wire_types import VALUES, held_types, link, section, sections
@@ -55,6 +57,7 @@ RESULTS: Final[Mapping[type, type | None]] = {
     QueueEdit: PromptStanding,
     QueueRemove: PromptStanding,
     QueueSetGate: QueueGateStanding,
+    TaskSeen: SeenStanding,
     ApprovalDecide: ApprovalStanding,
 }
 """The `result` of the ack to each other request. A request that is in neither table stops the build."""
@@ -87,7 +90,7 @@ _CLOSE_CODES: Final = (
     (
         str(socket.BAD_PAYLOAD),
         f"{socket.MAX_MALFORMED} messages in a row were no requests, or text was no UTF-8",
-        "mend it",
+        "fix it",
     ),
     (
         str(socket.POLICY),
@@ -96,7 +99,7 @@ _CLOSE_CODES: Final = (
     ),
     (str(socket_protocol.TOO_BIG), "a message was larger than `max_frame_bytes`", "send less"),
     (str(outbox.TRY_AGAIN_LATER), "too many connections, or answers were not read", "come back later, and read"),
-    ("1002", "the frames break the WebSocket protocol", "mend it"),
+    ("1002", "the frames break the WebSocket protocol", "fix it"),
     ("1011", "a WebSocket ping was not answered within a heartbeat", "come back"),
 )
 

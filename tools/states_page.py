@@ -30,15 +30,16 @@ ATTENTIONS: Final[Mapping[Attention, str]] = {
     Attention.APPROVAL: "it asks whether it may do something, or whether a folder is trusted",
     Attention.QUESTION: "it asks for an answer, or shows a dialog of another kind",
     Attention.PLAN: "it shows a plan, and waits for a yes",
+    Attention.DECISION: "a step of its workflow waits for a decision; said of a badge only",
     Attention.AUTH: "it wants somebody to sign in",
     Attention.QUOTA: "a limit of its provider is reached",
-    Attention.ERROR: "something went wrong that only a person can mend",
+    Attention.ERROR: "something went wrong that only a person can fix",
     Attention.HELD: "prompts wait, and the queue is paused; said of a badge only",
 }
 TURNS: Final[Mapping[TurnState, str]] = {
     TurnState.RUNNING: "it is open",
     TurnState.WAITING: "it is open, and waits for a person",
-    TurnState.ABANDONED: "it is open, and it is proven that nobody runs it any more; recovery will write its end",
+    TurnState.ABANDONED: "it is open, and it is proven that no server runs it any more; recovery will write its end",
     TurnState.UNKNOWN: "the log is damaged: events are lost that may have been its own, so nothing else is claimed;"
     " recovery writes no end over it",
     TurnState.COMPLETED: "a clean end, every tool call paired, and a clean answer after the last tool result;"
@@ -57,7 +58,7 @@ TASKS: Final[Mapping[TaskStatus, str]] = {
     TaskStatus.FAILED: "the last turn is `partial_failed`, `failed` or `timed_out`",
     TaskStatus.CANCELLED: "the last turn is `interrupted`",
     TaskStatus.DELETE: "the session was deleted; nothing reopens it",
-    TaskStatus.UNKNOWN: "the last turn is `abandoned` or `unknown`: nobody runs it, or events of it are lost",
+    TaskStatus.UNKNOWN: "the last turn is `abandoned` or `unknown`: no server runs it, or events of it are lost",
 }
 EXITS: Final[Mapping[ExitReason, str]] = {
     ExitReason.CLEAN: "it ended by itself, without an error",

@@ -1,4 +1,4 @@
-"""Write `vectors/`, the scenarios of the task machine for every language: `tools/vectors.py`. With --check, compare."""
+"""Write `vectors/`, the scenarios of the client for every language: `tools/vectors.py`. With --check, compare."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from interlock.vocabulary.errors import ContractError
+from tests.task_scenarios.clients import BOARD, MANAGER, SHELL
 from tests.task_scenarios.expected import PAGE
 from tests.task_scenarios.losses import LOSSES
 from tests.task_scenarios.troubles import TROUBLES
@@ -19,7 +20,7 @@ VECTORS: Final = Path(__file__).parent.parent / "vectors"
 def files() -> dict[str, str]:
     """Every file, by name. The same code always gives the same text."""
     made: dict[str, str] = {}
-    for book in (PAGE, TROUBLES, LOSSES):
+    for book in (PAGE, TROUBLES, LOSSES, BOARD, MANAGER, SHELL):
         told = book.tell()
         if made.keys() & told.keys():
             raise ContractError(f"two scenarios have one name: {sorted(made.keys() & told.keys())}")

@@ -19,7 +19,7 @@ def test_each_driver_bears_the_name_by_which_it_is_found(tmp_path: Path) -> None
 
 def test_one_that_outlives_us_can_be_found_again(tmp_path: Path) -> None:
     lasting = [one for one in builtin_drivers(tmp_path) if one.capabilities.outlives_runtime]
-    assert [one.name for one in lasting] == ["terminal"]
+    assert [one.name for one in lasting] == ["terminal", "observed"]
     assert all(hasattr(one, "adopt") for one in lasting)
 
 
@@ -38,6 +38,7 @@ CONVERSES: Final = TALKS | {"can_interrupt", "reports_approvals", "reports_thoug
         ("opencode-serve", CONVERSES | {"can_resume"}),
         ("pi-rpc", CONVERSES | {"can_resume"}),
         ("acp", CONVERSES | {"can_resume"}),
+        ("observed", {"outlives_runtime", "is_foreign", "is_read_only"}),
         ("model", CONVERSES | {"needs_history"}),
         ("terminal", {"can_interrupt", "can_resume", "outlives_runtime", "reports_approvals"}),
     ],

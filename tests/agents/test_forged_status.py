@@ -1,4 +1,5 @@
-"""Forged status records (OSC 7501): every record of the protocol, from every place it can be written, in every state.
+"""Forged status records (OSC 7501): every record of the protocol, from every place it can be written, in every state;
+titles and hooks, too.
 
 Each story is told twice on a virtual clock, once with the forgery and once without. The bytes go the whole way: the
 scanner, the origin, the shim's line, its reader, the tracker. A forged record gains nothing, or a doubt that ends.
@@ -15,13 +16,15 @@ from typing import Final
 import msgspec
 import pytest
 
-from interlock.agents.shim.origin import OriginWatch
+from interlock.agents.shim.report import OriginWatch
 from interlock.agents.status_protocol import StatusScanner
 from interlock.monitor.arbitration.claims import SourceReading
+from interlock.monitor.arbitration.verdict import LASTING_SECONDS
 from interlock.monitor.observation import Arrival
 from interlock.monitor.policy import DEFAULT_POLICY
 from interlock.monitor.scoring.recording import Frame, Header, Input, Record, RecordedStatus
 from interlock.monitor.scoring.replay import replay_timeline
+from interlock.monitor.sources.hooks import read_hook
 from interlock.monitor.sources.shim_lines import read_shim_line
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
 from interlock.screen.profile import NativeStatus
@@ -268,23 +271,31 @@ def saying(place: Place, record: str) -> Callable[[Terminal], None]:
     return lambda terminal: place(terminal, osc(record))
 
 
+def told(state: str, make: Callable[[], Terminal] = Terminal) -> Terminal:
+    terminal = make()
+    STATES[state](terminal)
+    return terminal
+
+
 def told_twice(
     state: str, act: Callable[[Terminal], None], make: Callable[[], Terminal] = Terminal
 ) -> tuple[Terminal, Terminal]:
-    forged, true = make(), make()
-    for terminal in (forged, true):
-        STATES[state](terminal)
+    forged, true = told(state, make), told(state, make)
     act(forged)
     return forged, true
 
 
-def moments(forged: Terminal, true: Terminal) -> Iterator[tuple[Verdict, Verdict]]:
-    """Both stories at the same moments, until long after every bound."""
-    yield forged.last, true.last
+def moments_of(terminal: Terminal) -> Iterator[Verdict]:
+    """A story at moments until long after every bound."""
+    yield terminal.last
     for seconds in (0.1, 1.0, 1.0, 1.0, 5.0, 30.0, BOUND, 60.0):
-        for terminal in (forged, true):
-            terminal.passes(seconds)
-        yield forged.last, true.last
+        terminal.passes(seconds)
+        yield terminal.last
+
+
+def moments(forged: Terminal, true: Terminal) -> Iterator[tuple[Verdict, Verdict]]:
+    """Both stories at the same moments."""
+    return zip(moments_of(forged), moments_of(true), strict=True)
 
 
 def check_no_gain(forged: Verdict, true: Verdict) -> None:
@@ -301,9 +312,12 @@ def check_no_gain(forged: Verdict, true: Verdict) -> None:
 def test_a_record_that_nothing_tells_from_the_agents_own_changes_no_claim_but_to_unknown_for_a_while(
     state: str, place: Place
 ) -> None:
+    true = told(state)
+    truths = list(moments_of(true))
     for name, record in RECORDS.items():
-        forged, true = told_twice(state, saying(place, record))
-        for after, without in moments(forged, true):
+        forged = told(state)
+        place(forged, osc(record))
+        for after, without in zip(moments_of(forged), truths, strict=True):
             check_no_gain(after, without)
         assert (name, forged.events) == (name, true.events)
         assert (name, forged.last.activity) == (name, true.last.activity), "the doubt lasts for ever"
@@ -312,9 +326,12 @@ def test_a_record_that_nothing_tells_from_the_agents_own_changes_no_claim_but_to
 @pytest.mark.parametrize("place", REFUSED, ids=named)
 @pytest.mark.parametrize("state", STATES)
 def test_a_record_of_somebody_else_changes_nothing_at_all(state: str, place: Place) -> None:
+    true = told(state)
+    truths = list(moments_of(true))
     for name, record in RECORDS.items():
-        forged, true = told_twice(state, saying(place, record))
-        for after, without in moments(forged, true):
+        forged = told(state)
+        place(forged, osc(record))
+        for after, without in zip(moments_of(forged), truths, strict=True):
             assert (name, after.standing) == (name, without.standing)
         assert (name, forged.events) == (name, true.events)
 
@@ -405,6 +422,44 @@ def test_a_record_in_a_recording_changes_no_verdict_but_to_unknown(record: str) 
         check_no_gain(after, without)
         assert after.events == without.events
     assert [event.value for _, verdict in true for event in verdict.events] == ["ready", "completed", "ready"]
+
+
+# Hooks, which every process that the agent starts can send
+
+
+def hears_hook(terminal: Terminal, event: str) -> None:
+    payload = {"hook_event_name": event, "session_id": "one", "tool_name": "Bash"}
+    terminal.take(terminal.session.on_claims(read_hook(payload, at_seconds=terminal.now).claims, terminal.now))
+
+
+@pytest.mark.parametrize("event", ["Stop", "UserPromptSubmit", "PreToolUse", "PermissionRequest"])
+@pytest.mark.parametrize("state", ["idle", "working", "blocked", "answered"])
+def test_a_hook_that_is_forged_again_and_again_holds_nothing_against_the_screen(state: str, event: str) -> None:
+    forged, true = told_twice(state, lambda _: None)
+    settled = forged.now + DEFAULT_POLICY.completion_stability_seconds  # the turn that was answered is over then
+    for tick in range(60):
+        if tick % 2 == 0:
+            hears_hook(forged, event)
+        for terminal in (forged, true):
+            terminal.passes(0.35)
+        if forged.now > settled + LASTING_SECONDS and state != "blocked":
+            assert forged.last.activity is true.last.activity
+            assert forged.last.attention is true.last.attention
+        assert state != "blocked" or forged.last.attention is Attention.APPROVAL
+    assert [one for one in forged.events if one != "blocked"] == [one for one in true.events if one != "blocked"]
+
+
+def test_a_hook_counts_again_once_the_screen_has_said_the_same() -> None:
+    terminal = Terminal()
+    working(terminal)
+    hears_hook(terminal, "Stop")
+    terminal.passes(3)
+    assert is_at(terminal, Activity.WORKING)
+    terminal.shows(ANSWERED)
+    terminal.passes(5)
+    assert is_at(terminal, Activity.QUIET)
+    hears_hook(terminal, "UserPromptSubmit")
+    assert is_at(terminal, Activity.WORKING)
 
 
 # Titles, which any output can set as well

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from interlock.agents import identify
 from interlock.agents.profiles import builtin_profiles
+from interlock.log.host import linux
 from interlock.screen.snapshot import read_snapshot
 
 BLANK = read_snapshot("", columns=80, height=1)
@@ -40,11 +39,17 @@ def test_a_name_among_the_arguments_of_another_program_is_not_taken_for_it(
 
 @pytest.mark.parametrize("stat", [None, b"", b"7 (sh) S", b"7 (sh) S 1 2 3 4 0 6", b"7 (sh) S 1 2 3 4 99999999 6"])
 def test_a_pane_of_which_the_system_does_not_tell_has_no_program_in_its_foreground(
-    stat: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stat: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its process may end at any moment, and so may the one in its foreground."""
-    if stat is not None:
-        (tmp_path / "7").mkdir()
-        (tmp_path / "7" / "stat").write_bytes(stat)
-    monkeypatch.setattr(identify, "Path", lambda path: tmp_path / str(path).removeprefix("/proc/"))
+    read = linux._read
+
+    def told(pid: int, name: str) -> bytes:
+        if pid != 7:
+            return read(pid, name)
+        if stat is None:
+            raise FileNotFoundError
+        return stat
+
+    monkeypatch.setattr(linux, "_read", told)
     assert identify.foreground_argv(7) is None

@@ -10,7 +10,7 @@ from typing import Final
 from interlock.agents.pane_tracker import LiveVerdict, PaneTracker
 from interlock.agents.profiles import builtin_profiles
 from interlock.agents.tmux.capture import PaneCapture
-from interlock.agents.tmux.typing import type_prompt
+from interlock.agents.tmux.typing import TypedTurn, type_prompt
 from interlock.agents.tmux.watcher import PaneSeen
 from interlock.monitor.arbitration.claims import Claim
 from interlock.monitor.observation import Arrival
@@ -103,7 +103,7 @@ def test_what_is_told_comes_before_what_the_pane_shows_later() -> None:
                     on.pane,
                     "say Yes.",
                     SCRIPTED.parse_snapshot,
-                    on_enter=lambda: tracker.tell(on.pane.pane_id, submitted),
+                    turn=TypedTurn(lambda: tracker.tell(on.pane.pane_id, submitted)),
                 )
             )
             opened = await until(tracker, lambda live: live.verdict.turn is not None)
@@ -172,5 +172,21 @@ def test_a_screen_that_had_to_wait_for_its_capture_stands_since_its_last_change(
         seen_at = tracker._latest["%1"]
         assert see(Arrival.PUSHED, seen_at + 5) == seen_at + 5
         assert see(Arrival.PUSHED, seen_at + 1) == seen_at + 5, "time does not go back"
+
+    run(main())
+
+
+def test_a_deadline_waits_for_what_its_own_pane_shows_and_not_for_the_others() -> None:
+    """Where many panes stop together their captures come one after the other, and each idle is due at its own time."""
+
+    async def main() -> None:
+        tracker, now = PaneTracker(), asyncio.get_running_loop().time()
+        tracker._sessions = {pane_id: TuiTrackerSession(SCRIPTED) for pane_id in ("%1", "%2")}
+        tracker._deadlines = {"%1": now - 1, "%2": now - 1}
+        seen = PaneSeen(PaneCapture("%2", "@1", READY, 7, None, None, 0, now), Arrival.PUSHED, now)
+        tracker._watch._tell(seen)
+        first, second = await anext(tracker), await anext(tracker)
+        assert (first.pane_id, first.cause) == ("%1", None)
+        assert (second.pane_id, second.cause) == ("%2", seen)
 
     run(main())

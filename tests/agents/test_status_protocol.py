@@ -17,6 +17,7 @@ from interlock.agents.status_protocol import (
     StatusScanner,
     parse_record,
 )
+from tests.each_row import each_row
 
 
 def scan(*pieces: bytes) -> list[StatusRecord]:
@@ -32,8 +33,8 @@ def coded(text: str) -> str:
     return b64encode(text.encode()).decode()
 
 
-@pytest.mark.parametrize("end", [b"\x07", b"\x1b\\"])
-@pytest.mark.parametrize("state", ProgramState)
+@each_row("end", [b"\x07", b"\x1b\\"])
+@each_row("state", ProgramState)
 def test_each_state_is_read_with_either_end(state: ProgramState, end: bytes) -> None:
     [record] = scan(b"text\x1b]7501;state=" + state.encode() + b":app=codex" + end + b"more")
     assert (record.state, record.app, record.id, record.is_probe) == (state, "codex", "", False)
@@ -74,14 +75,12 @@ def test_an_unknown_state_is_kept_and_not_guessed_at() -> None:
     assert states(b"\x1b]7501;state=pondering\x07") == ["pondering"]
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"app=codex", b"state=", b"state", b"STATE=idle", b"\xff\xfe", b"state=\xe9t\xe9"]
-)
+@each_row("body", [b"", b"app=codex", b"state=", b"state", b"STATE=idle", b"\xff\xfe", b"state=\xe9t\xe9"])
 def test_what_names_no_state_is_no_record(body: bytes) -> None:
     assert parse_record(body) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "text"),
     [
         (coded("ja"), "ja"),
@@ -101,16 +100,14 @@ def test_a_message_is_decoded_leniently_and_bounded(value: str, text: str | None
     assert (record.state, record.message) == ("blocked", text)
 
 
-@pytest.mark.parametrize(
-    ("value", "number"), [("0", 0), ("100", 100), ("101", None), ("-1", None), ("x", None), ("", None)]
-)
+@each_row(("value", "number"), [("0", 0), ("100", 100), ("101", None), ("-1", None), ("x", None), ("", None)])
 def test_progress_is_a_percentage_or_nothing(value: str, number: int | None) -> None:
     record = parse_record(f"state=working:progress={value}".encode())
     assert record is not None
     assert record.progress == number
 
 
-@pytest.mark.parametrize("broken_off", [b"\x18", b"\x1a", b"\x1b[0m", b"\x1b", b"\x1b" * 9 + b"\\"])
+@each_row("broken_off", [b"\x18", b"\x1a", b"\x1b[0m", b"\x1b", b"\x1b" * 9 + b"\\"])
 def test_a_record_that_is_broken_off_is_dropped_and_the_next_one_read(broken_off: bytes) -> None:
     assert states(b"\x1b]7501;state=done" + broken_off + b"\x1b]7501;state=idle\x07") == ["idle"]
 

@@ -179,7 +179,7 @@ class World:
 
     def marked(self) -> list[int]:
         """Every living process of this world."""
-        return [pid for pid in _processes() if f"{MARK}={self.mark}" in _environment(pid)]
+        return marked_by(self.mark)
 
     def spawned(self) -> dict[int, tuple[str, str]]:
         """Every living process of this world that belongs to a spawn, with that and its command line."""
@@ -187,6 +187,11 @@ class World:
         return {
             pid: (spawn_id, _read(pid, "cmdline").replace("\0", " ")) for pid, spawn_id in found.items() if spawn_id
         }
+
+
+def marked_by(mark: str) -> list[int]:
+    """Every living process that carries a mark."""
+    return [pid for pid in _processes() if f"{MARK}={mark}" in _environment(pid)]
 
 
 def _spawn_of(words: list[str]) -> str:

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from interlock.cli.server.api import Body
 from interlock.client.prompt_watch import PromptLook
-from interlock.client.shapes import TaskDetail
 from interlock.lifecycle.turns import TurnRecord
 from interlock.projections.badge import badge_of
 from interlock.vocabulary.wire.frames import TaskSummary
+from interlock.vocabulary.wire.resources import TaskDetail
+from tests.bodies import Body
 
 
 def with_badge(summary: Body, now: datetime | None = None) -> Body:
@@ -25,7 +25,8 @@ def look_of(
     summary: Body, turn: Body | None = None, *, queue: Body | None = None, approvals: Iterable[Body] = ()
 ) -> PromptLook:
     """One look at a session, with the badge that belongs to it."""
-    told = {"summary": with_badge({"version": 1, **summary}), "queue": queue or {}, "approvals": list(approvals)}
+    line = with_badge({"version": 1, **summary})
+    told = {"summary": line, "turns": 1, "queue": queue or {}, "approvals": list(approvals)}
     record = None if turn is None else {"session_id": "ses_1", "basis": "run_events", **turn}
     detail = msgspec.convert(told, TaskDetail)
     return PromptLook(detail=detail, turn=None if record is None else msgspec.convert(record, TurnRecord))

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, TextIO
 
 from interlock.log.sqlite.store import SqliteLog
 from tests.cli.births import Birth, bear
+from tests.cli.named_commands import unknown_commands
 
 BOUND_SECONDS: Final = 100.0
 HUNG: Final = -1000
@@ -107,6 +108,7 @@ def complaints(met: Met, codes: Collection[int], says: str = "", *, is_answer: b
             wrong.append("it does not say what is wrong")
         if met.out and not _is_json(met.out):
             wrong.append("an answer although it failed")
+    wrong += [f"it names `interlock {one}`, which is no command" for one in unknown_commands(met.err)]
     if met.code and says not in met.err:
         wrong.append(f"it does not say {says!r}")
     return [f"{met.command!r}: {one}\n    stdout {met.out[-300:]!r}\n    stderr {met.err[-600:]!r}" for one in wrong]

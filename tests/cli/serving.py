@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,18 +17,37 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
 
 from interlock.agents.tmux.server import TmuxServer
-from interlock.cli.server.api import Body, ServerApi
+from interlock.cli.server.api import ANSWER_SECONDS, ServerApi, ServerRefusal
 from interlock.testing.scripted_agent import Gates, command, write_program
 from interlock.vocabulary.errors import Unreachable
+from tests.any_route import any_route
+from tests.bodies import Body
 from tests.cli.births import Birth, bear, is_possible
 from tests.cli.harness import interlock
 from tests.cli.warm import SERVER
 
 T = TypeVar("T")
 WAIT_SECONDS: Final = 100.0
+TMUX: Final = shutil.which("tmux") or "tmux"  # found now: a test may change where programs are looked for
 LOOK_SECONDS: Final = 0.02
 STREAM: Final = "stream-json"
 _DRIVERS: Final = {STREAM: "claude-stream", "acp": "acp", "tui": "terminal"}
+
+
+class UnhurriedApi(ServerApi):
+    """Repeats what was refused for haste: a test asks faster than a person does, and what was refused was not done."""
+
+    def ask_raw(
+        self, method: str, path: str, body: object = None, *, key: str = "", seconds: float = ANSWER_SECONDS
+    ) -> bytes:
+        for _ in range(500):
+            try:
+                return super().ask_raw(method, path, body, key=key, seconds=seconds)
+            except ServerRefusal as refusal:
+                if refusal.code != "too_many":
+                    raise
+                time.sleep(max(refusal.pause_seconds, 0.01))
+        raise AssertionError(f"{method} {path} was refused for haste for ever")
 
 
 class Served:
@@ -52,7 +72,7 @@ class Served:
             finally:
                 os.close(theirs)
             assert told.readline(), (self.folder / "server-stderr").read_text()
-        until(lambda: self.api.get("/health")["ready"], "the server is ready")
+        until(lambda: self.api.get(any_route("/health"))["ready"], "the server is ready")
 
     def _begin(self, settings: Mapping[str, str], stdout: int, stderr: BinaryIO) -> Birth | subprocess.Popen[bytes]:
         """A fork of a warm interpreter; a cold start where the environment asks for one."""
@@ -92,7 +112,7 @@ class Served:
     @property
     def api(self) -> ServerApi:
         """The way to the server, wherever it listens now."""
-        return ServerApi.of_home(self.home)
+        return UnhurriedApi.of_home(self.home)
 
     # Commands
 
@@ -123,7 +143,7 @@ class Served:
 
     def open(self, prompt: str | None = None, *, title: str = "", face: str = STREAM, agent: str = "scripted") -> str:
         """Begin a session with a scripted agent, perhaps with a prompt, and return its id."""
-        argv = command(face, gates=self.folder / "gates")
+        argv = command(face, gates=self.folder / "gates", lifetime_seconds=0 if face == "tui" else 300)
         if face == STREAM:  # this driver puts arguments of its own behind the program's name
             argv = (write_program(self.folder / f"agent-{secrets.token_hex(4)}", argv),)
         body: Body = {"agent": agent, "driver": _DRIVERS[face], "argv": argv, "cwd": str(self.folder), "title": title}
@@ -137,7 +157,7 @@ class Served:
 
     def task(self, task_id: str) -> Body:
         """The session as the server tells it."""
-        return self.api.get(f"/api/tasks/{task_id}")
+        return self.api.get(any_route(f"/api/tasks/{task_id}"))
 
     def shows(self, task_id: str, *, status: str | None = None, attention: str | None = None) -> Body:
         """Wait until the session has a status, and its agent an attention; return its summary."""
@@ -225,13 +245,13 @@ def serving(folder: Path, **environment: str) -> Iterator[Served]:
 
 def end_tmux(home: Path) -> None:
     """Whatever of tmux is left in a home was started here: its socket is in our folder."""
-    kill = TmuxServer.of_home(home).argv("kill-server")
-    subprocess.run(kill, check=False, capture_output=True, timeout=WAIT_SECONDS)
+    _, *words = TmuxServer.of_home(home).argv("kill-server")
+    subprocess.run([TMUX, *words], check=False, capture_output=True, timeout=WAIT_SECONDS)
 
 
 def _stop_agents(served: Served) -> None:
     """What lives in tmux would outlive the server."""
     with suppress(Unreachable):
-        for task in served.api.pages("/api/tasks"):
+        for task in served.api.items(any_route("/api/tasks")):
             if task.get("driver") == "terminal":
-                served.api.ask("POST", f"/api/tasks/{task['task_id']}/stop")
+                served.api.ask("POST", f"/api/tasks/{task['task_id']}/stop?spare_adopted=true")

@@ -104,7 +104,7 @@ def at_a_terminal(
     ours, theirs = pty.openpty()
     _keep_what_is_unread(theirs)
     ioctl(theirs, termios.TIOCSWINSZ, pack("HHHH", 30, columns, 0, 0))
-    settings = {"TERM": "xterm-256color", **env}
+    settings = {"TERM": "xterm-256color", "INTERLOCK_PAGER": "cat", **env}  # nobody is here to leave a pager
     before = termios.tcgetattr(theirs)
     process = _start_cold(args, settings, theirs) if is_cold else _start(args, settings, theirs, cwd, prepare)
     try:

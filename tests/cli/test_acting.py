@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from interlock.cli.server.api import Body, ServerApi, ServerRefusal, ServerUnavailable
+from interlock.cli.server.api import ServerApi, ServerRefusal, ServerUnavailable
 from interlock.cli.work.retrying import act, give_until, in_our_words, not_known
 from interlock.vocabulary.errors import Unreachable, UsageError
+from tests.bodies import Body
 
 AWAY = ServerUnavailable("nothing is known yet")
 HASTE = ServerRefusal(429, "too_many", "too many requests", "wait", 0.01)

@@ -1,131 +1,147 @@
-"""`interlock debug inspect`: what runs in a pane that somebody else started, and nothing is changed in it."""
+"""`interlock adopt` over real tmux servers of a person: watched, controlled, let go of, and never stopped by us."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import signal
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-import pytest
-
-from tests.agents.tmux.harness import Stage, shows, stage, text_of
-from tests.cli.harness import COMMAND, interlock
-from tests.contract.harness import run
+from interlock.agents.port import ProcessIdentity
+from interlock.agents.processes.identity import identity_of, is_alive
+from tests.cli.serving import Served, serving
 
 AGENT: Final = (sys.executable, "-m", "interlock.testing.scripted_agent")
 
 
-async def adopted(on: Stage, *more: str) -> subprocess.CompletedProcess[str]:
-    return await asyncio.to_thread(interlock, "adopt", on.pane.pane_id, "--socket", on.server.socket, *more)
+@dataclass(frozen=True)
+class Person:
+    """A person's tmux folder, with servers in it that know nothing of us."""
+
+    folder: Path
+
+    def socket(self, name: str) -> str:
+        return str(self.folder / f"tmux-{os.getuid()}" / name)
+
+    def tmux(self, name: str, *words: str) -> str:
+        command = ("tmux", "-f", os.devnull, "-S", self.socket(name), *words)
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout.strip()
+
+    def start(self, name: str, *argv: str) -> ProcessIdentity:
+        size = ("-x", "91", "-y", "27")
+        self.tmux(name, "new-session", "-d", "-s", "work", *size, "--", shutil.which("env") or "env", *argv)
+        found = identity_of(int(self.tmux(name, "display-message", "-p", "-t", "work", "#{pane_pid}")))
+        assert found is not None
+        return found
+
+    def shape(self, name: str) -> str:
+        return self.tmux(name, "display-message", "-p", "-t", "work", "#{pane_width}x#{pane_height}")
 
 
-async def submitted(on: Stage, prompt: str, shown: str) -> None:
-    await shows(on.pane, "enter to submit")
-    await on.pane.send_text(prompt)
-    await shows(on.pane, f"> {prompt}")
-    await on.pane.send_keys("Enter")
-    await shows(on.pane, shown)
+@contextmanager
+def person() -> Iterator[Person]:
+    with tempfile.TemporaryDirectory(prefix="il-") as folder:  # a socket's path must be short
+        found = Person(Path(folder))
+        (found.folder / f"tmux-{os.getuid()}").mkdir(mode=0o700)
+        try:
+            yield found
+        finally:
+            for socket in (found.folder / f"tmux-{os.getuid()}").iterdir():
+                subprocess.run(("tmux", "-S", str(socket), "kill-server"), check=False, capture_output=True, timeout=30)
 
 
-@pytest.mark.parametrize(
-    ("prompt", "shown", "state", "code"),
-    [
-        ("", "enter to submit", "idle", 0),
-        ("hang", "esc to interrupt", "working", 0),
-        ("ask May I?", "enter to confirm", "awaiting_operator", 6),
-    ],
-)
-def test_it_says_how_an_agent_stands(prompt: str, shown: str, state: str, code: int) -> None:
-    async def main() -> None:
-        async with stage(*AGENT) as on:
-            if prompt:
-                await submitted(on, prompt, shown)
-            before = await shows(on.pane, shown)
-            done = await adopted(on, "--json")
-            assert done.returncode == code, done.stderr
-            (line,) = done.stdout.splitlines()
-            told = json.loads(line)
-            assert (told["cli"], told["profile"], told["pane"]) == ("scripted", "scripted-1", on.pane.pane_id)
-            assert told["pid"] == before.pid
-            verdict = told["verdict"]
-            assert verdict["business_state"] == state
-            if state == "awaiting_operator":
-                assert (verdict["attention"], verdict["kind"]) == ("approval", "approval")
-                assert [option["text"] for option in verdict["options"]] == ["Yes, do it", "No, and stop"]
-            assert (await on.pane.capture()).pid == before.pid
-
-    run(main())
+def adopted(served: Served, *words: str, code: int = 0) -> list[dict[str, Any]]:
+    done = served.cli("adopt", *words, "--json")
+    assert done.returncode == code, done.stderr
+    rows: list[dict[str, Any]] = json.loads(done.stdout)["agents"]
+    return rows
 
 
-def test_what_nobody_knows_is_unknown_and_never_idle() -> None:
-    async def main() -> None:
-        async with stage("sh", "-c", "printf 'no agent at all'; exec sleep 600") as on:
-            await shows(on.pane, "no agent")
-            done = await adopted(on, "--json")
-            assert done.returncode == 7
-            told = json.loads(done.stdout)
-            assert (told["cli"], told["selection"]) == ("generic", "version_unknown")
-            assert told["verdict"]["business_state"] == "unknown"
-            assert text_of(await on.pane.capture()).startswith("no agent at all")
+def test_an_agent_of_a_person_is_watched_then_controlled_and_never_stopped_in_passing(tmp_path: Path) -> None:
+    with person() as somebody, serving(tmp_path) as served:
+        process, where = somebody.start("default", *AGENT), somebody.socket("default")
+        shape = somebody.shape("default")
+        (row,) = adopted(served, "work", "--socket", where)
+        session = row["session_id"]
+        assert (row["result"], row["is_new"]) == ("watched", True)
+        assert served.cli("wait", session, "--until", "ready", "--timeout", "60").returncode == 0
+        assert somebody.shape("default") == shape
 
-    run(main())
+        refused = served.cli("send", session, "say no")
+        assert refused.returncode == 2
+        assert f"interlock adopt %0 --socket {where} --control" in refused.stderr
+        assert served.cli("stop", session).returncode == 2
+        assert "say no" not in somebody.tmux("default", "capture-pane", "-p", "-t", "work")
 
+        (row,) = adopted(served, "%0", "--socket", where, "--control")
+        assert (row["session_id"], row["result"], row["is_new"]) == (session, "controlled", False)
+        sent = served.cli("send", session, "--wait", "--timeout", "60", "say Hello.")
+        assert sent.returncode == 0, sent.stderr
+        assert "Hello." in somebody.tmux("default", "capture-pane", "-p", "-t", "work")
 
-def test_a_pane_that_is_not_there_is_unreachable() -> None:
-    async def main() -> None:
-        async with stage() as on:
-            done = await asyncio.to_thread(interlock, "adopt", "%99", "--socket", on.server.socket)
-            assert (done.returncode, done.stdout) == (8, "")
-            assert "%99" in done.stderr
+        down = served.cli("down", "--stop-agents")
+        assert down.returncode == 0, down.stderr
+        assert is_alive(process)
+        assert served.cli("up").returncode == 0
+        assert served.cli("wait", session, "--until", "ready", "--timeout", "60").returncode == 0
+        history = json.loads(served.cli("session", "history", session, "--json").stdout)
+        assert history["spawns"][-1]["is_adopted"]
 
-    run(main())
-
-
-def test_a_server_that_is_not_there_is_unreachable(tmp_path: Path) -> None:
-    done = interlock("adopt", "--socket", str(tmp_path / "none"))
-    assert (done.returncode, done.stdout) == (8, "")
-
-
-def test_for_a_person_it_names_the_tool_and_the_rule() -> None:
-    async def main() -> None:
-        async with stage(*AGENT) as on:
-            await shows(on.pane, "enter to submit")
-            done = await adopted(on)
-            assert done.returncode == 0
-            assert "Scripted agent" in done.stdout
-            assert "scripted-1" in done.stdout
-            assert "    0.000  quiet  (composer.ready)" in done.stdout  # since the first look, not since the boot
-
-    run(main())
+        archived = served.cli("session", "archive", session, "--yes")
+        assert archived.returncode == 0, archived.stderr
+        assert is_alive(process)
+        assert not somebody.tmux("default", "show-options", "-p", "-t", "work", "-q", "-v", "@interlock_owner")
+        assert served.cli("down").returncode == 0
 
 
-def test_it_follows_until_ctrl_c_and_the_agent_lives_on() -> None:
-    async def main() -> None:
-        async with stage(*AGENT) as on:
-            await shows(on.pane, "enter to submit")
-            command = (*COMMAND, "adopt", on.pane.pane_id, "--socket", on.server.socket, "--follow", "--json")
-            following = await asyncio.create_subprocess_exec(
-                *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=os.environ
-            )
-            try:
-                assert following.stdout is not None
-                assert json.loads(await following.stdout.readline())["verdict"]["business_state"] == "idle"
-                await submitted(on, "hang", "esc to interrupt")
-                while json.loads(await following.stdout.readline())["business_state"] != "working":
-                    pass
-                following.send_signal(signal.SIGINT)
-                _, said = await following.communicate()
-                assert following.returncode == 4
-                assert b"Traceback" not in said
-            finally:
-                if following.returncode is None:
-                    following.kill()
-                    await following.wait()
-            assert not (await on.pane.capture()).snapshot.is_dead
+def test_all_finds_every_server_and_the_end_of_an_adopted_agent_is_told(tmp_path: Path) -> None:
+    with person() as somebody, serving(tmp_path) as served:
+        somebody.start("default", *AGENT)
+        somebody.start("other", *AGENT)
+        somebody.start("plain", "sleep", "600")
+        env = {"TMUX_TMPDIR": str(somebody.folder)}
+        done = served.cli("adopt", "--all", "--json", **env)
+        assert done.returncode == 0, done.stderr
+        rows = [row for row in json.loads(done.stdout)["agents"] if row["process"] is None]
+        assert [Path(row["socket"]).name for row in rows] == ["default", "other"]
+        assert {row["cli"] for row in rows} == {"scripted"}
 
-    run(main())
+        session = rows[1]["session_id"]
+        somebody.tmux("other", "kill-server")
+        assert served.cli("wait", session, "--until", "gone", "--timeout", "60").returncode == 0
+        spawn = json.loads(served.cli("session", "history", session, "--json").stdout)["spawns"]
+        assert len(spawn) == 1, "an adopted agent that ended is not started again"
+        assert spawn[0]["is_foreign"]
+        done = served.cli("resume", "--all", "--json")
+        # Agents of this machine that are no part of the test are adopted, too, and may end meanwhile.
+        (row,) = [one for one in json.loads(done.stdout)["sessions"] if one["session_id"] == session]
+        assert (row["result"], bool(row["title"]), done.returncode) == ("left_out", True, 0)
+        assert f"interlock resume {session}" in row["evidence"]
+
+
+def test_what_cannot_be_adopted_says_why(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    with person() as somebody, serving(tmp_path / "one") as served, serving(tmp_path / "two") as other:
+        process = somebody.start("default", *AGENT)
+        somebody.start("plain", "sleep", "600")
+        where = somebody.socket("default")
+        for words, said in (
+            (("%9", "--socket", where), "no pane"),
+            (("--socket", somebody.socket("none")), "no tmux server"),
+            (("--socket", somebody.socket("plain")), "no known CLI is in pane %0"),
+            (("--socket", where, "--cli", "nobody"), "no profile for 'nobody'"),
+        ):
+            done = served.cli("adopt", *words)
+            assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+        adopted(served, "--socket", where)
+        done = other.cli("adopt", "--socket", where)
+        assert (done.returncode, "belongs to another home" in done.stderr) == (8, True), done.stderr
+        assert is_alive(process)

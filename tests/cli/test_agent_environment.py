@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.testing.scripted_agent import command, write_program
+from tests.any_route import any_route
 from tests.cli.serving import Served, serving
 
 SECRETS = {"OTHER_API_KEY": "sk-of-another-home", "DATABASE_PASSWORD": "hunter22"}
@@ -21,7 +22,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def environment_of(served: Served, task_id: str) -> dict[str, str]:
-    pid = list(served.api.pages(f"/api/tasks/{task_id}/spawns"))[-1]["pid"]
+    pid = list(served.api.items(any_route(f"/api/tasks/{task_id}/spawns")))[-1]["pid"]
     given = Path(f"/proc/{pid}/environ").read_bytes().decode().rstrip("\0").split("\0")
     return dict(one.split("=", 1) for one in given)
 
@@ -49,5 +50,5 @@ def test_an_agent_gets_what_is_configured_and_no_secret_of_its_server(served: Se
     assert socket == str(served.home / "run" / "tmux")
     assert Path(socket).stat().st_mode & 0o077 == 0
     assert Path(socket).parent.stat().st_mode & 0o077 == 0
-    own = json.loads(served.cli("adopt", "--socket", "@home", "--json").stdout.splitlines()[0])
+    own = json.loads(served.cli("debug", "inspect", "--socket", "@home", "--json").stdout.splitlines()[0])
     assert own["socket"] == socket

@@ -89,4 +89,4 @@ def test_a_person_comes_to_the_terminal_of_the_agent_and_to_no_other(served: Ser
     refused = served.cli("attach", stream, "--json")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert f"interlock logs -f {stream}" in refused.stderr
-    assert json.loads(served.cli("attach", other, "--json").stdout)["task_id"] == other
+    assert json.loads(served.cli("attach", other, "--json").stdout)["session_id"] == other

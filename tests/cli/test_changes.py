@@ -13,6 +13,7 @@ from interlock.cli.server.api import SocketFrame
 from interlock.cli.work import changes as changes_module
 from interlock.cli.work.changes import SessionChanges, TimeUp
 from interlock.vocabulary.errors import Unreachable
+from tests.bodies import Body
 from tests.cli.serving import until
 
 
@@ -46,7 +47,8 @@ def heard(monkeypatch: pytest.MonkeyPatch, room: Room, count: int) -> SessionCha
 
 
 def frame(event: str) -> SocketFrame:
-    return SocketFrame("1", event, {})
+    data: Body = {"type": event}
+    return SocketFrame("1", event, data)
 
 
 def test_there_is_one_look_at_first_and_one_for_all_that_was_heard(

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from tests.any_route import any_route
 from tests.cli.harness import COMMAND
 from tests.cli.homes import run_many
 from tests.cli.serving import WAIT_SECONDS, Served, until
@@ -20,7 +21,7 @@ def served(acting_server: Served) -> Served:
 
 
 def spawn_stands(served: Served, task_id: str) -> str:
-    return str(served.api.get(f"/api/tasks/{task_id}/spawns")["items"][-1]["standing"])
+    return str(served.api.get(any_route(f"/api/tasks/{task_id}/spawns"))["items"][-1]["standing"])
 
 
 # Turns
@@ -33,7 +34,7 @@ def test_an_interrupt_is_delivered_and_its_effect_is_told(served: Served) -> Non
     assert (wrong.returncode, wrong.stdout) == (2, "")
     done = served.cli("interrupt", task_id, "--wait", "--timeout", "20")
     assert (done.returncode, done.stdout) == (0, f"{turn_id}  interrupted\n")
-    assert f"delivered: the end of {turn_id}" in done.stderr
+    assert f"delivered: interrupt of {turn_id}" in done.stderr
     # Once more: the turn had been ended by just that, and nothing is open now.
     again = served.json("interrupt", task_id, "--turn", turn_id)
     assert (again["delivered"], again["turn_id"]) == (True, turn_id)
@@ -116,7 +117,7 @@ def test_a_session_is_put_away_for_good(served: Served) -> None:
     for done in run_many(lines, served.home):
         assert (done.code, done.out) == (2, ""), done
     assert served.task(task_id)["summary"]["task_status"] == "COMPLETED"
-    assert served.cli("delete", task_id, "--yes").stdout == f"{task_id}  put away\n"
+    assert served.cli("delete", task_id, "--yes").stdout == f"{task_id}  archived\n"
     assert served.task(task_id)["summary"]["task_status"] == "DELETE"
     after = (f"send {task_id} x", f"stop {task_id}", f"start {task_id}", f"interrupt {task_id}", f"queue go {task_id}")
     for done in run_many(after, served.home):
@@ -143,7 +144,7 @@ def test_a_person_is_asked_before_a_session_is_put_away(served: Served, typed: s
         os.close(ours)
         os.close(theirs)
     assert process.returncode == (0 if status == "DELETE" else 4)
-    assert f"put {task_id} asked for away?".encode() in said
+    assert f"archive {task_id} asked for?".encode() in said
     assert served.task(task_id)["summary"]["task_status"] == status
 
 
@@ -175,7 +176,10 @@ def test_prompts_that_wait_are_seen_changed_and_taken_back(served: Served) -> No
     shown = served.cli("queue", "ls", task_id)
     assert "the build is red" in shown.stderr
     assert served.json("queue", "go", task_id)["is_open"] is True
-    until(lambda: served.api.get(f"/api/tasks/{task_id}/messages")["items"][-1]["text"] == "changed", "it was sent")
+    until(
+        lambda: served.api.get(any_route(f"/api/tasks/{task_id}/messages"))["items"][-1]["text"] == "changed",
+        "it was sent",
+    )
 
 
 def test_lines_about_a_queue_that_cannot_be_carried_out(served: Served) -> None:

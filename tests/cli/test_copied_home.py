@@ -18,6 +18,7 @@ from interlock.agents.port import ProcessIdentity
 from interlock.agents.processes.identity import identity_of, is_alive
 from interlock.agents.tmux.server import TmuxServer
 from interlock.cli.server.process import look_for_server
+from tests.any_route import any_route
 from tests.cli.serving import WAIT_SECONDS, Served, end_tmux, serving, until
 
 
@@ -50,14 +51,14 @@ def copied(served: Served, tmp_path: Path) -> Iterator[Served]:
 
 def agent_of(served: Served, task_id: str) -> ProcessIdentity:
     def look() -> ProcessIdentity | None:
-        spawns = list(served.api.pages(f"/api/tasks/{task_id}/spawns"))
+        spawns = list(served.api.items(any_route(f"/api/tasks/{task_id}/spawns")))
         return identity_of(spawns[-1]["pid"]) if spawns and spawns[-1].get("pid") else None
 
     return until(look, f"the agent of {task_id} has started")
 
 
 def turns_of(served: Served, task_id: str) -> list[str]:
-    return [one["state"] for one in served.json("turns", task_id)]
+    return [one["state"] for one in served.json("turns", task_id)["turns"]]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +93,8 @@ def test_a_copy_says_so_and_touches_no_agent_of_its_original(served: Served, tmp
         assert f"this home is a copy of {served.home}" in begun.stderr
         assert look_for_server(copy.home).pid != server.pid
         assert copy.json("status")["copied_from"] == str(served.home)
-        (shown,) = [one for one in copy.json("ps") if one["task_id"] == task_id]
-        assert (shown["live"] or {}).get("activity", "unknown") == "unknown", shown
+        (shown,) = [one for one in copy.json("ps")["sessions"] if one["session_id"] == task_id]
+        assert shown["badge"]["activity"] == "unknown", shown
         assert copy.cli("send", task_id, "gate third").returncode != 0
         assert copy.cli("stop", task_id).returncode != 0
         assert "copy of" in copy.cli("doctor").stdout

@@ -28,6 +28,7 @@ from interlock.vocabulary.wire.frames import (
     TaskFrame,
     TaskStatusChanged,
 )
+from tests.each_row import each_row
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 TASK = SessionId("ses_1")
@@ -65,7 +66,7 @@ def asked(state: ApprovalState, decided_by: str = "", outcome: str = "") -> Appr
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("frame", "line"),
     [
         (said(Role.USER, "Fix  it\nnow"), 'you: "Fix it now"'),

@@ -23,12 +23,19 @@ import pytest
 
 from interlock.agents.evidence.hook_settings import HookedCli, install_hooks
 from interlock.cli import main
+from interlock.cli.exit_codes import ExitCode
 from interlock.cli.setup import doctor_home, doctor_machine
 from interlock.cli.setup.doctor import _configuration
-from interlock.cli.setup.doctor_agents import agent_probes
+from interlock.cli.setup.doctor_agents import SIGN_INS, agent_probes
 from interlock.cli.setup.doctor_checks import CheckProbe, MachineCheck, MachineHealth, examine, printed_by
 from interlock.cli.setup.doctor_home import SERVER_FILE, home_probes
 from interlock.cli.setup.doctor_machine import machine_probes
+from interlock.cli.setup.packages import (
+    add_extras_command,
+    install_agent,
+    install_command,
+    remove_program_command,
+)
 from interlock.log.home_identity import settle_home
 from interlock.log.paths import DATABASE_NAME
 from interlock.log.sqlite.schema import CURRENT
@@ -80,16 +87,20 @@ def test_in_an_empty_environment_it_works_loads_nothing_heavy_and_says_what_is_m
     )
     report = json.loads(done.stdout)
     found = {one["id"]: one for one in report["checks"]}
-    assert (done.returncode, report["schema"], report["ok"]) == (1, 1, False)
+    assert (done.returncode, report["schema"], report["ok"]) == (1, 1, False)  # no tmux: that counts for more
     assert not set(json.loads(done.stderr)) & HEAVY
     assert set(found["tmux"]) == {"id", "group", "health", "found", "mend"}
     assert (found["tmux"]["health"], found["tmux"]["mend"]) == ("fail", "install tmux 3.2 or newer")
-    assert (found["git"]["health"], found["others"]["health"]) == ("warn", "warn")
+    assert (found["git"]["health"], found["others"]["health"]) == ("warn", "install")
     assert list(found)[:6] == ["python", "extras", "tmux", "git", "terminal", "config"]
     assert not (tmp_path / "home").exists()
 
 
-def test_for_a_person_it_is_aligned_and_fits_eighty_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_for_a_person_it_is_aligned_and_fits_eighty_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_program(tmp_path / "bin", "claude", "2.1.300 (Claude Code)")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     code = main(["doctor", "--home", str(tmp_path / "a-folder-with-a-rather-long-name" / "home")])
     out = capsys.readouterr().out
     lines = out.splitlines()
@@ -97,13 +108,23 @@ def test_for_a_person_it_is_aligned_and_fits_eighty_columns(tmp_path: Path, caps
     assert max(map(len, lines)) <= 80
     assert {line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "} <= {"ok", "warn"}
     names = [line for line in lines if line.startswith(("  ok", "  warn"))]
-    assert len({line.index(line.split(maxsplit=2)[2]) for line in names if " hooks " not in line}) == 1
+    assert (
+        len(
+            {
+                line.index(line.split(maxsplit=2)[2])
+                for line in names
+                if " hooks " not in line and " sign-in " not in line
+            }
+        )
+        == 1
+    )
     assert "none failed" in lines[-1]
     assert "\x1b" not in out
 
 
-def test_colours_are_for_a_terminal() -> None:
-    shown = on_a_terminal("doctor")
+def test_colours_are_for_a_terminal(tmp_path: Path) -> None:
+    make_program(tmp_path / "bin", "claude", "2.1.300 (Claude Code)")
+    shown = on_a_terminal("doctor", env={"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"})
     assert "\x1b[32mok    \x1b[0m" in shown
     assert set(re.findall(r"\x1b\[([\d;]*)m", shown)) <= {"0", "32", "33", "1;31"}
 
@@ -223,13 +244,13 @@ def test_each_agent_is_told_with_version_profile_and_drivers(tmp_path: Path, mon
     assert found["codex"].health is MachineHealth.WARN
     assert "0.999.0, outside the versions of its profile: codex-0.166 is nearest" in found["codex"].found
     assert found["gemini"].health is MachineHealth.WARN
-    assert found["gemini"].found.startswith("version not told; profile gemini-")
+    assert found["gemini"].found.startswith("version unknown; profile gemini-")
     assert found["gemini"].found.endswith("by terminal, gemini-stream, acp")
     assert found["mine"].health is MachineHealth.WARN
     assert "no profile" in found["mine"].found
     assert "codex-" in found["named"].found
     assert "no profile" not in found["named"].found
-    assert found["others"].found == "not installed: qwen, opencode, kimi, continue, copilot, pi"
+    assert found["others"].found == "not installed: qwen, opencode, kimi, continue, copilot, cline, droid, pi"
     assert found["others"].health is MachineHealth.OK
 
 
@@ -273,8 +294,8 @@ def test_a_sound_home_is_sound_and_stays_as_it_was(home: Path) -> None:
     before = listing(home)
     found = home_checks(home)
     assert {one.health for one in found.values() if one.id != "sockets"} == {MachineHealth.OK}
-    assert found["log"].found == "schema 2, nobody writes, the file is sound"
-    assert list(found) == ["folder", "identity", "sockets", "log", "disk", "tokens", "port"]
+    assert found["log"].found == "schema 5, no process writes, the file is sound"
+    assert list(found) == ["folder", "identity", "sockets", "log", "disk", "clock", "tokens", "port"]
     assert listing(home) == before
 
 
@@ -337,7 +358,7 @@ def test_damage_that_only_a_look_at_the_pages_shows_is_a_failure(home: Path) -> 
     path.write_bytes(data)
     found = home_checks(home)["log"]
     assert (found.health, found.mend) == (MachineHealth.FAIL, "interlock log repair")
-    assert "schema 2, nobody writes; damaged: " in found.found
+    assert "schema 5, no process writes; damaged: " in found.found
 
 
 @pytest.mark.parametrize("content", [b"no database at all, whatever it is" * 100, b"SQLite format 3\x00"])
@@ -500,3 +521,65 @@ def test_a_configuration_that_others_can_write_or_whose_secrets_they_can_read_is
     monkeypatch.setenv("INTERLOCK_CONFIG", str(path))
     _, probe = _configuration()
     assert looked([probe])["config"].health == health
+
+
+def test_a_machine_without_an_agent_is_told_to_install_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is broken, and nothing can be run: that has an exit code of its own."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("tmux", "git", "npm"):
+        (tools / name).symlink_to(shutil.which(name) or "/bin/true")
+    monkeypatch.setenv("PATH", str(tools))
+    assert main(["doctor", "--json", "--home", str(tmp_path / "home")]) == ExitCode.NO_AGENT
+    report = json.loads(capsys.readouterr().out)
+    (others,) = [one for one in report["checks"] if one["id"] == "others"]
+    assert (report["ok"], others["health"]) == (False, "install")
+    assert others["mend"] == "npm install -g @anthropic-ai/claude-code"
+    assert main(["doctor", "--home", str(tmp_path / "home")]) == ExitCode.NO_AGENT
+    assert capsys.readouterr().out.splitlines()[-1].endswith("; install an agent to go on")
+
+
+def test_credentials_are_found_by_files_and_variables_and_else_nothing_is_claimed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("codex", "claude", "gemini"):
+        make_program(tmp_path / "bin", name, "1.0")
+    for sign_in in SIGN_INS.values():
+        for name in sign_in.keys:
+            monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GEMINI_API_KEY", "k")
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex" / "auth.json").write_text('{"tokens": {"access_token": "secret"}}')
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude" / ".credentials.json").write_text("{}")
+    found = agent_checks(tmp_path / "bin", monkeypatch)
+    assert found["gemini sign-in"].found.startswith("by GEMINI_API_KEY")
+    assert found["codex sign-in"].health is MachineHealth.OK
+    assert "secret" not in found["codex sign-in"].found
+    assert found["claude sign-in"].found.startswith("unknown: ")
+    assert (found["claude sign-in"].health, found["claude sign-in"].mend) == (MachineHealth.WARN, "claude auth login")
+
+
+def test_a_clock_that_is_behind_its_own_files_is_told(home: Path) -> None:
+    assert home_checks(home)["clock"].health is MachineHealth.OK
+    later = time.time() + 7200
+    os.utime(home / DATABASE_NAME, (later, later))
+    found = home_checks(home)["clock"]
+    assert found.health is MachineHealth.WARN
+    assert " min behind" in found.found
+
+
+def test_what_is_missing_is_installed_by_the_manager_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_program(tmp_path, "dnf")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert install_command("tmux").removeprefix("sudo ") == "dnf install tmux"
+    assert install_agent().removeprefix("sudo ") == "dnf install npm; then npm install -g @anthropic-ai/claude-code"
+    monkeypatch.setattr(sys, "prefix", "/h/.local/share/pipx/venvs/interlock")
+    assert add_extras_command(["acp"]) == "pipx install --force 'interlock[acp]'"
+    assert remove_program_command() == "pipx uninstall interlock"
+    monkeypatch.setattr(sys, "prefix", "/h/.local/share/uv/tools/interlock")
+    assert remove_program_command() == "uv tool uninstall interlock"

@@ -18,8 +18,10 @@ from interlock.vocabulary.advice import advice_lines
 from interlock.vocabulary.ending_words import ending_words, failure_words
 from interlock.vocabulary.events.audit import ProcessEvent, ProcessEventKind
 from interlock.vocabulary.wire.frames import Message
+from tests.any_route import any_route
 from tests.cli.homes import make_home, run_many, standing
 from tests.cli.serving import Served, serving
+from tests.each_row import each_row
 
 BUDGET = "no end within its budget of 600 s; it took 600.4 s"
 REPEATED = (
@@ -112,7 +114,7 @@ def test_logs_and_show_say_how_it_ended_and_what_to_do(served: Served) -> None:
 def test_a_turn_without_time_says_its_budget_and_the_next_action_at_every_door(served: Served, home: Path) -> None:
     """And nothing says a state twice."""
     task_id, api = "ses_timed_out", served.api
-    messages = api.get(f"/api/tasks/{task_id}/messages")["items"]
+    messages = api.get(any_route(f"/api/tasks/{task_id}/messages"))["items"]
     (end,) = [one for one in messages if one["role"] == "end"]
     board = Reader(task_id).lines([msgspec.convert(end, Message)], 200)
     said = {
@@ -122,7 +124,9 @@ def test_a_turn_without_time_says_its_budget_and_the_next_action_at_every_door(s
         "why": served.cli("why", task_id).stdout,
         "turns": " ".join(run_many((f"turns {task_id}",), home)[0].out.split()),
         "top": "\n".join("".join(text for text, _ in line) for line in board),
-        "HTTP": json.dumps([api.get("/api/tasks"), api.get(f"/api/tasks/{task_id}/turns/t1"), end]),
+        "HTTP": json.dumps(
+            [api.get(any_route("/api/tasks")), api.get(any_route(f"/api/tasks/{task_id}/turns/t1")), end]
+        ),
     }
     assert [door for door, words in said.items() if BUDGET not in words] == []
     assert [door for door, words in said.items() if f"interlock why {task_id}" not in words] == ["why"]
@@ -131,7 +135,7 @@ def test_a_turn_without_time_says_its_budget_and_the_next_action_at_every_door(s
     assert "raise_timeout" in said["HTTP"]
     twice = [(door, one) for door, words in said.items() if door != "HTTP" for one in REPEATED if one in words]
     assert twice == []
-    assert [one["ending"] for one in api.get("/api/tasks")["items"] if one["task_id"] == task_id] == [BUDGET]
+    assert [one["ending"] for one in api.get(any_route("/api/tasks"))["items"] if one["task_id"] == task_id] == [BUDGET]
 
 
 def test_a_stop_on_request_is_said_to_be_one(served: Served) -> None:
@@ -157,7 +161,7 @@ def test_an_id_that_a_shell_would_read_is_in_no_command() -> None:
     assert advice_lines([("of_a_newer_server", "")], "ses_1") == ["of a newer server"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "details", "said"),
     [
         ("timeout", None, "no end within its time budget"),

@@ -24,6 +24,7 @@ from interlock.cli.server.api import MAX_REQUEST_BYTES
 from interlock.log.paths import DATABASE_NAME
 from interlock.testing.scripted_agent import command
 from tests.agents.tmux.harness import shows, stage
+from tests.any_route import any_route
 from tests.cli import faults
 from tests.cli.births import bear
 from tests.cli.command_lines import (
@@ -148,7 +149,15 @@ def test_a_server_of_another_version(world: World) -> None:
 
 @pytest.mark.parametrize("kind", RUBBISH)
 def test_a_server_that_answers_rubbish(world: World, kind: str) -> None:
-    few = of(("ps", "show {S}", "send {S} hi", "wait {S} --timeout 5 --patience 0.2", "logs {S} -f --patience 0.2"))
+    few = of(
+        (
+            "ps",
+            "show {S}",
+            "send {S} hi",
+            "wait {S} --timeout 5 --reconnect-timeout 0.2",
+            "logs {S} -f --reconnect-timeout 0.2",
+        )
+    )
     with false_server(world.home, saying(RUBBISH[kind])):
         check(world, few, {FAILED, USAGE, UNREACHABLE}, "server", prepare=HASTEN)
 
@@ -284,7 +293,7 @@ def test_a_prompt_is_kept_though_its_receipt_is_lost(acting_server: Served, tmp_
     task_id = acting_server.open(title=f"lost receipt {stdout}")
     assert world.meet(["queue", "hold", task_id]).code == OK
     assert world.meet(["send", task_id, "keep this"], stdout=stdout).code == FAILED
-    (waiting,) = acting_server.api.get(f"/api/tasks/{task_id}/queue")["waiting"]
+    (waiting,) = acting_server.api.get(any_route(f"/api/tasks/{task_id}/queue"))["waiting"]
     assert waiting["text"] == "keep this"
 
 
@@ -359,7 +368,7 @@ def without(world: World, *names: str) -> World:
 
 def test_no_tmux(world: World, served: tuple[World, str]) -> None:
     bare = without(world)
-    check(bare, of(("adopt %0", "record %0 -o rec.ndjson.gz")), {UNREACHABLE}, "install tmux")
+    check(bare, of(("debug inspect %0", "record %0 -o rec.ndjson.gz")), {UNREACHABLE}, "install tmux")
     assert list(bare.place.iterdir()) == [bare.place / "in.ndjson"]
     check(bare, [["doctor"]], {FAILED, OK}, is_answer=True)
 
@@ -367,7 +376,7 @@ def test_no_tmux(world: World, served: tuple[World, str]) -> None:
 def test_no_tmux_server(world: World) -> None:
     check(
         world,
-        of(("adopt %0", "record %0 -o rec.ndjson.gz", "adopt", "adopt %0 --socket nope")),
+        of(("debug inspect %0", "record %0 -o rec.ndjson.gz", "debug inspect", "debug inspect %0 --socket nope")),
         {UNREACHABLE},
         "--socket",
     )
@@ -382,7 +391,10 @@ def test_an_agent_that_is_not_installed(world: World) -> None:
     (world.folder / "bin" / "claude").unlink()
     for mode in ("--stream", "--tui", "--acp"):
         check(
-            without(world) if mode == "--stream" else world, of((f"run claude {mode} hi",)), {USAGE}, "interlock doctor"
+            without(world) if mode == "--stream" else world,
+            of((f"run claude {mode} hi",)),
+            {ExitCode.NO_AGENT},
+            "interlock doctor",
         )
     assert not world.home.exists()  # no server was started for what cannot be run
 
@@ -455,18 +467,11 @@ def test_a_dumb_terminal_gets_no_escape(served: tuple[World, str]) -> None:
         assert "interlock ps" in board.text
 
 
-def test_a_board_without_a_server(world: World) -> None:
-    with at_a_terminal(["top"], world.env) as board:
-        assert board.ends() == UNREACHABLE
-        assert "interlock up" in board.text
-        assert board.is_sane()
-
-
 def test_a_tmux_server_that_is_killed(world: World) -> None:
     """What was followed is gone, and is said to be: by a code, and without a traceback."""
 
     def follow(where: list[str], kill: Sequence[str]) -> None:
-        with at_a_terminal(["adopt", *where, "--follow"], world.env) as following:
+        with at_a_terminal(["debug", "inspect", *where, "--follow"], world.env) as following:
             following.says("composer.ready")
             subprocess.run(kill, check=True, timeout=100)
             assert following.ends() in (UNKNOWN, UNREACHABLE), following.text

@@ -46,7 +46,7 @@ def test_for_a_person_it_says_where_what_and_what_is_left_to_do(tmp_path: Path) 
     done = interlock("hooks", "install", "codex", env={"CODEX_HOME": str(tmp_path / "codex")})
     assert done.returncode == 0
     assert f"codex: hooks installed; {tmp_path}/codex/config.toml changed" in done.stdout
-    assert "told of: SessionStart, UserPromptSubmit" in done.stdout
+    assert "reports: SessionStart, UserPromptSubmit" in done.stdout
     assert "note: Codex asks at its next start whether to trust" in done.stdout
 
 

@@ -126,7 +126,7 @@ def test_waiting_for_a_turn(acting_server: Served, world: World, keys: bytes) ->
 @TWICE
 def test_what_is_ended_by_ctrl_c(acting_server: Served, world: World, keys: bytes) -> None:
     task_id = acting_server.done("say spoken")
-    for args, said in (["logs", task_id, "-f"], "spoken"), (["ps", "--watch", "--all"], "scripted"):
+    for args, said in (["logs", task_id, "-f"], "spoken"), (["ps", "--watch", "--all"], "SESSION"):
         with at_a_terminal(args, world.env) as following:
             following.says(said)
             following.type(keys)
@@ -274,7 +274,7 @@ def test_a_pane_that_is_followed_or_recorded(tmp_path: Path) -> None:
         async with stage(*AGENT) as on:
             await shows(on.pane, "enter to submit")
             where = [on.pane.pane_id, "--socket", on.server.socket]
-            await asyncio.to_thread(strike, ["adopt", *where, "--follow"], "composer.ready")
+            await asyncio.to_thread(strike, ["debug", "inspect", *where, "--follow"], "composer.ready")
             await asyncio.to_thread(strike, ["record", *where, "-o", "r.ndjson.gz"], "Ctrl-C ends it", "frames of")
             assert not (await on.pane.capture()).snapshot.is_dead
 

@@ -16,6 +16,7 @@ import pytest
 
 from tests.cli.harness import interlock
 from tests.cli.lab_place import LAB_SECONDS, LabPlace, lab_place
+from tests.each_row import each_row
 
 pytestmark = pytest.mark.timeout(600)
 QUICK = ("--hold", "0")
@@ -149,7 +150,7 @@ def test_a_failing_install_says_what_npm_said(place: LabPlace, tmp_path: Path) -
     assert place.left() == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "said"),
     [
         (("emacs",), "the lab knows no CLI 'emacs'"),

@@ -263,15 +263,15 @@ def test_verify_finds_a_session_of_which_only_events_are_left(fresh: Path) -> No
 def test_purge_takes_old_sessions_and_leaves_tombstones(fresh: Path) -> None:
     at = "2026-01-01T00:00:10Z"  # ses_a2 has ended by then, ses_a1 has not
     planned = interlock("log", "purge", "--before", at, "--dry-run", "--home", str(fresh), "--json")
-    assert [one["session_id"] for one in json.loads(planned.stdout)] == ["ses_a2"]
+    assert [one["session_id"] for one in json.loads(planned.stdout)["sessions"]] == ["ses_a2"]
     assert planned.stderr == "1 sessions would be purged\n"
     asked = interlock("log", "purge", "--before", at, "--home", str(fresh))
     assert (asked.returncode, asked.stdout) == (2, "")
     assert "use --yes" in asked.stderr
-    head = json.loads(planned.stdout)[0]["head"]
+    head = json.loads(planned.stdout)["sessions"][0]["head"]
     done = interlock("log", "purge", "--before", at, "--yes", "--home", str(fresh), "--json")
     assert done.returncode == 0
-    (tombstone,) = json.loads(done.stdout)
+    (tombstone,) = json.loads(done.stdout)["sessions"]
     assert (tombstone["head"], tombstone["is_purged"], tombstone["version"]) == (head, True, 5)
     assert "ses_a2" in interlock("log", "ls", "--home", str(fresh)).stdout
     gone = interlock("log", "show", "ses_a2", "--home", str(fresh))
@@ -283,7 +283,7 @@ def test_purge_takes_old_sessions_and_leaves_tombstones(fresh: Path) -> None:
 
 def test_a_fork_of_an_old_session_is_not_old(fresh: Path) -> None:
     _, planned = run_many(("fork ses_a1", "log purge --before 2026-02-01 --dry-run --json"), fresh)
-    assert [one["session_id"] for one in json.loads(planned.out)] == ["ses_a1", "ses_a2"]
+    assert [one["session_id"] for one in json.loads(planned.out)["sessions"]] == ["ses_a1", "ses_a2"]
 
 
 @pytest.mark.parametrize("day", ["yesterday", "2026-01-32", "2026-01-31T12:00:00"])
@@ -447,6 +447,11 @@ HOSTILE_COMMANDS = (
     "log verify",
     "log repair",
     "log purge --before 2020-01-01 --yes",
+    "log archive --session ses_hostile",
+    "log restore ses_hostile --json",
+    "log vacuum",
+    "rules suggest",
+    "rules test --session ses_hostile",
     "debug turns ses_hostile",
     "debug turns ses_hostile --json",
     "why ses_hostile --turn t1",
@@ -490,7 +495,14 @@ OF_A_TERMINAL = {
     "debug shim",
     "debug track",
 }
-OF_NO_HOME = OF_A_TERMINAL | {"config show", "config path", "config check", "demo", "notify test"}
+OF_NO_HOME = OF_A_TERMINAL | {
+    "config show",
+    "config path",
+    "config check",
+    "demo",
+    "notify test",
+    "rules import",
+}
 OF_A_SERVER = {  # tried with hostile text in their own tests: they have no log to be given
     *(
         "up",
@@ -499,6 +511,8 @@ OF_A_SERVER = {  # tried with hostile text in their own tests: they have no log 
         "ps",
         "top",
         "show",
+        "seen",
+        "statusline",
         "logs",
         "session history",
         "usage",
@@ -509,11 +523,21 @@ OF_A_SERVER = {  # tried with hostile text in their own tests: they have no log 
     ),
     *("approve", "deny", "answer", "interrupt", "stop", "start", "session archive", "attach", "debug screen", "doctor"),
     *("queue ls", "queue edit", "queue rm", "queue pause", "queue resume"),
+    *("search", "adopt", "resume", "session rename", "service", "uninstall"),
+    *("worktree ls", "worktree show", "worktree rm", "worktree prune", "merge"),  # of a repository, in `test_worktrees`
+    *("diff", "blame"),  # of a repository, in `test_diff`
+    *("review accept", "review send-back", "review discard"),  # of a repository, in `test_diff`
+    *("rules ls", "rules check", "rules trust", "rules pause", "rules resume"),  # files of rules, in `test_rules`
+    *("plan check", "plan trust", "plan run"),  # files of plans, in `test_plan_files` and `test_plan_commands`
+    *("plan ls", "plan show", "plan wait", "plan stop", "plan release", "plan give-up", "plan answer"),
 }
 
 
 def test_every_command_of_a_log_is_tried_with_hostile_text() -> None:
-    tried = {" ".join(command.split()[: 1 if command.startswith("why ") else 2]) for command in HOSTILE_COMMANDS}
+    tried = {
+        " ".join(command.split()[: 1 if command.startswith(("why ", "diff ", "blame ")) else 2])
+        for command in HOSTILE_COMMANDS
+    }
     assert tried | RAW == {command.name for command in COMMANDS if command.examples} - OF_NO_HOME - OF_A_SERVER
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from interlock.cli.look.log_trouble import LogTrouble
-from interlock.cli.server.api import Body, ServerApi
+from interlock.cli.server.api import ServerApi
 from interlock.vocabulary.errors import Unreachable
+from tests.bodies import Body
 
 
 class _Server:

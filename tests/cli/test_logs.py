@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from interlock.cli.look import logs
 from interlock.cli.look.live_text import LiveText, TextOutlet
 from interlock.cli.look.transcript_lines import message_lines
-from interlock.cli.server.api import Body, SocketFrame
+from interlock.cli.server.api import SocketFrame
 from interlock.cli.tables import Line
 from interlock.vocabulary.ending_words import BROKE_OFF, STILL_WRITTEN
 from interlock.vocabulary.errors import Unreachable
+from interlock.vocabulary.wire.json_types import FrameJson
+from tests.bodies import Body
 from tests.cli.serving import Served, serving
+from tests.each_row import each_row
 
 
 class Paper:
@@ -33,17 +37,21 @@ class Paper:
     def _piece(self, text: str) -> None:
         self.text += text
 
+    def add(self, event: str, data: Body) -> None:
+        frame: Body = {"type": event, **data}
+        self.live.add(frame)
+
     def chunk(self, offset: int, text: str, stream: str = "str_1") -> None:
-        self.live.add("chat:chunk", {"stream_id": stream, "turn_id": "trn_1", "offset": offset, "text": text})
+        self.add("chat:chunk", {"stream_id": stream, "turn_id": "trn_1", "offset": offset, "text": text})
 
     def says(self, number: int, text: str, *, version: int = 0, **more: object) -> None:
-        self.live.add("chat:message", {"message": message(number, text, version=version or number, **more)})
+        self.add("chat:message", {"message": message(number, text, version=version or number, **more)})
 
     def joins(self, *messages: Body, stream: Body | None = None, **more: object) -> None:
-        self.live.add("task:joined", {"snapshot": {"messages": messages, "stream": stream, **more}})
+        self.add("task:joined", {"snapshot": {"messages": messages, "stream": stream, **more}})
 
     def ends(self, event: str = "chat:done", **more: object) -> None:
-        self.live.add(event, {"stream_id": "str_1", "cursor": 0, **more})
+        self.add(event, {"stream_id": "str_1", "cursor": 0, "error_message": "", "error_kind": "", **more})
 
 
 def message(number: int, text: str, **more: object) -> Body:
@@ -99,7 +107,7 @@ def test_the_message_of_another_stream_is_not_taken_for_that_of_the_open_one() -
     paper.chunk(0, "half", "str_2")
     paper.says(4, "half an hour ago", role="commentary", stream_id="str_1")
     assert paper.text == f"{LIVE}  half\nagent, at work\n  half an hour ago\n\n"
-    paper.live.add("chat:done", {"stream_id": "str_2", "cursor": 4})
+    paper.add("chat:done", {"stream_id": "str_2", "cursor": 4})
     assert paper.text.endswith(f"[{BROKE_OFF}]\n\n")
 
 
@@ -162,7 +170,7 @@ def test_a_stream_that_nobody_knows_any_more_broke_off() -> None:
 def test_a_new_stream_takes_the_place_of_the_old_one() -> None:
     paper = Paper()
     paper.chunk(0, "half")
-    paper.live.add("chat:start", {"stream_id": "str_2", "turn_id": "trn_1"})
+    paper.add("chat:start", {"stream_id": "str_2", "turn_id": "trn_1"})
     paper.chunk(0, "again", "str_2")
     assert paper.text == f"{LIVE}  half\n[void: another attempt takes its place]\n\n{LIVE}  again"
 
@@ -201,7 +209,7 @@ def test_a_message_is_printed_once_and_its_change_is_said() -> None:
     assert paper.text == before + "agent  [partial]\n\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "outcome", "told"),
     [
         ("COMPLETED", "done", "completed"),
@@ -218,28 +226,32 @@ def test_turns_are_told_if_asked_for(status: str, outcome: str | None, told: str
     paper.says(1, "do it", role="user")
     paper.chunk(0, "ok")
     badge = None if outcome is None else {"outcome": outcome}
-    paper.live.add("task:status", {"task_status": status, "turn_id": "trn_1", "badge": badge})
+    paper.add("task:status", {"task_status": status, "turn_id": "trn_1", "badge": badge})
     assert paper.text.startswith("turn trn_1  ")
     assert paper.text.endswith(f"  ok\nturn trn_1  {told}\n\n")
 
 
 def test_a_question_is_noted_and_a_frame_of_a_newer_server_is_nothing() -> None:
     paper = Paper()
-    paper.live.add("approval:opened", {"approval": {"question": "May I?"}})
-    paper.live.add("a:newer:frame", {})
+    paper.add("approval:opened", {"approval": {"question": "May I?"}})
+    paper.add("a:newer:frame", {})
     assert (paper.text, paper.notes) == ("", ["asks: May I?"])
 
 
-JOINED: Body = {"snapshot": {"messages": [], "task_status": None}}
+STATUS: Body = {"badge": None, "turn_id": None}
+JOINED: Body = {"type": "task:joined", "snapshot": {"messages": [], "task_status": None}}
 
 
 @pytest.mark.parametrize("json", [False, True])
 @pytest.mark.parametrize(
     ("frames", "is_over"),
     [
-        ([("task:joined", JOINED), ("task:status", {"task_status": "DELETE"})], True),
-        ([("task:joined", {"snapshot": {"messages": [], "task_status": "DELETE"}})], True),
-        ([("task:joined", JOINED), ("task:status", {"task_status": "COMPLETED"})], False),
+        ([("task:joined", JOINED), ("task:status", {**STATUS, "task_status": "DELETE"})], True),
+        ([("task:joined", {**JOINED, "snapshot": {"messages": [], "task_status": "DELETE"}})], True),
+        (
+            [("task:joined", JOINED), ("task:status", {"task_status": "COMPLETED", "badge": None, "turn_id": None})],
+            False,
+        ),
         (
             [("task:joined", JOINED), ("chat:message", {"message": message(1, "DELETE"), "task_status": "DELETE"})],
             False,
@@ -254,7 +266,7 @@ def test_a_session_that_is_put_away_is_over(
     json: bool,
 ) -> None:
     more = ("chat:receipt", {"note": "too late"})
-    told = [SocketFrame("1", event, data) for event, data in (*frames, more)]
+    told = [SocketFrame("1", event, cast("FrameJson", {"type": event, **data})) for event, data in (*frames, more)]
     monkeypatch.setattr(logs, "frames", lambda *_, **__: iter(told))
     assert logs._follow(Path("home"), "ses_1", None, 1.0, with_turns=False, json=json) == 0
     out, err = capsys.readouterr()
@@ -278,6 +290,7 @@ def test_text_off_a_screen_is_said_to_be_unverified() -> None:
 
 def test_who_comes_back_asks_for_what_came_after(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
+    nothing: Body = {}
 
     class Away:
         @classmethod
@@ -286,8 +299,8 @@ def test_who_comes_back_asks_for_what_came_after(monkeypatch: pytest.MonkeyPatch
 
         def events(self, _: str, *, after: str) -> Iterator[SocketFrame]:
             asked.append(after)
-            yield SocketFrame("5:str_1:3", "chat:chunk", {})
-            yield SocketFrame("", "server:closing", {})
+            yield SocketFrame("5:str_1:3", "chat:chunk", nothing)
+            yield SocketFrame("", "server:closing", nothing)
             if len(asked) == 1:
                 raise Unreachable("gone")
 
@@ -386,7 +399,7 @@ def test_a_server_that_is_started_again_is_found_again(tmp_path: Path) -> None:
             following.says("\n  after")
             following.notes("the server is back")
             assert following.stdout.count("\n  before\n") == 1
-        with served.following("logs", "-f", "--patience", "0.2", task_id) as impatient:
+        with served.following("logs", "-f", "--reconnect-timeout", "0.2", task_id) as impatient:
             impatient.says("after")
             served.kill()
             assert impatient.ends() == 8

@@ -23,7 +23,7 @@ def test_the_list_names_every_machine() -> None:
 def test_the_list_as_json() -> None:
     done = interlock("machines", "--json")
     assert done.stdout.endswith("\n")
-    assert [(one["name"], len(one["machines"])) for one in json.loads(done.stdout)] == [
+    assert [(one["name"], len(one["machines"])) for one in json.loads(done.stdout)["machines"]] == [
         (name, len(group)) for name, group in MACHINES.items()
     ]
 

@@ -12,10 +12,10 @@ import pytest
 
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.server.up import _setup
-from interlock.cli.setup.notify import exit_code_of
+from interlock.cli.setup.notify import Trial, TrialOutcome, exit_code_of, trial_notice, try_channels
 from interlock.runtime.config.sections import NotifySection
-from interlock.runtime.notify.trial import Trial, TrialOutcome, trial_notice, try_channels
 from tests.cli.harness import interlock
+from tests.each_row import each_row
 from tests.runtime.test_notify import hook, script
 
 QUIET = {"INTERLOCK_NOTIFY_BELL": "false"}
@@ -76,7 +76,7 @@ def test_a_mistake_of_the_configuration_is_named() -> None:
     assert "secret" not in done.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("outcomes", "code"),
     [
         ((TrialOutcome.DELIVERED,), ExitCode.COMPLETED),

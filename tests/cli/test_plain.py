@@ -9,6 +9,7 @@ import pytest
 
 from interlock.cli.app import app
 from interlock.cli.plain import FORMS, _read, run_plain
+from tests.each_row import each_row
 
 # For the parser a word that the form takes is an argument of the function, whatever its order.
 WORDS = ("light", "ses_1 x", "--home", "/h", "--json", "--all", "--state", "--turns")
@@ -27,7 +28,7 @@ def test_what_is_read_here_means_what_the_parser_reads(name: str) -> None:
         assert (list(bound.args), bound.kwargs) == found, line
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         (),

@@ -21,7 +21,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 def test_ones_own_are_listed_before_those_that_ship(env: dict[str, str]) -> None:
     done = interlock("profiles", "--json", env=env)
     assert done.returncode == 0, done.stderr
-    first, *rest = (json.loads(line) for line in done.stdout.splitlines())
+    first, *rest = json.loads(done.stdout)["profiles"]
     assert (first["id"], first["source"], first["versions"]) == ("tiny-1", "yours", "from 1.0 before 2.0")
     assert [one["id"] for one in rest] == [profile.id for profile in builtin_profiles()]
     assert {one["source"] for one in rest} == {"built in"}
@@ -38,8 +38,8 @@ def test_a_file_can_be_checked_without_being_installed(tmp_path: Path, env: dict
     path = tmp_path / "draft.toml"
     path.write_text(TINY.replace("tiny-1", "draft-1"), encoding="utf-8")
     done = interlock("profiles", str(path), "--json", env=env)
-    (line,) = done.stdout.splitlines()
-    assert (json.loads(line)["id"], json.loads(line)["source"]) == ("draft-1", str(path))
+    (one,) = json.loads(done.stdout)["profiles"]
+    assert (one["id"], one["source"]) == ("draft-1", str(path))
 
 
 def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, env: dict[str, str]) -> None:

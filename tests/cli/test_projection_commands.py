@@ -22,6 +22,7 @@ from interlock.vocabulary.states import ExitReason, TurnState
 from tests.cli.harness import COMMAND, interlock, on_a_terminal
 from tests.cli.homes import STATES, begin_turn, damage, make_home, run_many, standing, unpaired, whole_turns
 from tests.cli.test_cold_start import HEAVY, modules_after
+from tests.each_row import each_row
 from tests.projections.whole_logs import provider_input
 
 CODES = {
@@ -48,7 +49,7 @@ def fresh(tmp_path: Path) -> Path:
     return make_home(tmp_path / "home", whole_turns("ses_many", 4))
 
 
-@pytest.mark.parametrize("state", TurnState)
+@each_row("state", TurnState)
 def test_every_turn_state_has_its_exit_code(state: TurnState) -> None:
     assert exit_code_for_turn(state) == {**CODES, "running": 7, "unknown": 7}[state.value]
 
@@ -73,9 +74,9 @@ def test_turns_as_json_are_the_records_and_last_takes_the_last(home: Path) -> No
     every, last, none = run_many(
         ("turns ses_many --json", "turns ses_many --json --last 2", "turns ses_many --last 0"), home
     )
-    records = json.loads(every.out)
+    records = json.loads(every.out)["turns"]
     assert [(one["turn_id"], one["state"]) for one in records] == [(f"t{n}", "completed") for n in range(1, 5)]
-    assert json.loads(last.out) == records[2:]
+    assert json.loads(last.out) == {"session_id": "ses_many", "turns": records[2:]}
     assert none.code == 2
 
 
@@ -87,7 +88,7 @@ def test_an_open_turn_is_only_abandoned_if_nobody_can_own_it(fresh: Path) -> Non
             await log.append(scribe.session, scribe.events)
             turns = await asyncio.to_thread(interlock, "turns", "ses_open", "--json", "--home", str(fresh))
             why = await asyncio.to_thread(interlock, "why", "ses_open", "--home", str(fresh))
-        return str(json.loads(turns.stdout)[0]["state"]), why.returncode
+        return str(json.loads(turns.stdout)["turns"][0]["state"]), why.returncode
 
     assert asyncio.run(ask()) == ("waiting", 6)
     assert interlock("why", "ses_open", "--home", str(fresh)).returncode == 7
@@ -241,7 +242,7 @@ def test_a_fork_reads_as_its_parent_up_to_the_turn(fresh: Path) -> None:
     assert json.loads(forked.out)["at_seq"] == 14
     replay, turns, ls = run_many((f"replay {child} --json", f"turns {child} --json", "log ls --json"), fresh)
     assert replay.out.encode() == provider_input(whole_turns("ses_many", 2).events)
-    assert [one["turn_id"] for one in json.loads(turns.out)] == ["t1", "t2"]
+    assert [one["turn_id"] for one in json.loads(turns.out)["turns"]] == ["t1", "t2"]
     assert [one["session_id"] for one in json.loads(ls.out)["sessions"]] == [child, "ses_many"]
 
 

@@ -15,10 +15,11 @@ import pytest
 from interlock.cli.server.api import ServerApi
 from interlock.cli.server.process import Presence, held_server, look_for_server
 from interlock.cli.work.run import run
-from interlock.client.shapes import OpenTask, TaskOpened
 from interlock.testing.scripted_agent import command, write_program
 from interlock.vocabulary.errors import Unreachable, UsageError
 from interlock.vocabulary.ids import PromptId, SessionId
+from interlock.vocabulary.wire.resources import OpenTask, TaskOpened
+from tests.any_route import any_route
 from tests.cli.harness import interlock
 from tests.cli.serving import STREAM, WAIT_SECONDS, Served
 
@@ -73,7 +74,7 @@ def test_a_server_that_opens_no_session_does_not_outlast_the_timeout(
 
     asks_for = OpenTask(agent="scripted", driver="claude-stream")
     monkeypatch.setattr("interlock.client.opening.open_request", lambda *_, **__: asks_for)
-    monkeypatch.setattr("interlock.cli.work.run._server", lambda *_, **__: Stuck("http://127.0.0.1:1", ""))
+    monkeypatch.setattr("interlock.cli.work.run.running_server", lambda *_, **__: Stuck("http://127.0.0.1:1", ""))
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     assert run("scripted", "hello", wait=True, timeout=7.0, home=Path()) == 5
     assert "it is not known whether it was done; see `interlock show ses_" in capsys.readouterr().err
@@ -85,7 +86,7 @@ def test_a_server_that_opens_no_session_does_not_outlast_the_timeout(
 
     def opened(*_: object) -> TaskOpened:
         clock[0] += 2.5
-        return TaskOpened(task_id=SessionId("ses_1"), prompt_id=PromptId("prm_1"))
+        return TaskOpened(is_new=True, task_id=SessionId("ses_1"), prompt_id=PromptId("prm_1"))
 
     monkeypatch.setattr("interlock.cli.work.run._open_session", opened)
     monkeypatch.setattr(
@@ -115,7 +116,7 @@ def test_an_agent_is_run_as_configured_and_a_server_is_started_for_it(place: Pla
     answered = place.cli("run", "scripted", "say hello", "--wait", "--title", "greeting", TAKEN_OVER="x")
     assert (answered.returncode, answered.stdout) == (0, "hello\n")
     assert "starting the server" in answered.stderr
-    (task,) = place.api.get("/api/tasks")["items"]
+    (task,) = place.api.get(any_route("/api/tasks"))["items"]
     assert f"session {task['task_id']}" in answered.stderr
     assert (task["agent"], task["driver"], task["title"]) == ("scripted", "claude-stream", "greeting")
     opened = json.loads(next(place.api.lines(f"/api/tasks/{task['task_id']}/log")))["data"]
@@ -126,7 +127,7 @@ def test_an_agent_is_run_as_configured_and_a_server_is_started_for_it(place: Pla
     idle = place.cli("run", "scripted", "--cwd", str(place.home))
     assert idle.returncode == 0, idle.stderr
     task_id = idle.stdout.strip()
-    (spawn,) = place.api.get(f"/api/tasks/{task_id}/spawns")["items"]
+    (spawn,) = place.api.get(any_route(f"/api/tasks/{task_id}/spawns"))["items"]
     assert (spawn["standing"], spawn["began"] is not None) == ("running", True)
     opened = json.loads(next(place.api.lines(f"/api/tasks/{task_id}/log")))["data"]
     assert opened["cwd"] == str(place.home)
@@ -134,7 +135,7 @@ def test_an_agent_is_run_as_configured_and_a_server_is_started_for_it(place: Pla
     queued = place.cli("run", "scripted", "say queued", "--json")
     told = json.loads(queued.stdout)
     assert told["prompt_id"]
-    assert place.cli("send", told["task_id"], "--prompt-id", told["prompt_id"], "--wait").stdout == "queued\n"
+    assert place.cli("send", told["session_id"], "--prompt-id", told["prompt_id"], "--wait").stdout == "queued\n"
 
 
 def test_a_reply_that_the_first_prompt_asks_for_is_printed_or_it_is_a_failure(
@@ -194,7 +195,7 @@ def test_what_cannot_be_run_is_refused_before_a_server_is_started(
 
 def test_the_command_says_it_in_one_line(place: Place) -> None:
     done = place.cli("run", "absent", "say hello")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (11, "")
     assert "no-such-agent-cli" in done.stderr
     assert "Traceback" not in done.stderr
     assert not place.home.exists()

@@ -35,7 +35,8 @@ def scored(folder: Path, env: dict[str, str], *more: str) -> dict[str, object]:
     done = interlock("score", str(folder), "--json", *more, env=env)
     assert done.returncode in (0, 1), done.stderr
     (line,) = done.stdout.splitlines()
-    return dict(json.loads(line))
+    (found,) = json.loads(line)["scores"]
+    return dict(found)
 
 
 def test_a_right_tracker_scores_whole(good: Path, env: dict[str, str]) -> None:
@@ -53,7 +54,8 @@ def test_the_ends_of_turns_are_counted_polled_and_pushed(
     good: Path, env: dict[str, str], pushed: tuple[str, ...]
 ) -> None:
     done = interlock("score", str(good), *pushed, "--json", env=env)
-    ends = json.loads(done.stdout)["ends"]
+    (found,) = json.loads(done.stdout)["scores"]
+    ends = found["ends"]
     assert ends["labelled"] > 0
     assert (ends["reported"], ends["right_kind"], ends["abandoned"], ends["fabricated"]) == (
         ends["labelled"],

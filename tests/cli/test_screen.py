@@ -11,14 +11,27 @@ import pytest
 
 from interlock.cli.look import screen as command
 from interlock.cli.look.screen_lines import cut_line, picture_lines, said_of
-from interlock.cli.server.api import Body, ServerApi, ServerRefusal
+from interlock.cli.server.api import ServerApi, ServerRefusal
 from interlock.cli.tables import Line
 from interlock.vocabulary.errors import Unreachable
+from tests.bodies import Body
 from tests.cli.serving import Served, serving, until
+from tests.each_row import each_row
 
 
 def screen(*rows: str, **more: object) -> Body:
-    return {"rows": rows, "is_live": True, "age_seconds": 0.0, "height": 24, "columns": 80, "digest": "d", **more}
+    places = {"task_id": "ses_1", "captured_at": "2026-01-01T00:00:00Z", "columns": 80, "height": 24, "cursor": None}
+    told = {
+        "is_live": True,
+        "problem": "",
+        "age_seconds": 0.0,
+        "title": "",
+        "digest": "d",
+        "is_cut": False,
+        "has_ended": False,
+        "paint": [],
+    }
+    return {**places, **told, "is_unchanged": False, "rows": rows, **more}
 
 
 def read(line: Line) -> str:
@@ -30,7 +43,7 @@ def test_colours_stand_where_they_stood() -> None:
     assert lines == [[("plain ", ""), ("bold", "1"), (" end", "")], [("two", "38;5;1")]]
 
 
-@pytest.mark.parametrize("sgr", ["1m\x1b[2J", "", "x", "9" * 65, "1\n"])
+@each_row("sgr", ["1m\x1b[2J", "", "x", "9" * 65, "1\n"])
 def test_what_is_no_colour_paints_nothing(sgr: str) -> None:
     assert picture_lines(screen("text", paint=[(0, 0, 4, sgr)])) == [[("text", "")]]
 
@@ -56,7 +69,8 @@ def test_only_what_is_live_is_called_live() -> None:
     assert said_of(screen(), 180.0) == "live, unchanged for 3m"
     gone = screen(is_live=False, problem="tmux is gone", age_seconds=3.0)
     assert said_of(gone, 4.0) == "not live, 7s old: tmux is gone"
-    assert said_of({}) == "not live, 0s old: nobody sees it now"
+    nothing: Body = {}
+    assert said_of(nothing) == "not live, 0s old: the terminal cannot be seen now"
 
 
 def test_a_line_is_cut_by_columns() -> None:
@@ -85,7 +99,7 @@ def test_the_terminal_of_an_agent_is_printed_and_followed_to_its_end(served: Ser
     assert once.returncode == 0
     assert "\x1b" not in once.stdout
     told = served.json("screen", "drawn")
-    assert (told["task_id"], told["is_live"]) == (task_id, True)
+    assert (told["session_id"], told["is_live"]) == (task_id, True)
     assert any("Hello there." in row for row in told["rows"])
     with (
         served.following("screen", "-f", "drawn") as text,
@@ -100,9 +114,27 @@ def test_the_terminal_of_an_agent_is_printed_and_followed_to_its_end(served: Ser
         assert (text.ends(), lines.ends()) == (0, 0)
         assert "no agent runs" in text.stderr
         pictures = [json.loads(line) for line in lines.stdout.splitlines()]
-        assert all(one["rows"] and "is_unchanged" not in one for one in pictures)
+        assert not any("is_unchanged" in one for one in pictures)
+        assert all(one["rows"] for one in pictures if one["is_live"])  # an agent that ends may clear its screen
         states = [(one["digest"], one["is_live"]) for one in pictures]
         assert all(one != other for one, other in pairwise(states))
+
+
+@pytest.mark.deep
+def test_the_last_screen_of_an_agent_that_ended_survives_a_crash_of_the_server(served: Served) -> None:
+    # With Ctrl-C ignored it draws nothing at its end: what it said stands there last.
+    task_id = served.open("ignore INT; say Last words.; hang", face="tui", title="ended")
+    until(lambda: "Last words." in served.cli("screen", "ended").stdout, "the answer is on the screen")
+    assert served.cli("stop", "ended").returncode == 0
+    for _ in range(2):
+        shown = served.cli("screen", task_id)
+        assert (shown.returncode, "Last words." in shown.stdout) == (0, True), shown.stderr
+        assert "the agent has ended; this is its last screen" in shown.stderr
+        told = served.json("screen", task_id)
+        assert (told["is_live"], told["has_ended"]) == (False, True)
+        assert "last screen" in served.cli("show", "--no-pager", task_id).stdout
+        served.kill()
+        served.start()
 
 
 @pytest.mark.deep

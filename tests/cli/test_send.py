@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from interlock.cli.server.api import Body, ServerApi
+from interlock.cli.server.api import ServerApi
 from interlock.cli.work import prompt_wait
 from interlock.cli.work.changes import SessionChanges, TimeUp
 from interlock.cli.work.send import send
 from interlock.testing.scripted_agent import command, write_program
 from interlock.vocabulary.errors import Unreachable
 from interlock.vocabulary.ids import PromptId
+from tests.any_route import any_route
+from tests.bodies import Body
 from tests.cli.harness import COMMAND, interlock
 from tests.cli.homes import HOSTILE, run_many
 from tests.cli.serving import STREAM, WAIT_SECONDS, Served, serving, until
@@ -39,7 +41,7 @@ def scripted(served: Served, *lines: str) -> str:
 
 def turn_of(served: Served, task_id: str) -> Body:
     turn_id = served.task(task_id)["summary"]["turn_id"]
-    return served.api.get(f"/api/tasks/{task_id}/turns/{turn_id}")
+    return served.api.get(any_route(f"/api/tasks/{task_id}/turns/{turn_id}"))
 
 
 # The receipt
@@ -67,7 +69,7 @@ def test_a_server_that_takes_no_prompt_does_not_outlast_the_timeout(
     clock, asked = [100.0], list[float]()
 
     class Stuck(ServerApi):
-        def get(self, path: str, **query: str | int | None) -> Body:
+        def get(self, route: object, **query: object) -> Body:
             return {"summary": {"task_id": "ses_1"}}
 
         def ask_raw(
@@ -106,7 +108,7 @@ def test_a_prompt_is_queued_under_the_name_that_is_printed(served: Served) -> No
     named = f"--prompt-id {prompt_id}"
     lines = (f"send {task_id} later {named} --json", f"send {task_id} other {named}", f"send {task_id} third")
     again, other, third = run_many(lines, served.home)
-    told = {"task_id": task_id, "prompt_id": prompt_id, "state": "queued", "stage": "queued"}
+    told = {"session_id": task_id, "prompt_id": prompt_id, "state": "queued", "stage": "queued"}
     assert json.loads(again.out) == told
     assert (other.code, other.out) == (2, "")
     assert "1 ahead of it" in third.err
@@ -155,7 +157,7 @@ def test_a_turn_that_failed_prints_what_was_kept_of_it_and_calls_it_partial(serv
     assert (failed.code, failed.out) == (1, "")
     assert "failed (server_error: API Error: boom)" in failed.err
     assert f"interlock why {task_id}" in failed.err
-    states = [one["state"] for one in served.api.get(f"/api/tasks/{task_id}/turns")["items"]]
+    states = [one["state"] for one in served.api.get(any_route(f"/api/tasks/{task_id}/turns"))["items"]]
     assert states == ["partial_failed", "failed"]
 
 
@@ -210,7 +212,7 @@ def test_a_timeout_stops_the_waiting_and_not_the_turn(served: Served) -> None:
 def test_a_timeout_ends_the_turn_or_takes_the_prompt_back_where_that_was_asked_for(served: Served) -> None:
     task_id = served.open("gate cancelled; hang")
     served.gates.await_reached("cancelled")
-    (first,) = [one["prompt_id"] for one in served.api.get(f"/api/tasks/{task_id}/messages")["items"]]
+    (first,) = [one["prompt_id"] for one in served.api.get(any_route(f"/api/tasks/{task_id}/messages"))["items"]]
     line = f"send {task_id} --wait --timeout 0.2 --cancel-on-timeout"
     queued, sent = run_many((f"{line} later", f"{line} --prompt-id {first} --json"), served.home)
     assert (queued.code, queued.out) == (5, "")
@@ -253,7 +255,9 @@ def test_a_reply_is_validated_or_it_is_a_failure(served: Served, tmp_path: Path)
     line = f"send {task_id} --wait --reply-json {shape} List"
     first, second, third, broken = run_many((line, line, f"{line} --json", line), served.home)
     assert (first.code, first.out) == (0, '{"bugs":["a"]}\n')
-    prompts = [one for one in served.api.get(f"/api/tasks/{task_id}/messages")["items"] if one["role"] == "user"]
+    prompts = [
+        one for one in served.api.get(any_route(f"/api/tasks/{task_id}/messages"))["items"] if one["role"] == "user"
+    ]
     assert prompts[0]["text"].startswith("List\n\nAnswer with one JSON value")
     assert (second.code, second.out) == (1, "")
     assert "no JSON value" in second.err

@@ -17,6 +17,7 @@ from interlock.cli.server import api as server_api
 from interlock.cli.server.api import ServerApi, ServerRefusal, ServerUnavailable, home_folder
 from interlock.log.paths import default_home
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
+from tests.any_route import any_route
 
 Answer: TypeAlias = bytes | Callable[[socket.socket, threading.Event], None]
 
@@ -98,19 +99,19 @@ def home(tmp_path: Path) -> Path:
 
 def test_a_question_bears_the_token_and_gets_its_answer() -> None:
     with asked(ok({"items": [1]})) as (fake, api):
-        assert api.get("/api/tasks", limit=3, after=None) == {"items": [1]}
+        assert api.get(any_route("/api/tasks"), limit=3, after=None) == {"items": [1]}
     assert fake.asked[0].startswith(b"GET /api/tasks?limit=3 HTTP/1.1\r\n")
     assert b"Authorization: Bearer the-token\r\n" in fake.asked[0]
 
 
 def test_an_answer_in_pieces_is_put_together() -> None:
     with asked(chunked(b'{"a', b'":', b"1}")) as (_, api):
-        assert api.get("/x") == {"a": 1}
+        assert api.get(any_route("/x")) == {"a": 1}
 
 
 def test_pages_are_followed_to_the_last() -> None:
     with asked(ok({"items": [{"n": 1}], "next": "a/b"}), ok({"items": [{"n": 2}], "next": None})) as (fake, api):
-        assert [one["n"] for one in api.pages("/api/tasks", limit=1)] == [1, 2]
+        assert [one["n"] for one in api.items(any_route("/api/tasks"), limit=1)] == [1, 2]
     assert b"GET /api/tasks?limit=1&after=a/b " in fake.asked[1]
 
 
@@ -124,28 +125,37 @@ def test_a_refusal_has_the_words_and_the_remedy_of_the_server() -> None:
 @pytest.mark.parametrize("status", [502, 503, 504])
 def test_a_server_that_knows_nothing_now_is_unreachable(status: int) -> None:
     with asked(refused(status, detail="not read yet")) as (_, api), pytest.raises(ServerUnavailable, match="not read"):
-        api.get("/x")
+        api.get(any_route("/x"))
 
 
 def test_a_refusal_without_words_is_a_refusal() -> None:
     answer = b"HTTP/1.1 418 Tea\r\nContent-Length: 3\r\n\r\n[1]"
     with asked(answer) as (_, api), pytest.raises(ServerRefusal, match="status 418") as caught:
-        api.get("/x")
+        api.get(any_route("/x"))
     assert caught.value.code == "http_418"
 
 
 def test_who_asks_too_much_waits_and_asks_again() -> None:
     busy = refused(429, code="too_many", detail="slow down", retry_after_seconds=0.01)
     with asked(busy, busy, ok({"n": 1})) as (fake, api):
-        assert api.get("/x") == {"n": 1}
+        assert api.get(any_route("/x")) == {"n": 1}
     assert len(fake.asked) == 3
+
+
+def test_a_stream_that_was_refused_for_haste_is_asked_for_again() -> None:
+    busy = refused(429, code="too_many", detail="slow down", retry_after_seconds=0.01)
+    frame = b'id: 1\nevent: x\ndata: {"type": "x"}\n\n'
+    with asked(busy, chunked(b"a\nb\n"), busy, chunked(frame)) as (fake, api):
+        assert list(api.lines("/x")) == [b"a", b"b"]
+        assert [one.data["type"] for one in api.events("ses_a")] == ["x"]
+    assert len(fake.asked) == 4
 
 
 def test_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_api, "_REPEATS", 1)
     busy = refused(429, code="too_many", detail="slow down", retry_after_seconds=0.01)
     with asked(busy, busy, ok({})) as (fake, api), pytest.raises(ServerRefusal, match="slow down"):
-        api.get("/x")
+        api.get(any_route("/x"))
     assert len(fake.asked) == 2
 
 
@@ -176,13 +186,13 @@ def test_a_command_is_never_repeated_by_itself() -> None:
 )
 def test_what_is_no_answer_is_never_an_empty_one(answer: bytes, kind: type[Exception]) -> None:
     with asked(answer) as (_, api), pytest.raises(kind):
-        api.get("/x")
+        api.get(any_route("/x"))
 
 
 def test_pieces_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_api, "MAX_ANSWER_BYTES", 100)
     with asked(chunked(*[b"x" * 60] * 3)) as (_, api), pytest.raises(PeerFault, match="more than 100"):
-        api.get("/x")
+        api.get(any_route("/x"))
 
 
 def test_a_line_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +217,7 @@ def test_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(Unreachable, match="does not answer"):
-        ServerApi(f"http://127.0.0.1:{port}", "t").get("/x")
+        ServerApi(f"http://127.0.0.1:{port}", "t").get(any_route("/x"))
 
 
 @pytest.mark.parametrize("path", ["/x\r\nEvil: 1", "/x\n"])
@@ -231,7 +241,8 @@ def test_events_are_read_whatever_their_pieces() -> None:
     sent += b"event: task:status\ndata: {}\n\ndata: {}\n\n"
     with asked(chunked(*(sent[at : at + 5] for at in range(0, len(sent), 5)))) as (fake, api):
         frames = list(api.events("ses/1", after="6"))
-    assert [(one.id, one.event, one.data) for one in frames] == [
+    told: list[tuple[str, str, object]] = [(one.id, one.event, one.data) for one in frames]
+    assert told == [
         ("7:str:3", "chat:chunk", {"text": "aé"}),
         ("7:str:3", "task:status", {}),
         ("7:str:3", "", {}),

@@ -13,9 +13,11 @@ import pytest
 from interlock.cli.look.show import asked_lines, commands, last_answer
 from interlock.cli.look.spawns import end_of, life_of
 from interlock.cli.look.usage import add_up, figure, note_of, usage
-from interlock.cli.server.api import Body, ServerApi
+from interlock.cli.server.api import ServerApi
 from interlock.cli.work.choices import approving, choose_option
 from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.wire.json_types import UsageJson
+from tests.bodies import Body
 from tests.cli.harness import on_a_terminal
 from tests.cli.serving import Served, serving
 
@@ -66,6 +68,9 @@ def test_options_that_read_alike_are_told_by_their_numbers() -> None:
     assert [choose_option(asked, name)["label"] for name in ("1", "2", "No")] == ["Yes", "yes", "No"]
 
 
+NONE_USED: Body = {**dict.fromkeys(UsageJson.__annotations__), "turns_without_report": 0}
+
+
 def test_usage_asks_the_server_as_often_for_many_sessions_as_for_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -74,12 +79,17 @@ def test_usage_asks_the_server_as_often_for_many_sessions_as_for_one(
     class Api:
         def get(self, path: str, **_: object) -> Body:
             asked.append(path)
-            items = [{"task_id": f"ses_{at}", "total": {"input_tokens": at}, "turns": []} for at in range(50)]
+            items = [
+                {"task_id": f"ses_{at}", "total": {**NONE_USED, "input_tokens": at}, "turns": []} for at in range(50)
+            ]
             return {"items": items, "next": None, "is_complete": False}
 
-        def pages(self, path: str, **query: object) -> Iterator[Body]:
+        def pages(self, path: str, _next_of: object, **query: object) -> Iterator[Body]:
+            return iter([self.get(path)])
+
+        def items(self, path: str, **query: object) -> Iterator[Body]:
             asked.append(path)
-            return iter([{"task_id": "ses_7", "title": "Known"}])
+            return iter([{"task_id": "ses_7", "agent": "claude", "title": "Known"}])
 
     monkeypatch.setattr(ServerApi, "of_home", lambda _: Api())
     assert usage(home=tmp_path) == 3, "what is not whole is called partial"
@@ -98,7 +108,11 @@ def test_what_an_agent_wrote_is_quoted_in_a_command() -> None:
 
 
 def test_the_last_answer_is_the_newest_one() -> None:
-    messages = [{"role": "answer", "text": "old"}, {"role": "answer", "text": "new"}, {"role": "tool", "text": "x"}]
+    messages: Body = [
+        {"role": "answer", "text": "old"},
+        {"role": "answer", "text": "new"},
+        {"role": "tool", "text": "x"},
+    ]
     assert last_answer(messages) == messages[1]
     assert last_answer(messages[2:]) is None
 
@@ -118,30 +132,41 @@ SPAWN: Body = {
 }
 
 
+def life(**more: object) -> Body:
+    return {**SPAWN, **more}
+
+
 def test_a_life_is_told_only_where_it_is_known() -> None:
     assert life_of(SPAWN, NOW) == "2m"
-    assert life_of({**SPAWN, "standing": "unknown"}, NOW) == ""
-    assert life_of({**SPAWN, "standing": "exited", "duration_seconds": 3.0}, NOW) == "3s"
+    assert life_of(life(standing="unknown"), NOW) == ""
+    assert life_of(life(standing="exited", duration_seconds=3.0), NOW) == "3s"
     # Whoever found it again measured the rest of its life: BEGAN and FOR have to fit together.
-    ended = {**SPAWN, "standing": "exited", "ended": "2026-01-31T12:02:00Z", "duration_seconds": 90.0}
-    assert [life_of({**ended, "is_adopted": is_adopted}, NOW) for is_adopted in (True, False)] == ["4m", "1m"]
+    ended: Body = life(standing="exited", ended="2026-01-31T12:02:00Z", duration_seconds=90.0)
+    assert [life_of(ended | {"is_adopted": is_adopted}, NOW) for is_adopted in (True, False)] == ["4m", "1m"]
 
 
 def test_how_a_life_ended() -> None:
     assert end_of(SPAWN) == ""
-    assert end_of({**SPAWN, "reason": "crashed", "signal": 9, "exit_code": None}) == "crashed, signal 9"
-    assert end_of({**SPAWN, "reason": "clean", "exit_code": 0, "attempt": 1}) == "clean, code 0, restart 1"
-    assert end_of({**SPAWN, "is_released": True}) == "left running"
-    assert end_of({**SPAWN, "is_released": True, "standing": "exited", "reason": "stopped"}) == "stopped"
+    assert end_of(life(reason="crashed", signal=9, exit_code=None)) == "crashed, signal 9"
+    assert end_of(life(reason="clean", exit_code=0, attempt=1)) == "clean, code 0, restart 1"
+    assert end_of(life(is_released=True)) == "left running"
+    assert end_of(life(is_released=True, standing="exited", reason="stopped")) == "stopped"
+
+
+def used(**figures: float) -> Body:
+    nothing = dict.fromkeys(("input_tokens", "output_tokens", "cached_input_tokens", "cost_usd"))
+    return {**nothing, "turns_without_report": 0, **figures}
 
 
 def test_what_nobody_reported_is_never_a_zero() -> None:
     assert figure("input_tokens", None) == "-"
     assert figure("input_tokens", 0) == "0"
     assert figure("cost_usd", 0.5) == "0.5000"
-    assert add_up([{"turns_without_report": 2}, {"input_tokens": 3}]) == {"input_tokens": 3, "turns_without_report": 2}
-    assert note_of({"turns_without_report": 1}) == "without 1 turn"
-    assert note_of({}) == ""
+    reports = used(turns_without_report=2), used(input_tokens=3)
+    assert add_up(reports) == used(input_tokens=3, turns_without_report=2)
+    assert add_up([used(cost_usd=0.5), used(cost_usd=0.25)]) == used(cost_usd=0.75)
+    assert note_of(used(turns_without_report=1)) == "without 1 turn"
+    assert note_of(used()) == ""
 
 
 # The commands
@@ -204,13 +229,13 @@ def test_an_answer_and_what_it_cost(served: Served) -> None:
     assert used[-1].split() == ["all", "1,200", "34", "-", "0.2500"]
     assert served.json("usage", task_id)["total"]["input_tokens"] == 1200
     assert "Pays" in served.cli("usage").stdout
-    assert {one["task_id"] for one in served.json("usage")} >= {task_id}
+    assert {one["session_id"] for one in served.json("usage")["sessions"]} >= {task_id}
 
 
 def test_the_state_document_of_a_session(served: Served) -> None:
     task_id = served.done("say hello")
     told = served.json("show", task_id, "--state")
-    assert told.keys() == {"task_id", "version", "turn_id", "state"}
+    assert told.keys() == {"session_id", "version", "turn_id", "state"}
     assert (told["state"]["__run"]["status"], told["state"]["__run"]["done_reason"]) == ("done", "natural")
     shown = served.json("show", task_id)
     assert (shown["state"], shown["turn"]["run_id"]) == (told, told["state"]["__run"]["id"])
@@ -223,12 +248,12 @@ def test_a_session_that_never_began(served: Served) -> None:
     for one in (shows, "turn      none yet", "process   none was started", "usage     not reported"):
         assert one in said
     assert served.cli("spawns", task_id).stderr == "no agent was started yet\n"
-    assert served.json("spawns", task_id) == []
+    assert served.json("spawns", task_id) == {"spawns": []}
 
 
 def test_a_crash_and_the_life_after_it(served: Served) -> None:
     task_id = served.done("stderr no licence was found; crash", status="FAILED")
-    (first, *_) = served.json("spawns", task_id)
+    (first, *_) = served.json("spawns", task_id)["spawns"]
     assert (first["standing"], first["reason"], first["signal"]) == ("exited", "crashed", 9)
     assert "crashed, signal 9" in served.cli("spawns").stdout
     shown = served.cli("show", task_id).stdout

@@ -8,13 +8,14 @@ import msgspec
 import pytest
 
 from interlock.cli.look.session_lines import by_attention, shown_of, why_of
-from interlock.cli.server.api import Body
 from interlock.projections.badge import ANSWER_ON_ITS_WAY, badge_of
 from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
 from interlock.vocabulary.ids import SessionId, TurnId
 from interlock.vocabulary.states import Activity, AgentState, Attention, TaskStatus, TurnState
 from interlock.vocabulary.wire.frames import TaskSummary
+from tests.bodies import Body
+from tests.each_row import each_row
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 QUIET = Status(activity=Activity.QUIET)
@@ -51,10 +52,10 @@ def test_what_still_asks_after_a_while_or_was_not_answered_needs_a_person(rule: 
     assert (shown.is_answered, shown.needs_person, shown.rank) == (False, True, 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "words", "has_failed"),
     [
-        (TurnState.COMPLETED, "done · ready for a prompt", False),
+        (TurnState.COMPLETED, "done · unseen", False),
         (TurnState.PARTIAL_FAILED, "failed · partial answer kept", True),
         (TurnState.TIMED_OUT, "timed out", True),
         (TurnState.FAILED, "failed", True),
@@ -64,13 +65,33 @@ def test_what_still_asks_after_a_while_or_was_not_answered_needs_a_person(rule: 
 def test_each_end_of_a_turn_has_its_own_words(state: TurnState, words: str, has_failed: bool) -> None:
     line = task(task_status=TaskStatus.FAILED, turn_id=TurnId("trn_1"), turn_state=state)
     shown = shown_of(body(line))
-    assert (shown.words, shown.has_failed, shown.needs_person) == (words, has_failed, False)
+    assert (shown.words, shown.has_failed, shown.needs_person) == (words, has_failed, has_failed)
+    expected = "needs_you" if has_failed else "done" if state is TurnState.COMPLETED else "idle"
+    assert (shown.group, shown.is_seen) == (expected, expected == "idle")
+    looked = shown_of(body(msgspec.structs.replace(line, seen_turn_id=TurnId("trn_1"))))
+    assert (looked.group, looked.is_seen, looked.needs_person) == ("idle", True, False)
+    earlier = shown_of(body(msgspec.structs.replace(line, seen_turn_id=TurnId("trn_0"))))
+    assert earlier.group == expected
+
+
+def test_a_queue_that_a_person_paused_needs_nobody() -> None:
+    line = task(task_status=TaskStatus.PENDING, held="lunch", is_paused=True, queued=2)
+    shown = shown_of(body(line))
+    assert (shown.words, shown.needs_person, shown.group) == ("idle · queue paused", False, "idle")
 
 
 def test_a_session_without_a_prompt_is_new_and_one_without_a_process_is_not_running() -> None:
     assert shown_of(body(task())).words == "new · no prompt yet"
     assert shown_of(body(task(live=None))).words == "new · not running"
     assert shown_of(body(task(live=None, is_supervised=False))).words == "ended"
+
+
+def test_an_adopted_agent_is_not_called_new_for_what_it_did_before_is_not_known() -> None:
+    adopted = task(is_adopted=True)
+    assert shown_of(body(adopted)).words == "idle · adopted"
+    assert shown_of(body(msgspec.structs.replace(adopted, live=None))).words == "not running · adopted"
+    assert shown_of(body(msgspec.structs.replace(adopted, live=None, is_supervised=False))).words == "ended"
+    assert badge_of(adopted, NOW).outcome is None
 
 
 def test_a_working_agent_says_what_it_works_at() -> None:
@@ -87,7 +108,7 @@ def test_a_working_agent_says_what_it_works_at() -> None:
 
 def test_a_session_that_crashed_says_how_often_in_the_last_hour() -> None:
     times = tuple(NOW - timedelta(minutes=minutes) for minutes in (90, 30, 5))
-    assert shown_of(body(task(crashed_at=times))).words == "new · no prompt yet · 2 crashes in 1h"
+    assert shown_of(body(task(crashed_at=times))).words == "new · no prompt yet · crashed 2x in 1 h"
     assert shown_of(body(task(crashed_at=times), NOW + timedelta(hours=2))).words == "new · no prompt yet"
 
 
@@ -103,5 +124,6 @@ def test_a_queue_that_is_held_back_needs_a_person_once_nothing_else_goes_on() ->
 
 
 def test_a_line_without_a_badge_is_unknown_and_needs_nobody() -> None:
-    shown = shown_of({"task_id": "ses_1", "live": {"activity": "quiet", "attention": "approval"}})
+    line: Body = {"task_id": "ses_1", "live": {"activity": "quiet", "attention": "approval"}}
+    shown = shown_of(line)
     assert (shown.activity, shown.words, shown.needs_person) == ("unknown", "unknown", False)

@@ -35,7 +35,7 @@ def waits_of_a_turn(served: Served, agent: str, config: dict[str, str]) -> list[
     """What the log says of the waits by which a turn of that agent was completed."""
     begun = served.cli("run", agent, "say hello", "--wait", "--json", **config)
     assert begun.returncode == 0, begun.stderr
-    task_id = json.loads(begun.stdout.splitlines()[-1])["task_id"]
+    task_id = json.loads(begun.stdout.splitlines()[-1])["session_id"]
     events = map(json.loads, served.cli("log", "show", task_id, "--json").stdout.splitlines())
     (ended,) = (one["data"]["ended"] for one in events if one["data"].get("ended"))
     waits = ("unknown_to_stalled_seconds", "stability_seconds", "watched_gap_seconds")

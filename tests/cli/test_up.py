@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -22,15 +23,18 @@ from interlock.agents.processes.identity import identity_of, is_alive
 from interlock.cli.look.ps_list import FoundSessions
 from interlock.cli.server import presence as server_presence
 from interlock.cli.server import process as server_process
-from interlock.cli.server import status
+from interlock.cli.server import server_log, status
 from interlock.cli.server.api import ServerApi
 from interlock.cli.server.process import Grip, Presence, RunningServer, held_server, look_for_server, start_server
+from interlock.cli.server.up import up
 from interlock.log.lease import Holder, this_process
 from interlock.log.paths import DATABASE_NAME
 from interlock.log.sqlite.schema import CURRENT, connect
 from interlock.log.sqlite.store import SqliteLog
+from interlock.server import serving
 from interlock.testing.scripted_agent import command
 from interlock.vocabulary.errors import Unreachable
+from tests.any_route import any_route
 from tests.cli.harness import COMMAND, interlock, python
 from tests.cli.serving import WAIT_SECONDS, end_tmux, until
 from tests.log.schema_one import make_version_one
@@ -51,6 +55,26 @@ def home() -> Iterator[Path]:
 
 def run(home: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
     return interlock(*args, env={"INTERLOCK_HOME": str(home), "XDG_CONFIG_HOME": str(home / "none"), **env})
+
+
+def test_a_server_collects_garbage_and_never_looks_at_what_it_imported(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[bool, bool]] = []
+
+    async def serve(*_: object, **__: object) -> int:
+        seen.append((gc.isenabled(), gc.get_freeze_count() > 10_000))
+        return 0
+
+    monkeypatch.setattr(serving, "serve", serve)
+    monkeypatch.setattr(server_log, "log_to_stderr", lambda _: None)
+    home.mkdir(mode=0o700)
+    gc.unfreeze()
+    try:
+        assert up(foreground=True, home=home) == 0
+    finally:
+        gc.enable()
+    assert seen == [(True, True)]
 
 
 def test_up_status_down(home: Path) -> None:
@@ -176,7 +200,7 @@ def test_an_older_log_that_is_being_upgraded_is_named_while_it_is_waited_for(tmp
     for is_upgraded in (False, True):
         with pytest.raises(Unreachable) as told:
             server_process._until_ready(home, home / "server.log", None, within_seconds=0)
-        assert ("(upgrading the log from schema 1 to 2, once)" in str(told.value)) is not is_upgraded
+        assert (f"(upgrading the log from schema 1 to {CURRENT.version}, once)" in str(told.value)) is not is_upgraded
         with closing(connect(home / DATABASE_NAME, readonly=False)) as connection, connection:
             CURRENT.migrate(connection)
 
@@ -219,7 +243,7 @@ def test_in_place_until_ctrl_c(home: Path, tmp_path: Path) -> None:
     with process:
         try:
             assert process.stdout.readline() == f"http://127.0.0.1:{port}\n".encode()  # as it is configured
-            assert until(lambda: ServerApi.of_home(home).get("/health")["ready"], "it is ready")
+            assert until(lambda: ServerApi.of_home(home).get(any_route("/health"))["ready"], "it is ready")
             process.send_signal(signal.SIGINT)
             assert process.wait(WAIT_SECONDS) == 0
         finally:
@@ -243,7 +267,7 @@ def test_a_server_that_cannot_write_its_log_is_said_to_be_so(
 
 def pids_of(api: ServerApi, *tasks: str) -> dict[str, int]:
     """The processes of these tasks, as far as they have started: a start is confirmed before its agent is there."""
-    found = {one: api.get(f"/api/tasks/{one}/spawns")["items"] for one in tasks}
+    found = {one: api.get(any_route(f"/api/tasks/{one}/spawns"))["items"] for one in tasks}
     return {one: spawns[0]["pid"] for one, spawns in found.items() if spawns and spawns[0].get("pid")}
 
 
@@ -251,9 +275,9 @@ def test_agents_in_tmux_go_on_without_the_server(home: Path, tmp_path: Path) -> 
     start_server(home)
     api = ServerApi.of_home(home)
     body = {"agent": "scripted", "driver": "terminal", "argv": command("tui"), "cwd": str(tmp_path)}
-    task_id = api.ask("POST", "/api/tasks", body)["task_id"]
+    task_id = str(api.ask("POST", "/api/tasks", body)["task_id"])
     api.ask("POST", f"/api/tasks/{task_id}/start")
-    piped = api.ask("POST", "/api/tasks", {**body, "driver": "acp", "argv": command("acp")})["task_id"]
+    piped = str(api.ask("POST", "/api/tasks", {**body, "driver": "acp", "argv": command("acp")})["task_id"])
     api.ask("POST", f"/api/tasks/{piped}/start")
     until(lambda: len(pids_of(api, task_id, piped)) == 2, "both agents have started")
     left = run(home, "down", "--json")
@@ -262,7 +286,7 @@ def test_agents_in_tmux_go_on_without_the_server(home: Path, tmp_path: Path) -> 
     assert "1 of 2 agents go on" in left.stderr
     start_server(home)
     try:
-        (spawn,) = ServerApi.of_home(home).get(f"/api/tasks/{task_id}/spawns")["items"]
+        (spawn,) = ServerApi.of_home(home).get(any_route(f"/api/tasks/{task_id}/spawns"))["items"]
         assert (spawn["standing"], spawn["is_adopted"]) == ("running", True)
     finally:
         stopped = run(home, "down", "--stop-agents", "--json")
@@ -273,13 +297,13 @@ def test_agents_that_a_killed_server_left_are_found_and_stopped(home: Path, tmp_
     start_server(home)
     api = ServerApi.of_home(home)
     body = {"agent": "scripted", "driver": "terminal", "argv": command("tui"), "cwd": str(tmp_path)}
-    task_id = api.ask("POST", "/api/tasks", body)["task_id"]
+    task_id = str(api.ask("POST", "/api/tasks", body)["task_id"])
     api.ask("POST", f"/api/tasks/{task_id}/start")
     # An agent on pipes that does not end with them, and hears no signal but the last.
     program = tmp_path / "agent"
     program.write_text("#!/bin/sh\ntrap '' INT TERM HUP PIPE\nwhile :; do sleep 0.1; done\n")
     program.chmod(0o755)
-    piped = api.ask("POST", "/api/tasks", {**body, "driver": "claude-stream", "argv": [str(program)]})["task_id"]
+    piped = str(api.ask("POST", "/api/tasks", {**body, "driver": "claude-stream", "argv": [str(program)]})["task_id"])
     api.ask("POST", f"/api/tasks/{piped}/start")
 
     until(lambda: len(pids_of(api, task_id, piped)) == 2, "both agents have started")
@@ -314,9 +338,9 @@ def test_an_agent_that_cannot_be_stopped_is_named(home: Path, tmp_path: Path) ->
     )
     program.chmod(0o755)
     body = {"agent": "scripted", "driver": "claude-stream", "argv": [str(program)], "cwd": str(tmp_path)}
-    task_id = api.ask("POST", "/api/tasks", body)["task_id"]
+    task_id = str(api.ask("POST", "/api/tasks", body)["task_id"])
     api.ask("POST", f"/api/tasks/{task_id}/start")
-    until(lambda: api.get(f"/api/tasks/{task_id}/spawns")["items"], "it has started")
+    until(lambda: api.get(any_route(f"/api/tasks/{task_id}/spawns"))["items"], "it has started")
     os.kill(look_for_server(home).pid, signal.SIGKILL)
     until(lambda: look_for_server(home).presence is Presence.STALE, "it is gone")
     asked.touch()

@@ -14,7 +14,7 @@ from interlock.cli.server.api import ServerApi
 from interlock.cli.work import wait as wait_module
 from interlock.cli.work.until import WaitVerdict, judge, parse_until
 from interlock.client.prompt_watch import PromptLook
-from interlock.projections.task.agent_status_fold import ANSWER_ON_ITS_WAY
+from interlock.projections.task.questions import ANSWER_ON_ITS_WAY
 from interlock.vocabulary.errors import UsageError
 from tests.cli.badges import look_of
 from tests.cli.homes import run_many
@@ -154,7 +154,8 @@ def test_json_at_the_end_of_the_time_carries_why_nothing_is_recorded(
         tmp_path, ["ses_1"], parse_until("done"), is_any=False, past_questions=False, json=True
     )
     waiting.tell_open(trouble)
-    told = {"task_id": "ses_1", "is_met": False, "why": "not known", "log_problem": "the disk is full"}
+    nothing = {"turn_id": None, "state": None, "badge": None}
+    told = {"session_id": "ses_1", "is_met": False, "why": "not known", **nothing, "log_problem": "the disk is full"}
     assert json.loads(capsys.readouterr().out) == told
 
 
@@ -207,7 +208,7 @@ def test_the_end_of_a_turn_is_heard(served: Served) -> None:
         served.gates.open("heard")
         assert follower.ends() == 3
         told = json.loads(follower.stdout)
-    assert (told["task_id"], told["is_met"], told["state"]) == (task_id, True, "partial_failed")
+    assert (told["session_id"], told["is_met"], told["state"]) == (task_id, True, "partial_failed")
 
 
 def test_a_question_is_heard_and_ends_the_waiting_for_an_end(served: Served) -> None:

@@ -9,7 +9,7 @@ Laws:
 1. A command gets the very descriptors that it is given, also none at all, and nothing of its parent's.
 2. Its end is that of an interpreter: threads are waited for, exit handlers run, the last flush, the code. Only the
    modules are not taken apart one by one, which costs more than the command.
-3. The warm one ends when nobody holds its socket any more.
+3. The warm one ends when nobody holds its socket any more, and so do the commands that go on then.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ import atexit
 import io
 import json
 import os
+import select
 import signal
 import socket
 import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final, NoReturn, TextIO
 
 MAX_REQUEST_BYTES: Final = 1024 * 1024
@@ -36,22 +39,68 @@ _STREAMS: Final = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 def serve(control: socket.socket, program: str) -> int:
-    """Fork for each request until the other side is gone."""
+    """Fork for each request, and tell of each end, until the other side is gone."""
     main = _preload_server() if program == SERVER else _preload_commands()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody has to collect those who watch
+    ended, ends = socket.socketpair()
+    ended.setblocking(False)
+    ends.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    # Where a terminal's Ctrl-C reaches the whole group, we have to outlive the commands.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.set_wakeup_fd(ends.fileno(), warn_on_full_buffer=False)
+    replies: dict[int, socket.socket] = {}
     while True:
+        readable, _, _ = select.select([control, ended], [], [])
+        if ended in readable:
+            ended.recv(4096)
+            _tell_ends(replies)
+        if control not in readable:
+            continue
         request, descriptors = _receive(control)
         if request is None:
+            for pid in replies:  # a run of the tests that was killed leaves no server behind
+                os.kill(pid, signal.SIGTERM)
             return 0
-        if os.fork():
-            for one in descriptors:
-                os.close(one)
-            continue
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        control.close()
-        if _is_command(request, descriptors):
+        *given, reply = descriptors
+        pid, ready = _fork()
+        if not pid:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            for ours in (control, ended, ends, *replies.values()):
+                ours.close()
+            os.close(reply)
+            _become(request, given, ready)
             _live(request, main)
-        os._exit(0)
+        for one in given:
+            os.close(one)
+        os.read(ready, 1)  # it is what it should be, and hears signals as that
+        os.close(ready)
+        replies[pid] = socket.socket(fileno=reply)
+        _send(replies[pid], pid)
+
+
+def _fork() -> tuple[int, int]:
+    """The number of the child, 0 in the child itself, and each one's end of a pipe."""
+    is_ready, ready = os.pipe()
+    pid = os.fork()
+    os.close(ready if pid else is_ready)
+    return pid, is_ready if pid else ready
+
+
+def _tell_ends(replies: dict[int, socket.socket]) -> None:
+    """Say of each command that has ended how it did."""
+    while replies:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            return
+        with replies.pop(pid) as reply:
+            _send(reply, os.waitstatus_to_exitcode(status))
+
+
+def _send(reply: socket.socket, number: int) -> None:
+    with suppress(OSError):  # nobody waits for it any more
+        reply.sendall(f"{number}\n".encode())
 
 
 def _live(request: dict[str, Any], main: Callable[[], object]) -> NoReturn:
@@ -111,8 +160,15 @@ def _preload_commands() -> Callable[[], object]:
 def _preload_server() -> Callable[[], object]:
     import gc
 
+    from interlock.agents.drivers import builtin_drivers
     from interlock.server.__main__ import main
+    from interlock.server.http.app import create_routes
+    from interlock.server.settings import ServerSettings
 
+    # What every server makes at its start, alike in all homes, and keeps: modules, profiles and routes.
+    with tempfile.TemporaryDirectory() as folder:
+        builtin_drivers(Path(folder))
+    create_routes(ServerSettings().max_request_bytes)
     gc.freeze()
     return main
 
@@ -129,28 +185,6 @@ def _receive(control: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
             return None, list(descriptors)
         body += piece
     return json.loads(body), list(descriptors)
-
-
-def _is_command(request: dict[str, Any], descriptors: list[int]) -> bool:
-    """Fork once more. The one that watches tells the number and then the end; the other is the command."""
-    *given, reply_descriptor = descriptors
-    reply = socket.socket(fileno=reply_descriptor)
-    is_ready, ready = os.pipe()
-    pid = os.fork()
-    if pid:
-        for one in (*given, ready):
-            os.close(one)
-        os.read(is_ready, 1)  # it is what it should be, and hears signals as that
-        reply.sendall(f"{pid}\n".encode())
-        # Where the terminal's Ctrl-C reaches the whole group, the watcher has to outlive the command.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _, status = os.waitpid(pid, 0)
-        reply.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
-        return False
-    reply.close()
-    os.close(is_ready)
-    _become(request, given, ready)
-    return True
 
 
 def _become(request: dict[str, Any], given: list[int], ready: int) -> None:

@@ -292,7 +292,8 @@ class FakeRoom:
             return HttpAnswer(404, {"title": "There is no such task", "status": 404, "code": "unknown_task"})
         match call.path.split("/")[3:]:
             case ["ses_1"]:
-                return HttpAnswer(body={"summary": self.summary(), "queue": self.queue, "approvals": self.approvals})
+                body = {"summary": self.summary(), "turns": 1, "queue": self.queue, "approvals": self.approvals}
+                return HttpAnswer(body=body)
             case ["ses_1", "runtime-check"]:
                 return HttpAnswer(body=self.check())
             case ["ses_1", "queue"]:

@@ -154,6 +154,10 @@ class FakeServer:
     async def stop(self) -> None:
         """Be gone, as a killed process is."""
         if self._server is not None:
+            for listening in self._server.sockets:
+                asyncio.get_running_loop().remove_reader(listening.fileno())
+            for _ in range(5):  # from a connection that is accepted to `_accept` asyncio takes a few turns of its loop,
+                await asyncio.sleep(0)  # and a server that is closed meanwhile leaves the connection open for ever
             self._server.close()
             for writer in tuple(self._writers):
                 writer.transport.abort()
@@ -170,18 +174,20 @@ class FakeServer:
     ) -> None:
         await self.stop()
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Known from its first moment: `stop` ends also a connection on which nothing was read yet."""
         self._writers.add(writer)
+        task = asyncio.create_task(self._handle(reader, writer))
         self._handling.add(task)
+        task.add_done_callback(self._handling.discard)
+
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await self._converse(reader, writer)
         except (asyncio.IncompleteReadError, OSError):
             pass
         finally:
             self._writers.discard(writer)
-            self._handling.discard(task)
             writer.transport.abort()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

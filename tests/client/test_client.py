@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import pytest
@@ -80,6 +81,12 @@ async def world(patience: ClientTimeouts = QUICK) -> AsyncIterator[World]:
 
 
 # Changes
+
+
+LIMITS: Final = {
+    "max_request_bytes": 1, "max_rooms": 1, "max_connections": 1, "requests_per_second": 1.0, "request_burst": 1,
+    "command_seconds": 1.0, "heartbeat_seconds": 1.0,
+}  # fmt: skip
 
 
 def test_changes_begin_with_the_present_and_the_newest_wins() -> None:
@@ -526,7 +533,7 @@ def test_nobody_waits_for_a_prompt_that_nobody_will_take(monkeypatch: pytest.Mon
             task = await here.joined()
             prompt_id = await task.send("hello")
             here.room.is_supervised = False
-            with pytest.raises(UsageError, match=r"prompt \S+ waits, and nobody runs it") as told:
+            with pytest.raises(UsageError, match=r"prompt \S+ waits, and no server runs it") as told:
                 await task.wait_turn(prompt_id, 20)
             assert told.value.remedy == "start the task again"
 
@@ -546,7 +553,7 @@ def test_nobody_waits_for_a_turn_that_nobody_will_end(monkeypatch: pytest.Monkey
             await task.wait(lambda state: state.status == TaskStatus.RUNNING, 10)
             here.room.record("trn_1", TurnState.ABANDONED)
             here.room.set_status(None, "trn_1")
-            with pytest.raises(UsageError, match="turn trn_1 has no end, and nobody runs it"):
+            with pytest.raises(UsageError, match="turn trn_1 has no end, and no server runs it"):
                 await waiting
 
     run(story())
@@ -597,7 +604,7 @@ def test_a_task_that_loses_its_owner_while_a_prompt_waits_is_noticed_by_what_is_
             await until(lambda: [call for call in here.server.calls if call.path.endswith("/ses_1")])
             here.room.is_supervised = False
             here.room.add_message("something is heard", Role.COMMENTARY)
-            with pytest.raises(UsageError, match="nobody runs it"):
+            with pytest.raises(UsageError, match="no server runs it"):
                 await waiting
 
     run(story())
@@ -835,7 +842,7 @@ def test_a_slow_reader_of_the_board_sees_the_newest_line_of_each() -> None:
 
 def test_lists_and_opening() -> None:
     bodies: dict[str, object] = {
-        "GET /api/server": {"version": "1", "protocol": 1, "role": "operator"},
+        "GET /api/server": {"version": "1", "protocol": 1, "role": "operator", "limits": LIMITS},
         "GET /api/tasks": {"items": [{"task_id": "ses_1", "version": 4}], "next": None},
         "GET /api/approvals": {"items": [], "next": None},
         "GET /api/tasks/ses_1/turns": {"items": [], "next": None},

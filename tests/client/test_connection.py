@@ -13,8 +13,9 @@ import pytest
 from msgspec import structs
 
 from interlock.client.errors import Refusal
+from interlock.client.machine.client_machine import PushedFrame
 from interlock.client.timeouts import ClientTimeouts, delay_before, told_delay
-from interlock.client.transport.connection import MAX_ASKED, Connection, Pushed
+from interlock.client.transport.connection import MAX_ASKED, Connection
 from interlock.client.transport.discovery import Address, FoundServer, base_url, fixed_address
 from interlock.client.transport.sockets import socket_url
 from interlock.vocabulary.errors import InterlockError, PeerFault, Unreachable, UsageError
@@ -45,7 +46,7 @@ def chunk(tick: int, text: str = "more") -> ChatChunk:
 
 @dataclass
 class Seen:
-    pushed: list[Pushed] = field(default_factory=list)
+    pushed: list[PushedFrame] = field(default_factory=list)
     edges: list[tuple[bool, str]] = field(default_factory=list)
 
     @property
@@ -511,7 +512,7 @@ def test_what_is_not_json_ends_the_connection_which_is_then_made_again() -> None
 
 def test_a_bug_in_what_hears_is_told_and_not_hidden() -> None:
     async def story() -> None:
-        def fail(_: Pushed) -> None:
+        def fail(_: PushedFrame) -> None:
             raise ZeroDivisionError
 
         async with FakeServer() as server:

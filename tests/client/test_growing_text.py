@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.client.machine.growing_text import GrowingText
+from tests.each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("known", "offset", "more", "merged"),
     [
         ("", 0, "a", "a"),

@@ -12,8 +12,9 @@ from weakref import ref
 import msgspec
 import pytest
 
+from interlock.client.machine.client_machine import PushedFrame
 from interlock.client.sync import LoopThread, SyncClient
-from interlock.client.transport.connection import Connection, Pushed
+from interlock.client.transport.connection import Connection
 from interlock.client.transport.discovery import Address, FoundServer, base_url, fixed_address
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 from interlock.vocabulary.events.registry import Json
@@ -204,7 +205,7 @@ def test_no_token_is_logged_or_repeated(caplog: pytest.LogCaptureFixture) -> Non
 
 def test_after_a_bug_it_can_be_revived() -> None:
     async def story() -> None:
-        def fail(_: Pushed) -> None:
+        def fail(_: PushedFrame) -> None:
             raise ZeroDivisionError
 
         async with FakeServer() as server:

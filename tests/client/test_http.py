@@ -12,7 +12,6 @@ import httpx
 import pytest
 
 from interlock.client.errors import Refusal, Unavailable
-from interlock.client.shapes import Page
 from interlock.client.timeouts import ClientTimeouts
 from interlock.client.transport.api import Api
 from interlock.client.transport.discovery import Address, FoundServer, fixed_address
@@ -22,6 +21,7 @@ from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
 from interlock.vocabulary.wire.frames import TaskSummary
 from interlock.vocabulary.wire.requests import ApprovalDecide
+from interlock.vocabulary.wire.resources import Page
 from tests.client.fake_server import TOKEN, Answering, Breaking, FakeServer, HttpAnswer, HttpCall, Silence
 from tests.client.waiting import QUICK, other_tasks, until
 from tests.contract.harness import run

@@ -45,6 +45,7 @@ from interlock.lifecycle.task_status import (
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
 from interlock.vocabulary.states import TaskStatus
 from interlock.vocabulary.wire.frames import StreamPiece
+from tests.each_row import each_row
 from tests.task_scenarios import words
 from tests.task_scenarios.vectors import TASK
 from tests.task_scenarios.words import A, B, check, chunk, piece, said, snapshot, start
@@ -65,7 +66,7 @@ def in_room(status: str | None = "RUNNING", stream: StreamPiece | None = None) -
 # Derived values
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "has_stream", "is_joined", "is_reachable", "is_verified", "is_confirmed"),
     list(product(STATUSES, *[(False, True)] * 5)),
 )
@@ -102,7 +103,7 @@ def test_flags_and_phase_are_those_of_the_one_table(
         assert state.is_unstable
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sync", "tick", "phase"),
     [
         (SyncState.IDLE, None, RuntimePhase.RUNNING),
@@ -176,7 +177,7 @@ def expected_verdict(
     return ReconcileVerdict.TAKEN if is_other_turn and ahead > 0 else ReconcileVerdict.REFUSED
 
 
-@pytest.mark.parametrize("old", STATUSES)
+@each_row("old", STATUSES)
 def test_which_word_may_follow_which(old: str | None) -> None:
     state = TaskState(
         task_id=TASK, sync=SyncState.IDLE, status=old, turn_id=A, version=5, status_version=5, is_verified=False
@@ -243,7 +244,7 @@ EVERY: list[TaskInput] = [
 ]
 
 
-@pytest.mark.parametrize("given", EVERY, ids=lambda one: type(one).__name__)
+@each_row("given", EVERY, ids=lambda one: type(one).__name__)
 def test_a_closed_task_hears_nothing(given: TaskInput) -> None:
     closed = TaskState(task_id=TASK)
     assert step(closed, given, 1e6) == (closed, ())

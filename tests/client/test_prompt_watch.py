@@ -13,6 +13,7 @@ from interlock.vocabulary.ids import PromptId, TurnId
 from interlock.vocabulary.wire.frames import Message, MessageStatus, Role
 from tests.cli.badges import look_of
 from tests.client.fake_room import AT
+from tests.each_row import each_row
 
 PROMPT = PromptId("prm_1")
 WATCH = Watch(prompt_id=PROMPT)
@@ -46,7 +47,7 @@ def look(
     return look_of(summary, record, queue=queue, approvals=asked)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "code"),
     [
         ("completed", ExitCode.COMPLETED),

@@ -326,6 +326,30 @@ def test_a_task_at_rest_is_in_its_room_again_after_a_loss() -> None:
     run(story())
 
 
+def test_a_followed_task_that_ended_waits_for_no_further_socket() -> None:
+    """Its last status completed what is here: once a check confirms that, nothing is looked at again."""
+
+    async def story() -> None:
+        async with world() as here:
+            await here.converge()
+            here.room.set_status(TaskStatus.RUNNING, "trn_1")
+            here.room.say("one")
+            here.room.end_stream()
+            here.room.set_status(TaskStatus.COMPLETED, "trn_1")
+            asked = len(joins(here))
+            await here.converge()
+            assert len(joins(here)) == asked, "the room told it"
+            here.server.refuse_sockets = HttpAnswer(503, {"title": "Later", "status": 503, "code": "later"})
+            here.server.socket.abort()
+            await until(lambda: not here.state.is_connected)
+            here.shell.feed(TASK, CheckRequested(CheckReason.MANUAL_REFRESH))
+            await until(lambda: here.state.is_verified)
+            assert here.state.sync is SyncState.IDLE
+            assert here.state.deadline is None
+
+    run(story())
+
+
 def test_the_board_is_joined_again_after_a_gap_and_only_news_is_told() -> None:
     line = TaskSummary(task_id=SessionId("ses_2"), version=1)
 
@@ -382,7 +406,7 @@ def test_a_closed_task_leaves_its_room_and_hears_nothing() -> None:
             await until(lambda: not here.room.members)
             chunk = ChatChunk(task_id=TASK, version=9, tick=9, stream_id=StreamId("s"), offset=0, text="x", at=AT)
             here.server.socket.send(chunk)
-            await until(lambda: here.shell._manager.dropped)
+            await until(lambda: here.shell._machine.manager.dropped)
             assert here.shell.state(TASK) is None
 
     run(story())

@@ -356,7 +356,7 @@ def test_nobody_runs_it_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
             task = await here.joined()
             turn = await task.run("hello")
             here.room.is_supervised = False
-            with pytest.raises(TurnUnknownError, match="nobody runs it"):
+            with pytest.raises(TurnUnknownError, match="no server runs it"):
                 await turn.answer(20)
 
     run(story())

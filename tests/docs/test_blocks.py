@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.running import generated_pages
+from tests.each_row import each_row
 from tools.docs import MARKER
 
 ROOT = Path(__file__).parents[2]
@@ -44,16 +45,37 @@ HOW = {
     ("docs/how-to/script-a-fleet.md", "console"): "tests/e2e/test_walkthrough.py::test_a_page_that_is_typed",
     ("docs/how-to/approve-from-anywhere.md", "console"): "tests/e2e/test_walkthrough.py::test_a_page_that_is_typed",
     (
+        "docs/how-to/answer-safe-questions-by-rules.md",
+        "console",
+    ): "tests/e2e/test_walkthrough.py::test_a_page_that_is_typed",
+    ("docs/how-to/run-a-plan.md", "console"): "tests/e2e/test_walkthrough.py::test_a_page_that_is_typed",
+    ("docs/how-to/run-a-plan.md", "toml"): "tests/cli/test_plan_files.py::test_the_page_shows_a_plan_that_can_run",
+    (
         "docs/how-to/notifications.md",
         "console",
     ): "tests/e2e/test_notifications_page.py::test_it_can_be_typed_into_a_shell",
     ("docs/how-to/notifications.md", "toml"): "tests/e2e/test_notifications_page.py::test_every_table_is_understood",
+    (
+        "docs/how-to/show-a-status-line.md",
+        "text",
+    ): "tests/docs/test_statusline_page.py::test_the_line_and_the_json_are_those_of_the_command",
+    (
+        "docs/how-to/show-a-status-line.md",
+        "toml",
+    ): "tests/docs/test_statusline_page.py::test_the_settings_name_commands_that_there_are",
     ("docs/how-to/run-a-server.md", "console"): "tests/docs/test_server_pages.py::test_every_command_prints",
     ("docs/how-to/follow-a-task-with-curl.md", "console"): "tests/docs/test_server_pages.py::test_every_command_prints",
     ("docs/how-to/read-a-log-after-an-incident.md", "console"): "tests/docs/test_incident_page.py::test_the_page_shows",
     ("docs/explanation/log-integrity.md", "console"): "tests/docs/test_incident_page.py::test_the_page_shows",
     ("docs/how-to/write-a-profile.md", "toml"): "tests/docs/test_profile_page.py::test_its_profile_reads_a_dialog",
     ("docs/how-to/write-a-profile.md", "sh"): "tests/docs/test_profile_page.py::test_a_pane_is_recorded",
+    ("docs/how-to/search-transcripts.md", "sh"): "tests/cli/test_search.py::test_the_page_can_be_typed",
+    ("docs/how-to/see-which-turn-changed-a-file.md", "sh"): "tests/cli/test_diff.py::test_the_page_can_be_typed",
+    ("docs/how-to/see-which-turn-changed-a-file.md", "toml"): "tests/cli/test_diff.py::test_the_page_can_be_typed",
+    ("docs/how-to/run-agents-in-worktrees.md", "sh"): "tests/cli/test_worktrees.py::test_the_page_can_be_typed",
+    ("docs/how-to/run-agents-in-worktrees.md", "toml"): "tests/cli/test_worktrees.py::test_the_page_can_be_typed",
+    ("docs/how-to/review-changes.md", "sh"): "tests/cli/test_diff.py::test_the_page_of_reviews_can_be_typed",
+    ("docs/how-to/archive-sessions.md", "sh"): "tests/cli/test_archive_commands.py::test_the_page_can_be_typed",
     ("docs/how-to/check-a-cli-version.md", "sh"): "tests/docs/test_lab_page.py::test_every_command",
     ("docs/how-to/test-with-scripted-agents.md", "pycon"): "tests/docs/test_scripted_agents_page.py::test_the_session",
     (
@@ -110,7 +132,7 @@ def test_nothing_is_said_to_run_that_is_not_there() -> None:
     assert sorted(set(HOW) - {key for name in PAGES for key in keys_of(name)}) == []
 
 
-@pytest.mark.parametrize("key", [key for key, test in HOW.items() if test != PICTURE], ids="-".join)
+@each_row("key", [key for key, test in HOW.items() if test != PICTURE], ids="-".join)
 def test_what_is_said_to_run_a_block_does_so(key: tuple[str, str]) -> None:
     """It is there, it is not skipped, and it reads that page."""
     file, _, test = HOW[key].partition("::")
@@ -121,9 +143,7 @@ def test_what_is_said_to_run_a_block_does_so(key: tuple[str, str]) -> None:
     assert Path(key[0]).name in text or 'glob("docs/**/*.md")' in text
 
 
-@pytest.mark.parametrize(
-    "page", ["```sh\nls\n", "  ```sh\nls\n```\n", "```Sh\n```\n", "~~~\n~~~\n", "> ```\n> ls\n> ```\n"]
-)
+@each_row("page", ["```sh\nls\n", "  ```sh\nls\n```\n", "```Sh\n```\n", "~~~\n~~~\n", "> ```\n> ls\n> ```\n"])
 def test_a_fence_that_no_test_would_find_is_refused(page: str) -> None:
     with pytest.raises(ValueError, match="block"):
         languages(page)

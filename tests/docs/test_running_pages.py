@@ -70,7 +70,9 @@ def test_the_drivers_page_has_every_driver_and_capability() -> None:
     page = docs.drivers_page(DRIVERS)
     assert column(page, "Driver") == list(DRIVERS)
     assert set(docs.CAPABILITIES) == {field.name for field in fields(Capabilities)}
-    assert re.search(r"^\| `terminal` \| yes \|  \|  \|  \|  \| yes \| yes \|  \| yes \|  \|$", page, re.MULTILINE)
+    assert re.search(
+        r"^\| `terminal` \| yes \|  \|  \|  \|  \| yes \| yes \|  \| yes \|  \|  \|  \|$", page, re.MULTILINE
+    )
 
 
 def test_every_policy_that_is_named_exists() -> None:
@@ -113,5 +115,5 @@ def test_the_figures_are_those_of_the_code() -> None:
     policy, restarts = RestartPolicy(), Restarts()
     delays = [restarts.after(ExitReason.CRASHED, 0.0).restart_at for _ in range(policy.max_attempts)]
     assert delays == [1.0, 2.0, 4.0]
-    assert policy.window_seconds == 600
-    assert "after 1, 2 and 4 seconds, three times in ten minutes" in EXPLAINED.replace("\n", " ")
+    assert policy.window_seconds == 3600
+    assert "after 1, 2 and 4 seconds, three times in an hour" in EXPLAINED.replace("\n", " ")

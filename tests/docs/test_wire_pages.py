@@ -28,6 +28,7 @@ from interlock.vocabulary.wire.requests import AccessRole, Ack, Refused, Request
 from tests.contract.harness import run
 from tests.docs import curl
 from tests.docs.running import generated_pages
+from tests.each_row import each_row
 from tests.server import test_auth_matrix as matrix
 from tests.server.socket_harness import serving, soon
 from tools import client_page, http_page, socket_page, wire_types
@@ -44,6 +45,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "task:join": {},
     "task:resume": {"version": 0},
+    "task:seen": {},
     "task:leave": {},
     "board:join": {},
     "board:leave": {},
@@ -64,7 +66,7 @@ def anchors(page: str) -> list[str]:
     return [re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@each_row("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_link_leads_to_a_heading(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     dead = []

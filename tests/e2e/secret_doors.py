@@ -85,7 +85,19 @@ def frames(served: Served, task_id: str, over: threading.Event) -> Iterator[byte
 
 def bodies(served: Served, task_id: str) -> Iterator[tuple[str, bytes]]:
     head = {"Authorization": f"Bearer {tokens_of(served)['operator']}"}
-    own = ("", "/messages", "/turns", "/queue", "/approvals", "/state", "/runtime-check", "/spawns", "/usage", "/why")
+    own = (
+        "",
+        "/messages",
+        "/turns",
+        "/queue",
+        "/approvals",
+        "/state",
+        "/runtime-check",
+        "/spawns",
+        "/usage",
+        "/why",
+        "/why/lines",
+    )
     for path in (*(f"/api/tasks/{task_id}{one}" for one in own), "/api/tasks", "/api/approvals", "/metrics", "/health"):
         request = urllib.request.Request(f"{served.api.url}{path}", headers=head)
         with urllib.request.urlopen(request, timeout=100) as answer:

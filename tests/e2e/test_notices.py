@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from interlock.cli.server.api import Body
+from interlock.projections.attention_ledger import NoticeKind
+from interlock.runtime.notify.notifier import LEDGER_NAME
+from tests.bodies import Body
 from tests.cli.serving import Served, serving, until
 from tests.runtime.session.ledger_ways import FAKES
 
@@ -36,6 +38,7 @@ class Receiver(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Hook)
         self.told: list[dict[str, Any]] = []
+        self.is_asked, self.is_killed = threading.Event(), threading.Event()
 
 
 class _Hook(BaseHTTPRequestHandler):
@@ -82,6 +85,12 @@ def lines_of(kept: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
+def owes_nothing(served: Served) -> None:
+    """Wait until the ledger says that every channel has what it was given."""
+    ledger = served.home / LEDGER_NAME
+    until(lambda: not json.loads(ledger.read_bytes())["undelivered"], "all is delivered", ledger.read_text)
+
+
 def says(told: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
     return [(one["agent"], one["reason"], one.get("question", "")) for one in told]
 
@@ -93,6 +102,7 @@ def test_each_edge_is_told_once_also_after_a_crash_of_the_server(
         asks = 'request Bash {"command": "make"} -> ok; say Made.; gate on; ask Which port? | 80 | 8080'
         task_id = served.open(asks, title="release", face="tui")
         until(lambda: hook.told and lines_of(kept), "the approval is told")
+        owes_nothing(served)
         served.kill()
         served.start()
         served.shows(task_id, attention="approval")
@@ -123,6 +133,7 @@ def test_an_edge_that_came_about_while_the_server_was_away_is_told_once(
         served.start()
         served.shows(task_id, attention="approval")
         until(lambda: hook.told and lines_of(kept), "the question is told")
+        owes_nothing(served)
         served.kill()
         served.start()
         other = served.open("fail 500", title="other")
@@ -192,3 +203,70 @@ def test_a_channel_that_fails_harms_neither_the_server_nor_the_others(
 class _Broken(_Hook):
     def do_POST(self) -> None:
         self.send_error(500)
+
+
+class _Dying(_Hook):
+    """Has the server killed in the midst of a delivery, which it never answers."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.is_asked.set()
+        self.server.is_killed.wait(100)
+        self.close_connection = True
+
+
+EVERY_KIND = {
+    "approval": 'request Bash {"command": "make"} -> ok',
+    "question": "ask Which port? | 80 | 8080",
+    "failed": "fail 500",
+    "completed": "say done",
+    "stalled": "say begun; hang",
+    "crashed": "say begun; crash",
+}
+
+
+@pytest.mark.deep
+def test_every_kind_is_told_once_also_where_the_server_is_killed_between_note_and_delivery(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_NOTIFY_KINDS", json.dumps([kind.value for kind in NoticeKind]))
+    monkeypatch.setenv("INTERLOCK_RUN_STALL_AFTER_SECONDS", "1")
+    with told_world(tmp_path, monkeypatch) as (served, hook, kept):
+        hook.RequestHandlerClass = _Dying
+        opened = {kind: served.open(prompt, title=kind) for kind, prompt in EVERY_KIND.items()}
+        assert hook.is_asked.wait(100)
+        until(lambda: {one["kind"] for one in lines_of(kept)} >= set(EVERY_KIND), "the command has all", kept.read_text)
+        served.kill()
+        hook.RequestHandlerClass = _Hook
+        hook.is_killed.set()
+        assert hook.told == []
+        served.start()
+        until(lambda: {one["kind"] for one in hook.told} >= set(EVERY_KIND), "all are told", lambda: str(hook.told))
+        owes_nothing(served)
+        for kind, task_id in opened.items():
+            keys = [one["key"] for one in hook.told if (one["kind"], one["task_id"]) == (kind, task_id)]
+            assert len(keys) == len(set(keys)) >= 1, kind
+
+
+@pytest.mark.deep
+def test_that_all_is_quiet_is_told_once_also_where_the_server_is_killed_before_the_delivery(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLOCK_NOTIFY_KINDS", '["all_quiet"]')
+    with told_world(tmp_path, monkeypatch) as (served, hook, _):
+        hook.RequestHandlerClass = _Dying
+        last = served.open("gate last; say done", title="last")
+        served.done("say done", title="first")
+        served.gates.open("last")
+        assert hook.is_asked.wait(100)
+        served.kill()
+        hook.RequestHandlerClass = _Hook
+        hook.is_killed.set()
+        served.start()
+        until(lambda: hook.told, "it is told")
+        owes_nothing(served)
+        served.kill()
+        served.start()
+        again = served.done("say done", title="again")
+        until(lambda: len(hook.told) > 1, "the next rest is told")
+        assert [(one["kind"], one["task_id"]) for one in hook.told] == [("all_quiet", last), ("all_quiet", again)]

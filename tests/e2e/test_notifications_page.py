@@ -26,9 +26,11 @@ def test_it_can_be_typed_into_a_shell() -> None:
 
 
 def test_every_table_is_understood() -> None:
-    desktop, bell, kinds = (parse(block, {}).config.notify for block in blocks(PAGE, "toml"))
+    link, desktop, bell, kinds, ntfy = (parse(block, {}).config.notify for block in blocks(PAGE, "toml"))
+    assert link.link == "https://agents.example.org/sessions/{session}"
     assert (desktop.desktop, bell.bell) == (True, False)
     assert kinds == NotifySection(kinds=tuple(NoticeKind), quiet_seconds=10.0)
+    assert ntfy.ntfy.startswith("https://")
 
 
 def test_what_it_says_is_true_of_the_code() -> None:

@@ -40,7 +40,7 @@ def run_leaky(served: Served, prompt: str) -> str:
     done = served.cli("run", "leaky", prompt, "--cwd", str(served.folder), "--title", ALL, "--json")
     assert done.returncode == 0, done.stderr
     assert found_in((done.stdout + done.stderr).encode()) == []
-    return str(json.loads(done.stdout)["task_id"])
+    return str(json.loads(done.stdout)["session_id"])
 
 
 def await_failures(served: Served, task_id: str, count: int) -> None:

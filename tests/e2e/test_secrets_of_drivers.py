@@ -14,9 +14,9 @@ from typing import Any, Final
 import pytest
 
 from interlock.agents.drivers import DRIVERS
-from interlock.cli.server.api import Body
 from interlock.testing.scripted_agent import command, read_ledger, write_program
 from interlock.testing.scripted_model import Error, ScriptedCall, ScriptedModel, Text, Think
+from tests.bodies import Body
 from tests.cli.serving import Served, serving, until
 from tests.e2e.secret_doors import ALL, BY_VALUE, ENVIRONMENT, found_in, watching
 from tests.runtime.session.ledger_ways import FAKES
@@ -70,7 +70,7 @@ ASKING: Final = ("claude-stream", "acp", "codex-app-server", "opencode-serve", "
 
 
 def test_every_driver_is_tried() -> None:
-    assert {*AGENTS, "model"} == set(DRIVERS)
+    assert {*AGENTS, "model", "observed"} == set(DRIVERS)  # the last one is given nothing, and starts nothing
 
 
 @pytest.fixture(scope="module")

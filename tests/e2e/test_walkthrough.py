@@ -36,7 +36,13 @@ def type_page(page: str, opened: Shell) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize(
     "page",
-    ["docs/tutorial/first-five-minutes.md", "docs/how-to/script-a-fleet.md", "docs/how-to/approve-from-anywhere.md"],
+    [
+        "docs/tutorial/first-five-minutes.md",
+        "docs/how-to/script-a-fleet.md",
+        "docs/how-to/approve-from-anywhere.md",
+        "docs/how-to/answer-safe-questions-by-rules.md",
+        "docs/how-to/run-a-plan.md",
+    ],
 )
 def test_a_page_that_is_typed_into_a_shell(page: str) -> None:
     with empty_home() as home:

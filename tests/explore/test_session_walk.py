@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import copy
 import types
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from enum import Enum
+from functools import cache
 from itertools import count
 from typing import Any, Final
 
@@ -49,6 +51,7 @@ from interlock.runtime.session.turn_way import TurnWay
 from interlock.testing.explore import Exploration, explore
 from interlock.vocabulary.events.audit import DeliveryStage, ProcessEvent, ToolCallDecided
 from interlock.vocabulary.events.conversation import ToolResult, UserMessage
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import PromptId
 from interlock.vocabulary.states import DriverKind, TurnState
 from tests.runtime.conducting import Stage
@@ -268,6 +271,9 @@ def _due_next(machine: SessionMachine) -> str:
     return "idle" if machine.deadline == machine.idle_deadline else "a question or a stall"
 
 
+_SHARED: Final = frozenset({str, int, float, bool, type(None), tuple, frozenset, bytes, Event})
+
+
 def _clone(thing: Any, known: dict[int, Any]) -> Any:  # noqa: ANN401 - whatever a session is made of
     """A copy that shares everything that cannot change; a deep copy of each frozen event takes most of the time."""
     if id(thing) in known:
@@ -284,8 +290,10 @@ def _clone(thing: Any, known: dict[int, Any]) -> Any:  # noqa: ANN401 - whatever
         return new
     if kind is types.MethodType:
         return types.MethodType(thing.__func__, _clone(thing.__self__, known))
-    if kind is count:
+    if kind in (count, Counter):
         return copy.copy(thing)
+    if kind in _SHARED:
+        return thing
     names = _changeable(kind)
     if not names and (not hasattr(thing, "__dict__") or isinstance(thing, Enum | type | types.FunctionType)):
         return thing
@@ -295,6 +303,7 @@ def _clone(thing: Any, known: dict[int, Any]) -> Any:  # noqa: ANN401 - whatever
     return new
 
 
+@cache
 def _changeable(kind: type[Any]) -> tuple[str, ...]:
     """The slots of an object that may change; none for what is frozen, and for what is no object of ours."""
     parameters = getattr(kind, "__dataclass_params__", None)

@@ -17,6 +17,7 @@ from interlock.vocabulary.events.conversation import AssistantMessage
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.states import TurnState
+from tests.client.waiting import until
 from tests.gauntlet.ways import ANSWER, ERROR, LATER, PARTIAL, WAYS, Way, through
 
 each_way = pytest.mark.parametrize("name", WAYS)
@@ -32,7 +33,10 @@ async def judged(way: Way, session: SessionId, states: Sequence[TurnState], answ
     assert report.status is (ReportStatus.READY if is_clean else ReportStatus.READY_WITH_WARNINGS), report.checks
     assert list(report.turns) == records
     assert why(events, owner_alive=True).record == records[-1]
-    live = [event for event in way.published if event.session_id == session]
+    last = events[-1].seq or 0
+    # What is in the log is published next: an agent may say something of itself at any moment.
+    await until(lambda: any((event.seq or 0) >= last for event in way.published if event.session_id == session))
+    live = [event for event in way.published if event.session_id == session and (event.seq or 0) <= last]
     assert [event for event in live if event.seq is not None] == list(events)
     assert_drawn(present(events), records, answers)
     assert_drawn(present(live), records, answers)

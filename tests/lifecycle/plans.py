@@ -23,6 +23,10 @@ def one(name: str, *needs: str, required: bool = True, writes: tuple[str, ...] =
     )
 
 
+def gate(name: str, *needs: str) -> StepSpec:
+    return StepSpec(id=StepId(name), gate=f"is {name} right?", depends_on=tuple(StepId(needed) for needed in needs))
+
+
 def plan(*steps: StepSpec, max_concurrency: int = 6) -> WorkflowSpec:
     return WorkflowSpec(id=WorkflowId("wf_1"), steps=steps, timeout_ms=1000, max_concurrency=max_concurrency)
 

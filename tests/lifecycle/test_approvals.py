@@ -44,6 +44,7 @@ from interlock.vocabulary.events.conversation import ToolCall, ToolError, ToolRe
 from interlock.vocabulary.events.registry import Json, Payload
 from interlock.vocabulary.ids import CallId, TurnId
 from interlock.vocabulary.states import ToolCallStatus as Status
+from tests.each_row import each_row
 
 TURN: Final = TurnId("trn_1")
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -298,14 +299,14 @@ BEFORE_AND_AFTER: Final = [
 ]
 
 
-@pytest.mark.parametrize("state", BEFORE_AND_AFTER)
-@pytest.mark.parametrize("again", [decides(id="d1"), decides(id="d2"), decides(), decides(result=True)])
+@each_row("state", BEFORE_AND_AFTER)
+@each_row("again", [decides(id="d1"), decides(id="d2"), decides(), decides(result=True)])
 def test_a_repeat_changes_nothing(state: ToolCalls, again: CallDecided) -> None:
     assert run(again, state=state) == (state, [])
 
 
-@pytest.mark.parametrize("state", BEFORE_AND_AFTER)
-@pytest.mark.parametrize("other", [decides(action=NO, id="d1"), decides(action=NO), decides(result={"a": 1}, id="d1")])
+@each_row("state", BEFORE_AND_AFTER)
+@each_row("other", [decides(action=NO, id="d1"), decides(action=NO), decides(result={"a": 1}, id="d1")])
 def test_a_second_decision_that_says_otherwise_is_rejected(state: ToolCalls, other: CallDecided) -> None:
     later, outputs = run(other, state=state)
     assert later == state
@@ -373,7 +374,7 @@ def test_a_due_deadline_is_applied_before_the_decision_that_comes_with_it() -> N
 # Surprises, and our own mistakes
 
 
-@pytest.mark.parametrize(
+@each_row(
     "given_input",
     [
         CallFinished(key("nobody")),
@@ -440,7 +441,7 @@ def written_question(mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL) -> ToolCall
     return ToolCallSuspended(call_id=CallId("c1"), name="Bash", ticket=ticket("s1", "p1", mode))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("log", "status", "kind"),
     [
         ([ASKED], Status.FAILED, ["orphan_tool_call"]),

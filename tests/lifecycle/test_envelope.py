@@ -26,6 +26,7 @@ from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.wire.patch import DeleteOp, Patch, TrackedPatch
+from tests.each_row import each_row
 
 Set = RunLifecycleAction.Set
 RUNNING, WAITING, DONE = RunStatus
@@ -80,7 +81,7 @@ def test_run_lifecycle_state_action_reduces_into_run_envelope_patch() -> None:
     assert merged["__run"].get("done_reason") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "state",
     [
         None,
@@ -137,8 +138,8 @@ def test_missing_fields_have_defaults_and_unknown_ones_are_passed_over() -> None
     assert run_lifecycle_from_state({"__run": {"id": "run_1", "step_count": 3}}) == RunLifecycleState("run_1")
 
 
-@pytest.mark.parametrize("base", [{}, None, {"__run": None}, {"other": 1}], ids=repr)
-@pytest.mark.parametrize(
+@each_row("base", [{}, None, {"__run": None}, {"other": 1}], ids=repr)
+@each_row(
     "action",
     [Set("run_1", RUNNING, None, 5), Set("run_1", WAITING, None, 5), Set("run_1", DONE, "natural", 5)],
     ids=lambda action: action.status.value,
@@ -149,7 +150,7 @@ def test_the_first_record_may_have_any_status(base: Json, action: Set) -> None:
     assert apply_patch(merged, WITHOUT_RUN) == (apply_patch(base, WITHOUT_RUN) or {})
 
 
-@pytest.mark.parametrize(("before", "after"), list(product((RUNNING, WAITING), RunStatus)))
+@each_row(("before", "after"), list(product((RUNNING, WAITING), RunStatus)))
 def test_an_open_record_moves_as_the_table_allows(before: RunStatus, after: RunStatus) -> None:
     reason = "natural" if after is DONE else None
     base = stored("run_1", before)
@@ -183,15 +184,15 @@ def test_another_run_does_not_begin_as_done() -> None:
         reduce(stored("run_1", DONE, "natural"), Set("run_2", DONE, "natural", 2))
 
 
-@pytest.mark.parametrize("before", [RUNNING, WAITING])
-@pytest.mark.parametrize("after", list(RunStatus))
+@each_row("before", [RUNNING, WAITING])
+@each_row("after", list(RunStatus))
 def test_another_run_does_not_begin_while_one_is_open(before: RunStatus, after: RunStatus) -> None:
     with pytest.raises(ContractError, match=f"'run_1' is {before.value}, not done"):
         reduce(stored("run_1", before), Set("run_2", after, "natural" if after is DONE else None, 2))
 
 
-@pytest.mark.parametrize("status", [RUNNING, WAITING])
-@pytest.mark.parametrize("base", [{}, stored("run_1", RUNNING), stored("run_0", DONE, "natural")])
+@each_row("status", [RUNNING, WAITING])
+@each_row("base", [{}, stored("run_1", RUNNING), stored("run_0", DONE, "natural")])
 def test_only_done_has_a_done_reason(base: Json, status: RunStatus) -> None:
     with pytest.raises(ContractError, match="cannot have a done_reason"):
         reduce(base, Set("run_1", status, "natural", 2))
@@ -207,7 +208,7 @@ def test_time_may_go_backwards_because_it_decides_nothing() -> None:
     assert applied(base, reduce(base, Set("run_1", WAITING, None, 7))) == stored("run_1", WAITING, None, 7)
 
 
-@pytest.mark.parametrize("record", [[], "running", {"status": "paused"}, {"id": 1}, 0, False], ids=repr)
+@each_row("record", [[], "running", {"status": "paused"}, {"id": 1}, 0, False], ids=repr)
 def test_an_unreadable_record_is_not_overwritten(record: Json) -> None:
     with pytest.raises(ContractError, match="cannot be read, and is not overwritten"):
         reduce({"__run": record}, Set("run_1", RUNNING, None, 1))
@@ -219,7 +220,7 @@ def test_a_document_that_is_no_object_is_not_overwritten(base: Json) -> None:
         reduce(base, Set("run_1", RUNNING, None, 1))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fields",
     [
         {"id": 1},

@@ -24,14 +24,15 @@ from interlock.vocabulary.run import (
     TerminationReason,
 )
 from interlock.vocabulary.states import ExitReason, Lifecycle
+from tests.each_row import each_row
 
 OURS = {ExitReason.STOPPED, ExitReason.IDLE_TTL, ExitReason.REPLACED}
 TIMEOUT = TerminationReason.stopped("timeout")
 RUNNING, WAITING, DONE = RunStatus
 
 
-@pytest.mark.parametrize("exit_reason", list(ExitReason))
-@pytest.mark.parametrize("stop_requested", [False, True])
+@each_row("exit_reason", list(ExitReason))
+@each_row("stop_requested", [False, True])
 def test_a_death_is_cancelled_if_it_was_us_and_an_error_otherwise(
     exit_reason: ExitReason, stop_requested: bool
 ) -> None:
@@ -56,7 +57,7 @@ def test_a_clean_exit_in_the_middle_of_a_turn_is_an_error() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "reason", "open_decisions", "expected"),
     [
         (RUNNING, None, 0, None),
@@ -85,8 +86,8 @@ def test_a_run_is_not_told_to_wait_for_nothing() -> None:
         run_input(RUNNING, SUSPENDED, 0)
 
 
-@pytest.mark.parametrize("reason", [None, NATURAL_END, CANCELLED, SUSPENDED])
-@pytest.mark.parametrize("open_decisions", [0, 1])
+@each_row("reason", [None, NATURAL_END, CANCELLED, SUSPENDED])
+@each_row("open_decisions", [0, 1])
 def test_a_run_that_is_done_is_told_nothing(reason: TerminationReason | None, open_decisions: int) -> None:
     assert run_input(DONE, reason, open_decisions) is None
 

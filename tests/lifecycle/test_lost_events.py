@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +26,7 @@ from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import CallId, RunId, SessionId
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, RunStatus, TerminationReason
 from interlock.vocabulary.states import DriverKind, TurnState
+from tests.each_row import each_row
 
 ENDS: Final = (NATURAL_END, CANCELLED, TerminationReason.error("the line went dead"))
 CALL: Final = ToolCall(call_id=CallId("c1"), name="Bash")
@@ -74,7 +74,7 @@ def record(events: Sequence[Event], name: str) -> TurnRecord:
     return next(one for one in turn_states(events) if one.turn_id == name)
 
 
-@pytest.mark.parametrize("lost", range(2, 9))
+@each_row("lost", range(2, 9))
 def test_any_event_lost_after_its_prompt_makes_a_turn_unknown(lost: int) -> None:
     assert states(without(two_turns().events, lost)) == {"t1": "unknown", "t2": "completed"}
 

@@ -23,6 +23,7 @@ from interlock.lifecycle.decisions.permissions import (
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.audit import PermissionBehavior as Behavior
 from interlock.vocabulary.events.registry import Json
+from tests.each_row import each_row
 
 
 def rules(*texts: str) -> list[Rule]:
@@ -37,7 +38,7 @@ def judge(texts: list[str], tool: str = "Bash", arguments: Json = None) -> tuple
 # Syntax
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "canonical"),
     [
         ("allow Read", "allow Read"),
@@ -60,7 +61,7 @@ def test_a_rule_is_read_and_written_in_one_spelling(text: str, canonical: str) -
     assert parse_rule(canonical) == rule
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "place", "reason"),
     [
         ("", 1, "expected allow, ask or deny"),
@@ -133,7 +134,7 @@ def test_a_hostile_pattern_does_not_hang() -> None:
     assert pattern.matches("a" * 1_000_000 + "b")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "arguments", "matches"),
     [
         ("ask Bash", None, True),
@@ -166,7 +167,7 @@ def test_a_rule_matches_name_and_arguments(rule: str, arguments: Json, matches: 
 SHELL = "allow Bash(command=git *)"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "command", "behavior"),
     [
         (SHELL, "git log", Behavior.ALLOW),
@@ -213,7 +214,7 @@ def test_a_narrower_ask_is_not_passed_by_a_wider_allow() -> None:
 # Precedence
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("texts", "behavior", "named"),
     [
         ([], Behavior.ASK, ""),
@@ -264,7 +265,7 @@ def test_arguments_that_cannot_be_read_are_denied(value: Json) -> None:
     assert verdict == PermissionVerdict(Behavior.DENY, Ground.UNREADABLE_ARGUMENTS)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("texts", "is_gone"),
     [
         (["deny Bash"], True),
@@ -279,7 +280,7 @@ def test_an_unconditional_deny_takes_the_tool_away(texts: list[str], is_gone: bo
     assert permissions.is_unconditional_deny(rules(*texts), "Bash") is is_gone
 
 
-@pytest.mark.parametrize("name", ["Bash", "*", 'a"b', "x(y=*)", "a\nallow *"])
+@each_row("name", ["Bash", "*", 'a"b', "x(y=*)", "a\nallow *"])
 def test_a_remembered_rule_is_for_exactly_that_tool(name: str) -> None:
     rule = permissions.remember(Behavior.ALLOW, name)
     assert parse_rule(str(rule)) == rule
@@ -364,12 +365,12 @@ ALL_NO: Final[list[Json]] = [
 ]
 
 
-@pytest.mark.parametrize("value", [*ALL_YES, *NEITHER], ids=json.dumps)
+@each_row("value", [*ALL_YES, *NEITHER], ids=json.dumps)
 def test_a_yes_and_what_is_not_understood_are_no_clear_no(value: Json) -> None:
     assert not is_a_no(value)
 
 
-@pytest.mark.parametrize("value", ALL_NO, ids=json.dumps)
+@each_row("value", ALL_NO, ids=json.dumps)
 def test_a_no_is_heard_beside_a_yes_too(value: Json) -> None:
     assert is_a_no(value)
 

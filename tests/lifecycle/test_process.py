@@ -30,6 +30,7 @@ from interlock.lifecycle.process import (
 from interlock.testing.explore import Exploration, check_table, explore, labelled_by
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.states import AgentState, Lifecycle
+from tests.each_row import each_row
 
 E = AgentEventType
 LIVING = (Lifecycle.SPAWNING, Lifecycle.WORKING, Lifecycle.IDLE)
@@ -68,9 +69,9 @@ SEED: dict[AgentEventType, AgentState | None] = {
 }
 
 
-@pytest.mark.parametrize("type", AgentEventType)
-@pytest.mark.parametrize("substate", AgentState)
-@pytest.mark.parametrize("lifecycle", LIVING)
+@each_row("type", AgentEventType)
+@each_row("substate", AgentState)
+@each_row("lifecycle", LIVING)
 def test_an_event_does_what_the_seed_says(lifecycle: Lifecycle, substate: AgentState, type: AgentEventType) -> None:
     state = ProcessState(last_active=3.0, lifecycle=lifecycle, substate=substate)
     following, outputs = step(state, event(type), 7.0)
@@ -81,8 +82,8 @@ def test_an_event_does_what_the_seed_says(lifecycle: Lifecycle, substate: AgentS
     assert outputs == (() if lifecycle is expected else (LifecycleChanged(lifecycle, expected),))
 
 
-@pytest.mark.parametrize("type", AgentEventType)
-@pytest.mark.parametrize("tool_use_id", ["", "a"])
+@each_row("type", AgentEventType)
+@each_row("tool_use_id", ["", "a"])
 def test_after_killed_a_late_event_bumps_last_active_and_nothing_else(type: AgentEventType, tool_use_id: str) -> None:
     killed = after(event(E.TOOL_USE, "a"), Mark.KILLED)
     assert step(killed, event(type, tool_use_id), 9.0) == (replace(killed, last_active=9.0), ())
@@ -134,8 +135,8 @@ def test_a_delta_before_the_start_is_not_undone_by_the_start() -> None:
     assert (state.lifecycle, state.substate) == (Lifecycle.WORKING, AgentState.RESPONDING)
 
 
-@pytest.mark.parametrize("kind", list(E))
-@pytest.mark.parametrize("lifecycle", Lifecycle)
+@each_row("kind", list(E))
+@each_row("lifecycle", Lifecycle)
 def test_what_a_child_says_late_does_not_change_its_parents_lifecycle(
     lifecycle: Lifecycle, kind: AgentEventType
 ) -> None:
@@ -144,7 +145,7 @@ def test_what_a_child_says_late_does_not_change_its_parents_lifecycle(
     assert step(resting, relayed, 9.0) == (replace(resting, last_active=9.0), ())
 
 
-@pytest.mark.parametrize("kind", list(E))
+@each_row("kind", list(E))
 def test_what_a_child_says_is_a_sign_of_life_and_no_more(kind: AgentEventType) -> None:
     relayed = AgentEvent(kind, tool_use_id="t1", sub_agent="helper")
     assert after(relayed, start=BUSY, now=9.0) == replace(BUSY, last_active=9.0)
@@ -399,15 +400,15 @@ def test_an_event_survives_the_wire(sent: AgentEvent) -> None:
     assert msgspec.json.decode(msgspec.json.encode(sent), type=AgentEvent) == sent
 
 
-@pytest.mark.parametrize("lifecycle", LIVING)
-@pytest.mark.parametrize("substate", AgentState)
+@each_row("lifecycle", LIVING)
+@each_row("substate", AgentState)
 def test_the_idle_time_to_live_runs_whenever_no_turn_is_open(lifecycle: Lifecycle, substate: AgentState) -> None:
     state = ProcessState(last_active=10.0, lifecycle=lifecycle, substate=substate)
     assert idle_deadline(state, 120.0, turn_open=False) == 130.0
     assert idle_deadline(state, 120.0, turn_open=True) is None
 
 
-@pytest.mark.parametrize("timeout", [None, 0.0, -1.0, math.inf, math.nan])
+@each_row("timeout", [None, 0.0, -1.0, math.inf, math.nan])
 def test_a_timeout_that_is_off_gives_no_deadline(timeout: float | None) -> None:
     assert idle_deadline(NEW, timeout, turn_open=False) is None
 

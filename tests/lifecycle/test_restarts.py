@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from interlock.lifecycle.restarts import RestartDecision, RestartPolicy, Restarts, RestartVerdict
 from interlock.vocabulary.states import ExitReason
+from tests.each_row import each_row
 
 FAILURES = (ExitReason.CRASHED, ExitReason.UNCLEAN)
 EXPLAINED = (ExitReason.CLEAN, ExitReason.STOPPED, ExitReason.IDLE_TTL, ExitReason.REPLACED)
@@ -27,11 +28,11 @@ def test_each_attempt_waits_longer_and_then_it_is_given_up() -> None:
 def test_the_decision_says_what_is_done_and_why() -> None:
     restarts = Restarts(RestartPolicy(max_attempts=1))
     assert crash(restarts, 0.0).message == "the agent crashed; restart 1 of 1 in 1 s"
-    assert crash(restarts, 1.0).message == "the agent crashed; not restarted: 1 restarts within 600 s were of no help"
+    assert crash(restarts, 1.0).message == "the agent crashed; not restarted: 1 restart within 3600 s were of no help"
     assert restarts.after(ExitReason.STOPPED, 2.0).message == "not restarted: the end was no failure (stopped)"
 
 
-@pytest.mark.parametrize("reason", ExitReason)
+@each_row("reason", ExitReason)
 def test_only_what_nobody_explained_restarts(reason: ExitReason) -> None:
     decision = Restarts().after(reason, 0.0)
     assert (decision.verdict is RestartVerdict.RESTART) is (reason in FAILURES)
@@ -61,8 +62,8 @@ def test_what_is_older_than_the_window_is_forgotten() -> None:
     for now in (0.0, 100.0, 200.0):
         crash(restarts, now)
     assert crash(restarts, 599.0).is_exhausted
-    again = crash(restarts, 600.0)
-    assert (again.attempt, again.restart_at) == (3, 604.0)
+    again = crash(restarts, 3600.0)
+    assert (again.attempt, again.restart_at) == (3, 3604.0)
 
 
 def test_a_stale_resume_id_costs_nothing_once() -> None:
@@ -100,6 +101,21 @@ def test_there_are_never_more_restarts_in_a_window_than_allowed(deaths: list[tup
         if decision.restart_at is not None:
             assert decision.restart_at >= now
             made.append((now, decision.attempt == 0))
-        recent = [is_free for at, is_free in made if at > now - 600.0]
+        recent = [is_free for at, is_free in made if at > now - 3600.0]
         assert recent.count(False) <= 3
         assert recent.count(True) <= 1
+
+
+def test_a_crash_every_five_minutes_reaches_the_limit() -> None:
+    restarts = Restarts()
+    assert [crash(restarts, at * 300.0).verdict for at in range(4)] == [
+        *[RestartVerdict.RESTART] * 3,
+        RestartVerdict.EXHAUSTED,
+    ]
+
+
+def test_attempts_that_the_log_tells_of_count() -> None:
+    restarts = Restarts()
+    restarts.recall([-3_700.0, -60.0, -30.0])
+    assert "restart 3 of 3" in crash(restarts, 0.0).message
+    assert crash(restarts, 1.0).is_exhausted

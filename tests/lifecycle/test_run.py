@@ -36,6 +36,7 @@ from interlock.vocabulary.run import (
     StopCode,
     TerminationReason,
 )
+from tests.each_row import each_row
 
 NOW_MS = 99
 ENDS = (
@@ -90,7 +91,7 @@ def test_every_path_of_the_machine(record_property: Callable[[str, object], None
     record_property("explored", found.summary("run"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "input", "status", "done_reason"),
     [
         (RUNNING, Suspended(), RunStatus.WAITING, None),
@@ -120,7 +121,7 @@ def test_an_end_records_that_a_cancel_was_asked_for() -> None:
     assert event.reason == NATURAL_END
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "input"),
     [
         (RUNNING, Resumed()),
@@ -167,7 +168,7 @@ def test_records_round_trip(record: RunLifecycleState) -> None:
     assert msgspec.convert(msgspec.to_builtins(record), RunLifecycleState) == record
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("done_reason", "code"),
     [
         ("stopped:max_rounds", "max_rounds"),
@@ -184,13 +185,13 @@ def test_the_stop_code_is_read_from_the_record(done_reason: str | None, code: st
     assert (stopped.code if stopped else None) == code
 
 
-@pytest.mark.parametrize("reason", ENDS, ids=str)
+@each_row("reason", ENDS, ids=str)
 def test_an_end_stays_as_it_is_while_no_call_is_suspended(reason: TerminationReason) -> None:
     assert settle(reason, 0) == reason
 
 
-@pytest.mark.parametrize("reason", ENDS, ids=str)
-@pytest.mark.parametrize("open_calls", [1, 2])
+@each_row("reason", ENDS, ids=str)
+@each_row("open_calls", [1, 2])
 def test_only_error_cancelled_and_the_wall_clock_end_a_run_with_a_suspended_call(
     reason: TerminationReason, open_calls: int
 ) -> None:

@@ -26,6 +26,7 @@ from interlock.lifecycle.stop_conditions import (
 )
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.run import StopCode
+from tests.each_row import each_row
 
 ALL: tuple[StopCondition, ...] = (
     MaxRounds(2),
@@ -118,7 +119,7 @@ def test_a_round_in_between_starts_the_count_of_a_loop_again() -> None:
     assert code(LoopDetection(3), played(rounds)) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "off",
     [
         *(kind(value) for kind in (MaxRounds, Timeout, TokenBudget, ConsecutiveErrors) for value in (None, 0)),

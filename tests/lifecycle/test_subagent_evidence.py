@@ -15,6 +15,7 @@ from interlock.vocabulary.events.envelope import audience, new_event
 from interlock.vocabulary.events.registry import Audience, Json
 from interlock.vocabulary.ids import EventId, SessionId, SubagentId
 from interlock.vocabulary.states import SubagentState
+from tests.each_row import each_row
 from tests.lifecycle.children import EPOCH
 
 CHILD: Final = SessionId("ses_child")
@@ -68,8 +69,8 @@ REQUIRED_FIELDS: Final = {
 }
 
 
-@pytest.mark.parametrize("state", REQUIRED_FIELDS)
-@pytest.mark.parametrize("field", BLANKS)
+@each_row("state", REQUIRED_FIELDS)
+@each_row("field", BLANKS)
 def test_a_terminal_fact_lacks_exactly_what_its_state_requires(state: SubagentState, field: str) -> None:
     whole = WHOLE[state]
     assert evidence.missing_evidence(whole) == ()
@@ -101,7 +102,7 @@ def test_a_constructor_refuses_what_types_cannot_see() -> None:
         evidence.detached(LAST, child_session_id=CHILD, reason="restart", next_actions=no_command)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("checkpoint", "says"),
     [
         (None, False),
@@ -132,7 +133,7 @@ def test_a_child_without_a_session_is_excused_only_by_the_reason_that_explains_i
     assert all(evidence.missing_evidence(fact) for fact in swapped)
 
 
-@pytest.mark.parametrize("state", WHOLE)
+@each_row("state", WHOLE)
 def test_a_constructor_carries_over_who_it_is_about_and_nothing_that_was_said_before(state: SubagentState) -> None:
     fact = WHOLE[state]
     assert (fact.subagent_id, fact.agent, fact.task, fact.attempt) == ("sub_1", "reviewer", "review the diff", 3)
@@ -142,8 +143,8 @@ def test_a_constructor_carries_over_who_it_is_about_and_nothing_that_was_said_be
     assert fact.reason != "new_input"
 
 
-@pytest.mark.parametrize("state", WHOLE)
-@pytest.mark.parametrize("chosen", [True, False])
+@each_row("state", WHOLE)
+@each_row("chosen", [True, False])
 def test_a_model_sees_the_end_of_a_child_only_if_chosen_and_never_a_detached_one(
     state: SubagentState, chosen: bool
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import product
 from typing import Final
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -24,6 +23,7 @@ from interlock.vocabulary.actions import NextActionKind
 from interlock.vocabulary.events.conversation import SubagentEvent
 from interlock.vocabulary.ids import SubagentId
 from interlock.vocabulary.states import SubagentState
+from tests.each_row import each_row
 from tests.lifecycle.children import after, queued, running
 
 S = SubagentState
@@ -44,7 +44,7 @@ def fact(status: SubagentState, attempt: int = 1) -> SubagentEvent:
     return structs.replace(FACTS[status], attempt=attempt)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("facts", "holds", "anomalies"),
     [
         ([fact(S.QUEUED), fact(S.RUNNING), fact(S.COMPLETED)], S.COMPLETED, []),

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from itertools import product
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from interlock.lifecycle.task_status import (
     task_status,
 )
 from interlock.vocabulary.states import TaskStatus, TurnState
+from tests.each_row import each_row
 
 FOREIGN = (None, "", "running", "Running", " RUNNING", "RUNNING ", "DELETED", "none", "PENDING\u0000")
 CLASSES = [
@@ -37,7 +37,7 @@ CLASSES = [
 ]
 
 
-@pytest.mark.parametrize(("status", "expected"), CLASSES)
+@each_row(("status", "expected"), CLASSES)
 def test_each_status_has_its_class_and_every_other_word_is_unknown(status: str | None, expected: str) -> None:
     assert classify(status) is StatusClass(expected)
 
@@ -47,7 +47,7 @@ def test_the_class_of_the_word_is_the_class_of_the_member() -> None:
     assert all(classify(status) is classify(status.value) for status in TaskStatus)
 
 
-@pytest.mark.parametrize(("status", "kind"), CLASSES)
+@each_row(("status", "kind"), CLASSES)
 def test_the_phase_follows_the_class_and_a_stream_shows_only_while_active(status: str | None, kind: str) -> None:
     without, streaming = {
         "active": ("running", "streaming"),
@@ -107,7 +107,7 @@ def flag_rows() -> Iterator[tuple[str, dict[str, str]]]:
         yield status, dict(zip(heading.split()[1:], words, strict=True))
 
 
-@pytest.mark.parametrize(("status", "words"), list(flag_rows()))
+@each_row(("status", "words"), list(flag_rows()))
 def test_flags_are_those_of_the_table_for_every_combination_of_facts(status: str, words: dict[str, str]) -> None:
     assert {status.value for status in TaskStatus} < {row for row, _ in flag_rows()}
     for facts in product((False, True), repeat=5):

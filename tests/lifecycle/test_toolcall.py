@@ -38,6 +38,7 @@ from interlock.vocabulary.events.conversation import ToolError, ToolResult
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import CallId, TurnId
 from interlock.vocabulary.states import ToolCallStatus as Status
+from tests.each_row import each_row
 
 KEY: Final = CallKey(TurnId("trn_1"), CallId("c1"))
 CALL: Final = ToolCallState(KEY, "Bash", {"command": "ls"})
@@ -111,8 +112,8 @@ def test_the_table_is_the_one_of_the_design() -> None:
     }
 
 
-@pytest.mark.parametrize("given", EVERY, ids=lambda given: given.on)
-@pytest.mark.parametrize("last", [Succeed(), Fail(), Cancel()], ids=lambda given: given.on)
+@each_row("given", EVERY, ids=lambda given: given.on)
+@each_row("last", [Succeed(), Fail(), Cancel()], ids=lambda given: given.on)
 def test_an_ended_call_refuses_every_command(last: ToolCallInput, given: ToolCallInput) -> None:
     call = after(last)
     with pytest.raises(ContractError, match=call.status.value):
@@ -134,7 +135,7 @@ ASKED: Final[Json] = {"command": "ls"}
 EDITED: Final[Json] = {"command": "ls -l"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "answer", "arguments"),
     [
         (ResumeMode.REPLAY_TOOL_CALL, True, ASKED),
@@ -192,8 +193,8 @@ def test_blank_parts_of_a_decision_are_filled(action: DecisionAction, result: Js
     assert toolcall.complete_decision(CALL, named).decision_id == "d9"
 
 
-@pytest.mark.parametrize(("reason", "message"), [("", "User denied the action"), ("too risky", "too risky")])
-@pytest.mark.parametrize("mode", list(ResumeMode))
+@each_row(("reason", "message"), [("", "User denied the action"), ("too risky", "too risky")])
+@each_row("mode", list(ResumeMode))
 def test_a_cancel_alone_gives_the_error_result(mode: ResumeMode, reason: str, message: str) -> None:
     decision = ToolCallDecided(target_id="c1", action=DecisionAction.CANCEL, reason=reason)
     assert toolcall.result_of_decision(after(Suspend(ticket(mode)), DecideCall(decision))) == ToolResult(
@@ -216,8 +217,8 @@ def result(kind: str = "") -> ToolResult:
     return ToolResult(call_id=CallId("c1"), ok=error is None, error=error)
 
 
-@pytest.mark.parametrize("before", [(), (ToolStarted(),), (Suspend(),), (Suspend(), DecideCall(YES))])
-@pytest.mark.parametrize(
+@each_row("before", [(), (ToolStarted(),), (Suspend(),), (Suspend(), DecideCall(YES))])
+@each_row(
     ("kind", "status"),
     [
         ("", Status.SUCCEEDED),

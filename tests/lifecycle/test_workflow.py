@@ -20,10 +20,11 @@ from interlock.lifecycle.children.workflow import (
     step,
     workflow_result,
 )
-from interlock.lifecycle.children.workflow_plan import WorkflowSpec
+from interlock.lifecycle.children.workflow_plan import StepSpec, WorkflowSpec
 from interlock.lifecycle.children.workflow_step import (
     OUTCOMES,
     STEP_MACHINE,
+    AnswerGate,
     GiveUpStep,
     ReleaseStep,
     StartStep,
@@ -38,7 +39,7 @@ from interlock.vocabulary.events.audit import Anomaly, WorkflowEvent, WorkflowEv
 from interlock.vocabulary.ids import SessionId, StepId, SubagentId
 from interlock.vocabulary.states import StepState, WorkflowState
 from tests.lifecycle.children import at
-from tests.lifecycle.plans import A, B, C, one, plan, plans_of
+from tests.lifecycle.plans import A, B, C, gate, one, plan, plans_of
 
 S = StepState
 W = WorkflowState
@@ -93,6 +94,9 @@ def every_input(before: Walked) -> Iterator[Move]:
         yield StartStep(known.id, CHILD), NOW
         yield ReleaseStep(known.id, "go on"), NOW
         yield GiveUpStep(known.id, "not needed"), NOW
+        if next(planned.gate for planned in before.record.spec.steps if planned.id == known.id):
+            yield AnswerGate(known.id, "go"), NOW
+            yield AnswerGate(known.id, "stop", reason="not now"), NOW
         yield StepReported(known.id, SubagentId("sub_other"), ENDS[S.CHECKPOINT_READY]), NOW
         # Where nothing can be reported, one report that would claim most stands for all.
         for state in ENDS if known.state is S.RUNNING else (S.CHECKPOINT_READY,):
@@ -242,6 +246,9 @@ def test_every_path_of_every_small_plan_keeps_the_laws(record_property: Callable
     tight = [
         plan(one("a"), one("b"), max_concurrency=1),
         plan(one("a", writes=("src",)), one("b", writes=("src/x",))),
+        plan(gate("a"), one("b", "a"), one("c")),
+        plan(one("a"), gate("b", "a"), one("c", "b")),
+        plan(one("a"), gate("b", "a")),
     ]
     small = [*plans_of(1), *plans_of(2), *filter(is_chain, plans_of(3))]
     record_property("explored", walk([*tight, *small]).summary("workflow, small plans"))
@@ -250,7 +257,8 @@ def test_every_path_of_every_small_plan_keeps_the_laws(record_property: Callable
 @pytest.mark.deep
 @pytest.mark.timeout(600)
 def test_every_path_of_every_plan_of_three_steps(record_property: Callable[[str, object], None]) -> None:
-    record_property("explored", walk(plans_of(3)).summary("workflow, every plan of three steps"))
+    gated = [plan(gate("a"), one("b", "a")), plan(one("a"), gate("b", "a"))]
+    record_property("explored", walk([*gated, *plans_of(3)]).summary("workflow, every plan of three steps"))
 
 
 def play(spec: WorkflowSpec, *inputs: WorkflowInput, now: datetime = NOW) -> WorkflowRecord:
@@ -437,3 +445,55 @@ def test_a_result_is_only_made_of_the_steps_of_its_plan() -> None:
     for steps in ((), (StepRecord(A),), (StepRecord(B), StepRecord(A)), (StepRecord(A), StepRecord(A))):
         with pytest.raises(ContractError, match="not those of its plan"):
             workflow_result(spec, steps)
+
+
+def test_a_gate_asks_at_once_also_while_other_steps_run_and_an_answer_unlocks_what_needs_it() -> None:
+    record, facts = begin(plan(gate("a"), one("b", "a"), one("c")), NOW)
+    assert [(fact.step_id, fact.step_state) for fact in facts] == [(None, None), (A, S.HELD)]
+    assert record.status is W.RUNNING  # for c can start
+    record = play(record.spec, AnswerGate(A, "go", decided_by="ann"))
+    shown = record.steps[0].evidence
+    assert record.states[A] is S.CHECKPOINT_READY
+    assert shown is not None
+    assert shown.checkpoint == {
+        "status": "checkpoint_ready",
+        "proof": "decision",
+        "choice": "go",
+        "reason": "",
+        "decided_by": "ann",
+    }
+    record, _ = step(record, StartStep(B, CHILD), NOW)
+    assert record.states[B] is S.RUNNING
+
+
+def test_a_plan_that_begins_with_a_gate_is_held_without_a_deadline() -> None:
+    record, _ = begin(plan(gate("a"), one("b", "a")), NOW)
+    assert (record.status, record.deadline) == (W.HELD, None)
+
+
+def test_a_gate_takes_only_its_choices_and_is_never_released_and_stop_gives_it_up() -> None:
+    spec = plan(gate("a"), one("b", "a"))
+    with pytest.raises(ContractError, match="takes go, stop, not 'yes'"):
+        play(spec, AnswerGate(A, "yes"))
+    with pytest.raises(ContractError, match="release"):
+        play(spec, ReleaseStep(A, "again"))
+    stopped = play(spec, AnswerGate(A, "stop", reason="not now"))
+    assert (stopped.states[A], stopped.states[B], stopped.status) == (S.FAILED, S.HELD, W.FAILED)
+    with pytest.raises(ContractError, match="too late"):
+        step(stopped, AnswerGate(A, "go"), NOW)
+
+
+def test_a_gate_behind_a_lost_step_cannot_be_answered() -> None:
+    spec = plan(one("a"), gate("b", "a"), one("c"), gate("d"))
+    record = play(spec, StartStep(A, CHILD), StepReported(A, CHILD, ENDS[S.FAILED]))
+    assert record.states[B] is S.HELD
+    with pytest.raises(ContractError):
+        step(record, AnswerGate(B, "go"), NOW)
+
+
+def test_the_step_of_a_command_runs_without_a_child() -> None:
+    spec = plan(StepSpec(id=A, run=("make", "test")))
+    record = play(spec, StartStep(A, None))
+    assert record.states[A] is S.RUNNING
+    record, _ = step(record, StepReported(A, None, ENDS[S.CHECKPOINT_READY]), NOW)
+    assert record.status is W.COMPLETED

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from interlock.lifecycle.children.workflow_plan import (
     InvalidWorkflow,
+    StepOutput,
     StepSpec,
     WorkflowSpec,
     held_steps,
@@ -22,6 +23,7 @@ from interlock.lifecycle.children.workflow_plan import (
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import StepId, WorkflowId
 from interlock.vocabulary.states import StepState
+from tests.each_row import each_row
 from tests.lifecycle.plans import A, B, C, one, plan, plans_of
 
 S = StepState
@@ -33,7 +35,7 @@ def refused(*steps: StepSpec, name: str = "wf_1", max_concurrency: int = 6, time
     return caught.value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("steps", "words"),
     [
         ((), ["no steps"]),
@@ -46,6 +48,15 @@ def refused(*steps: StepSpec, name: str = "wf_1", max_concurrency: int = 6, time
         ((one("a", "b"), one("b", "c"), one("c", "b")), ["b -> c -> b"]),
         ((one("a", "b"), one("b", "a"), one("c", "d"), one("d", "c")), ["a -> b -> a", "c -> d -> c"]),
         ((StepSpec(id=A, task=" \n"),), ["no task"]),
+        ((StepSpec(id=A, task="x", run=("make",), gate="y?"),), ["task and run and gate at once"]),
+        ((StepSpec(id=A, gate=" "),), ["asks nothing"]),
+        ((StepSpec(id=A, gate="y?", choices=("go",)),), ["offers ['go']"]),
+        ((StepSpec(id=A, gate="y?", choices=("go", "go")),), ["offers ['go', 'go']"]),
+        ((StepSpec(id=A, gate="y?", checks=(("true",),)),), ["a gate with checks"]),
+        ((StepSpec(id=A, run=("",)),), ["a command without a name"]),
+        ((StepSpec(id=A, task="x", checks=((),)),), ["an empty check"]),
+        ((StepSpec(id=A, task="x", outputs=(StepOutput(name="o", path="../o"),)),), ["'../o'"]),
+        ((StepSpec(id=A, task="x", outputs=(StepOutput(name="o", path="o", type="commit"),)),), ["'commit'"]),
         ((StepSpec(id=A, task="x", timeout_ms=0),), ["step 'a' has a timeout of 0 ms"]),
         ((StepSpec(id=A, task="x", timeout_ms=10**30),), ["timeout of 1000"]),
         ((one("a", writes=("/etc",)),), ["'/etc'"]),
@@ -136,7 +147,7 @@ def test_steps_run_in_the_order_of_the_plan_as_far_as_there_is_room() -> None:
     assert ready_steps(spec, {C: S.CHECKPOINT_READY, A: S.RUNNING}) == (B,)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("first", "second", "clash"),
     [
         ("src", "src", True),
@@ -164,7 +175,7 @@ def test_steps_that_only_read_the_same_path_run_together() -> None:
     assert waves(plan(*readers)) == ((A, B),)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("states", "lost"),
     [
         ({A: S.FAILED}, {A, B, C}),

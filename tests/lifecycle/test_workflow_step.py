@@ -12,6 +12,7 @@ from interlock.vocabulary.events.conversation import SubagentEvent
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SessionId, StepId, SubagentId
 from interlock.vocabulary.states import StepState, SubagentState
+from tests.each_row import each_row
 from tests.lifecycle.children import after, queued, running
 
 S = StepState
@@ -41,7 +42,7 @@ def test_a_checkpoint_of_a_child_that_cannot_be_named_is_not_ready() -> None:
     assert (evidence_of(unproven).state, evidence_of(unproven).reason) == (S.NEEDS_ORCHESTRATOR, "unproven_child")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("summary", "checkpoint", "state"),
     [
         ("done", {"status": "checkpoint_ready"}, S.CHECKPOINT_READY),
@@ -74,7 +75,7 @@ def test_a_completed_child_is_ready_only_by_an_explicit_checkpoint_with_words(
     assert evidence_of(completed(summary, checkpoint)).state is state
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fact", "state", "reason"),
     [
         (after(running(), ChildFinished(1, "done"), 1).fact, S.PARTIAL, "no_explicit_checkpoint"),
@@ -100,14 +101,14 @@ def test_an_open_child_shows_nothing_yet() -> None:
     assert step_evidence_from_child(running().fact) is None
 
 
-@pytest.mark.parametrize("checkpoint", [READY, {"status": "checkpoint_ready", "summary": "x"}])
-@pytest.mark.parametrize("status", [s for s in SubagentState if s is not SubagentState.COMPLETED])
+@each_row("checkpoint", [READY, {"status": "checkpoint_ready", "summary": "x"}])
+@each_row("status", [s for s in SubagentState if s is not SubagentState.COMPLETED])
 def test_only_a_completed_child_makes_a_step_ready(status: SubagentState, checkpoint: Json) -> None:
     found = step_evidence_from_child(structs.replace(completed("done", checkpoint), status=status))
     assert found is None or found.state is not S.CHECKPOINT_READY
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "summary", "checkpoint", "reason", "words"),
     [
         (S.PENDING, "", None, "x", "no end"),

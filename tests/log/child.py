@@ -12,9 +12,12 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from msgspec import json
+
 from interlock.log.lease import LeaseLost
 from interlock.log.paths import DATABASE_NAME
 from interlock.log.port import LogUnavailable
+from interlock.log.snapshots import FoldName, FoldSnapshot
 from interlock.log.sqlite.store import SqliteLog
 from interlock.projections.replay.compaction import CompactionPlan, plan_compaction
 from interlock.vocabulary.events.conversation import AssistantMessage, UserMessage
@@ -137,9 +140,23 @@ async def _try(home: Path) -> None:
         say("refused", error)
 
 
+async def snapshots(home: Path) -> None:
+    """Append without end, and keep a snapshot after each append: the ids of all events of the session."""
+    async with await SqliteLog.open(home) as log:
+        say("open")
+        for number in count():
+            session_id = SESSIONS[number % len(SESSIONS)]
+            version = await log.append(session_id, [_event(session_id, f"e{os.getpid()}_{number}")])
+            say("ack", session_id, version)
+            payload = json.encode([one.id for one in (await log.read(session_id)).events])
+            kept = FoldSnapshot(session_id=session_id, version=version, payload=payload)
+            await log.snapshots.keep(FoldName("line", "1"), [kept])
+
+
 COMMANDS: Final[dict[str, Callable[[Path], Awaitable[None]]]] = {
     "crash": crash,
     "hold": hold,
+    "snapshots": snapshots,
     "limit": limit,
     "forbidden": forbidden,
 }

@@ -105,7 +105,9 @@ def test_a_lost_page_costs_only_its_rows() -> None:
     found[2] = found[2]._replace(line=b"", digest=b"")
     sound, damage = inspect(found, head)
     assert sound == [1, 2, 4, 5, 6]
-    assert [(each.kind, each.first_seq) for each in damage] == [(DamageKind.UNREADABLE, 3)]
+    assert [(each.kind, each.first_seq, each.message) for each in damage] == [
+        (DamageKind.UNREADABLE, 3, "its page cannot be read")
+    ]
 
 
 @pytest.mark.parametrize("other", [rows(B)[2], rows(A)[4]._replace(seq=3)])

@@ -7,6 +7,7 @@ hole that is told just before it says so.
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -18,19 +19,23 @@ import apsw
 import pytest
 
 from interlock.log.paths import DATABASE_NAME
-from interlock.log.port import LogUnavailable, Slice
+from interlock.log.port import LogUnavailable, SessionSummary, Slice
 from interlock.log.repair import apply_repair, plan_repair
 from interlock.log.sqlite.salvage import salvage
 from interlock.log.sqlite.store import SqliteLog
 from interlock.log.verify import VerifyReport, verify
 from interlock.vocabulary.events.codec import encode_event
 from interlock.vocabulary.ids import SessionId
+from tests import golden
 from tests.contract.harness import A, B, event, run
-from tests.log.edits import EVENTS, copy_home, edit, found, make_home, relink, report_of, reports, sql
+from tests.log.edits import EVENTS, copy_home, edit, found, make_home, plan_of, relink, report_of, reports, sql
 from tests.seeds import asked_seed, seed_of
 
 SESSIONS: Final = tuple(SessionId(f"ses_{name}") for name in "abc")
 MISSING_ALL: Final = ("missing", 1, EVENTS)
+GOLDEN: Final = Path(__file__).parent / "golden" / "damage.txt"
+# Its bytes are no UTF-8, so that it cannot be asked for by the name that is shown of it.
+MISNAMED: Final = "UPDATE events SET session_id = CAST(x'7365735fff' AS TEXT) WHERE session_id = 'ses_b' AND seq = 2"
 Found = set[tuple[str, int | None, int | None]]
 
 EDITS: Final[dict[str, tuple[tuple[str, ...], Found]]] = {
@@ -156,6 +161,19 @@ def test_an_edit_is_found_and_named(home: Path, statements: tuple[str, ...], exp
     assert [one.sound for one in reports(home) if one.session_id == B] == [not _touches(statements, B)]
 
 
+def test_what_verify_and_repair_say_of_each_edit_is_on_file(made: Path, tmp_path: Path) -> None:
+    """Sentences, places and next actions, word for word; INTERLOCK_WRITE_GOLDEN=1 writes them anew."""
+    lines = list[str]()
+    for name, statements in {**{name: row[0] for name, row in EDITS.items()}, "a misnamed row": (MISNAMED,)}.items():
+        home = copy_home(made, tmp_path / name)
+        sql(home, *statements)
+        plan = plan_of(home)
+        told = [one for report in reports(home) for one in report.damage]
+        lines += [f"== {name}", *map(golden.told, (*told, *plan.steps)), plan.next_action]
+    # The ids of the events differ from run to run, and with them the heads.
+    golden.check(GOLDEN, [re.sub(r"\b[0-9a-f]{64}\b", "<head>", line) for line in lines])
+
+
 def _touches(statements: tuple[str, ...], session_id: SessionId) -> bool:
     return any(str(session_id) in statement for statement in statements)
 
@@ -170,6 +188,22 @@ def test_two_rows_of_one_number_are_found(home: Path) -> None:
         "ALTER TABLE loose RENAME TO events",
     )
     assert found(report_of(home).damage) == {("duplicated", 3, 3)}
+
+
+def test_a_summary_whose_cells_are_nonsense_says_nothing_rather_than_something(home: Path) -> None:
+    sql(
+        home,
+        "CREATE TABLE loose AS SELECT * FROM sessions",
+        "UPDATE loose SET version = 'nine', head = 'h', first_at = 'soon', last_at = 7 WHERE session_id = 'ses_a'",
+        "DROP TABLE sessions",
+        "ALTER TABLE loose RENAME TO sessions",
+    )
+
+    async def main() -> list[SessionSummary]:
+        async with await SqliteLog.open(home, readonly=True) as log:
+            return list((await log.sessions(prefix=A)).sessions)
+
+    assert run(main()) == [SessionSummary(session_id=A, version=0, head="")]
 
 
 def test_rows_that_the_index_does_not_lead_to_are_found(home: Path) -> None:

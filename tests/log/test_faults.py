@@ -16,8 +16,10 @@ import pytest
 
 from interlock.log.paths import DATABASE_NAME
 from interlock.log.port import LogUnavailable
+from interlock.log.sqlite.faults import unavailable
 from interlock.log.sqlite.store import SqliteLog
 from tests.contract.harness import A, B, batch, ids, run, take
+from tests.each_row import each_row
 from tests.log.fault_vfs import FSYNC, FULL, WRITE, FaultVfs
 
 ROOT: Final = Path(__file__).parents[2]
@@ -100,6 +102,49 @@ def test_what_was_refused_does_not_come_back_after_a_crash(vfs: FaultVfs, tmp_pa
             assert (await found.read(A)).version == 3
 
     run(scenario())
+
+
+@each_row(
+    ("error", "message", "next_action", "may_pass"),
+    [
+        (apsw.FullError, "the disk is full", "free some space; nothing was half written", True),
+        *(
+            (
+                error,
+                "another process keeps the log locked",
+                "close what holds it (a database browser, a backup), and try again",
+                True,
+            )
+            for error in (apsw.BusyError, apsw.LockedError)
+        ),
+        *(
+            (error, "the log cannot be written", "make the file and its folder writable for its owner", True)
+            for error in (apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError)
+        ),
+        (
+            apsw.CantOpenError,
+            "the log cannot be opened",
+            "check that the file and its folder belong to you and are no symlinks",
+            True,
+        ),
+        (apsw.NotADBError, "this is not a database", "move the file away, and import an export or a copy", False),
+        *(
+            (error, "the log is damaged", "run `interlock log verify`, then `interlock log repair`", False)
+            for error in (apsw.CorruptError, apsw.ConstraintError, apsw.FormatError, apsw.SchemaChangeError)
+        ),
+        (apsw.IOError, "the disk refused to read or write", "check the disk and its space, then try again", True),
+        (apsw.InterruptError, "the log cannot be used", "try again; if it stays, run `interlock log verify`", True),
+    ],
+)
+def test_each_fault_of_the_file_says_what_is_wrong_and_what_to_do(
+    error: type[apsw.Error], message: str, next_action: str, may_pass: bool
+) -> None:
+    told = unavailable(error("in its own words"), "/home/interlock.db")
+    assert (str(told), told.next_action, told.may_pass) == (
+        f"/home/interlock.db: {message} (in its own words); {next_action}",
+        next_action,
+        may_pass,
+    )
 
 
 def test_many_appends_share_one_fsync(vfs: FaultVfs, tmp_path: Path) -> None:

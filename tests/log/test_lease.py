@@ -23,6 +23,7 @@ from interlock.log.port import LogUnavailable
 from interlock.log.sqlite.schema import CURRENT
 from interlock.log.sqlite.store import SqliteLog
 from tests.contract.harness import A, batch, run
+from tests.each_row import each_row
 
 ROOT: Final = Path(__file__).parents[2]
 HERE: Final = this_process()
@@ -74,7 +75,7 @@ def dead_pid() -> int:
     return process.pid
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("holder", "life"),
     [
         (HERE, Life.ALIVE),
@@ -193,7 +194,7 @@ def test_a_writer_that_was_fenced_out_cannot_append(home: Path) -> None:
         pretend(home, structs.replace(HERE, host="elsewhere"))
         with child(home) as refused:
             answer = refused.answer()
-            assert "cannot be told whether it lives" in answer
+            assert "cannot be determined from here whether it is alive" in answer
             assert "with force" in answer
         with child(home, "force") as new:
             assert new.answer() == "open"

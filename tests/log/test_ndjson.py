@@ -32,6 +32,7 @@ from interlock.vocabulary.events.presenter import TextDelta
 from interlock.vocabulary.events.registry import DECLARATIONS, Durability
 from interlock.vocabulary.ids import SessionId, StreamId
 from tests.contract.harness import A, B, batch, event, run
+from tests.each_row import each_row
 from tests.log.edits import copy_home, lines_of, make_home, reports, sql
 from tests.seeds import seed_of
 
@@ -175,7 +176,7 @@ GOOD = lines(stamped(3))
 LINES = GOOD.splitlines(keepends=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         GOOD.replace(b"\n", b"\r\n"),
@@ -194,7 +195,7 @@ def test_what_means_the_same_is_imported_the_same(data: bytes) -> None:
     assert content(log) == GOOD
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "line", "field", "reason"),
     [
         (LINES[0] + b"{}\n" + LINES[1], 2, "$", "missing required field `type`"),

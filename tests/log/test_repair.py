@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 from interlock.log.lease import LeaseHeld
@@ -157,19 +159,20 @@ def test_a_head_that_was_left_behind_catches_up_only_over_what_follows_from_it(h
     assert report_of(home).sound
 
 
-def test_the_better_of_two_rows_stays(home: Path) -> None:
-    """Two rows of one number, of which the first is forged."""
+@pytest.mark.parametrize(("text", "removed"), [("x2", 1), ("a2", 4)], ids=["the first is forged", "they are the same"])
+def test_the_better_of_two_rows_stays(home: Path, text: str, removed: int) -> None:
+    """Two rows of one number, and one of them is to stay."""
     sql(
         home,
         "CREATE TABLE loose AS SELECT * FROM events",
-        "INSERT INTO loose SELECT 0, session_id, seq, CAST(replace(line, 'a2', 'x2') AS BLOB), digest, 1 FROM events "
-        "WHERE session_id = 'ses_a' AND seq = 3",
+        f"INSERT INTO loose SELECT 0, session_id, seq, CAST(replace(line, 'a2', '{text}') AS BLOB), digest, 1 "
+        "FROM events WHERE session_id = 'ses_a' AND seq = 3",
         "DROP TABLE events",
         "CREATE TABLE events (position INTEGER PRIMARY KEY, session_id, seq, line, digest, schema_version)",
         "INSERT INTO events SELECT position + 1, session_id, seq, line, digest, schema_version FROM loose",
     )
     plan, _ = repair(home)
-    assert [(step.seq, step.position) for step in plan.steps if isinstance(step, Quarantine)] == [(3, 1)]
+    assert [(step.seq, step.position) for step in plan.steps if isinstance(step, Quarantine)] == [(3, removed)]
     assert report_of(home).sound
 
 
@@ -274,6 +277,29 @@ def test_salvage_loses_only_the_lost_page(tmp_path: Path, tree: str, most_lost: 
     assert rows(home, "SELECT max(position) FROM events") == [(462,)], "positions are never used again"
 
 
+def test_a_list_of_sessions_whose_table_is_damaged_is_paged_as_ever(tmp_path: Path) -> None:
+    """What the summaries do not tell any more is told from the events; a name that is no id cannot be asked for."""
+    home = tmp_path / "home"
+    names = [SessionId(f"{'a' if number < 20 else 'b'}_{number:03}") for number in range(200)]
+
+    async def main(*, is_read: bool) -> dict[str, list[SessionId]]:
+        async with await SqliteLog.open(home, readonly=is_read) as log:
+            if not is_read:
+                await asyncio.gather(*(log.append(name, batch(1, name)) for name in names))
+            asked = {
+                "all": await log.sessions(limit=300),
+                "after one": await log.sessions(after=names[9], limit=300),
+                "a page": await log.sessions(limit=150),
+                "of a prefix": await log.sessions(prefix="b", limit=300),
+            }
+        return {name: [one.session_id for one in page.sessions] for name, page in asked.items()}
+
+    sound = run(main(is_read=False))
+    sql(home, "INSERT INTO events SELECT NULL, 'b_1 0', 1, line, digest, 1 FROM events WHERE session_id = 'b_100'")
+    wipe(home, "sessions")
+    assert run(main(is_read=True)) == sound
+
+
 def test_salvage_takes_summaries_from_both_sides_of_a_lost_page(tmp_path: Path) -> None:
     home, names = tmp_path / "home", [SessionId(f"ses_{number:03}") for number in range(200)]
 
@@ -293,7 +319,8 @@ def test_salvage_takes_summaries_from_both_sides_of_a_lost_page(tmp_path: Path) 
     assert {one.session_id for one in reports(home) if one.sound} == kept
 
 
-def test_salvage_takes_what_is_only_in_the_wal(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_first_page_lost", [False, True])
+def test_salvage_takes_what_is_only_in_the_wal(tmp_path: Path, is_first_page_lost: bool) -> None:
     home = tmp_path / "crashed"
 
     async def main() -> None:
@@ -304,6 +331,9 @@ def test_salvage_takes_what_is_only_in_the_wal(tmp_path: Path) -> None:
 
     run(main())
     wal = (home / f"{DATABASE_NAME}-wal").read_bytes()
+    if is_first_page_lost:
+        path = home / DATABASE_NAME
+        path.write_bytes(b"\xff" * 4096 + path.read_bytes()[4096:])
     salvaged = rescue(home)
     assert salvaged.events == 5
     # As it was, with one more transaction behind it: the lease that keeps writers out meanwhile.
@@ -328,8 +358,12 @@ def test_salvage_of_an_unreadable_lease_needs_force(home: Path) -> None:
     assert rescue(home, force=True).events == EVENTS + 4
 
 
-def test_salvage_gets_over_a_lost_first_page(home: Path) -> None:
+@pytest.mark.parametrize("mapped", [True, False], ids=["gives room back in steps", "of an older version"])
+def test_salvage_gets_over_a_lost_first_page(home: Path, mapped: bool) -> None:
     written, path = lines_of(home), home / DATABASE_NAME
+    if not mapped:
+        with closing(apsw.Connection(str(path))) as connection:
+            connection.execute("PRAGMA journal_mode = DELETE; PRAGMA auto_vacuum = NONE; VACUUM")
     broken = b"\xff" * 4096 + path.read_bytes()[4096:]
     path.write_bytes(broken)
     with pytest.raises(LogUnavailable):
@@ -337,6 +371,8 @@ def test_salvage_gets_over_a_lost_first_page(home: Path) -> None:
     salvaged = rescue(home)
     assert Path(salvaged.broken).read_bytes() == broken
     assert lines_of(home) == written
+    with closing(apsw.Connection(str(path))) as connection:
+        assert connection.execute("PRAGMA auto_vacuum").fetchall() == [(2,)]  # in steps, whatever it was
     assert not [each.name for each in home.iterdir() if "salvage" in each.name or "graft" in each.name]
 
 

@@ -301,9 +301,9 @@ def fail(connection: apsw.Connection) -> None:
     connection.execute("INSERT INTO nothing VALUES (1)")
 
 
-THREE: Final = Schema(
-    version=3,
-    migrations={1: add_labels, 2: fill_labels},
+FUTURE: Final = Schema(
+    version=CURRENT.version + 1,
+    migrations={1: add_labels, 2: fill_labels, **dict.fromkeys(range(3, CURRENT.version + 1), lambda _: None)},
     upcasters={("user_message", 2): shout},
 )
 
@@ -313,7 +313,7 @@ def test_an_older_schema_is_migrated_and_its_events_are_mended_as_they_are_read(
     old = version_one(home)
 
     async def scenario() -> None:
-        async with opened(home, schema=THREE) as log:
+        async with opened(home, schema=FUTURE) as log:
             await log.append(A, [event(text="written by three")])
             found = await log.read(A)
             assert not found.damage
@@ -321,8 +321,10 @@ def test_an_older_schema_is_migrated_and_its_events_are_mended_as_they_are_read(
             assert texts == ["MESSAGE 0", "MESSAGE 1", "MESSAGE 2", "written by three"]
             assert [row.line for row in await log.rows(A)][:3] == [encode_event(each) for each in old]
             assert await log.query(lambda c: c.execute("SELECT * FROM labels").fetchall()) == [("ses_a", "x")]
-            assert THREE.found(database(home)) == 3
-        with pytest.raises(LogUnavailable, match="has schema 3, and this program knows 2; upgrade"):
+            assert FUTURE.found(database(home)) == FUTURE.version
+        with pytest.raises(
+            LogUnavailable, match=f"has schema {FUTURE.version}, and this program knows {CURRENT.version}; upgrade"
+        ):
             await SqliteLog.open(home)
 
     run(scenario())
@@ -330,7 +332,7 @@ def test_an_older_schema_is_migrated_and_its_events_are_mended_as_they_are_read(
 
 def test_a_migration_that_fails_leaves_the_old_schema(tmp_path: Path) -> None:
     version_one(tmp_path / "home")
-    broken = replace(THREE, migrations={1: add_labels, 2: fail})
+    broken = replace(FUTURE, migrations={1: add_labels, 2: fail})
     with pytest.raises(LogUnavailable):
         run(SqliteLog.open(tmp_path / "home", schema=broken))
 
@@ -385,7 +387,9 @@ def test_a_newer_schema_is_refused_and_not_touched(home: Path, readonly: bool) -
     connection.execute("PRAGMA user_version = 7")
     connection.close()
     before = (home / DATABASE_NAME).read_bytes()
-    with pytest.raises(LogUnavailable, match="has schema 7, and this program knows 2; upgrade interlock"):
+    with pytest.raises(
+        LogUnavailable, match=f"has schema 7, and this program knows {CURRENT.version}; upgrade interlock"
+    ):
         run(SqliteLog.open(home, readonly=readonly))
     assert (home / DATABASE_NAME).read_bytes() == before
 

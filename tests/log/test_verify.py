@@ -17,6 +17,7 @@ from interlock.log.verify import Anchor, VerifyReport, check_file, parse_anchor,
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import SessionId
 from tests.contract.harness import A, B, batch, run
+from tests.each_row import each_row
 from tests.log.edits import EVENTS, copy_home, edit, found, lines_of, make_home, relink, report_of, reports, sql
 from tests.log.test_damage import EDITS
 
@@ -74,9 +75,7 @@ def test_an_anchor_is_printed_and_read_back(made: Path) -> None:
     assert report_of(made, anchor=anchor).is_anchored
 
 
-@pytest.mark.parametrize(
-    "text", ["", "3", "3:", "x:ab", "3:abcd", "0:" + "ab" * 32, "-1:" + "ab" * 32, "3:" + "zz" * 32]
-)
+@each_row("text", ["", "3", "3:", "x:ab", "3:abcd", "0:" + "ab" * 32, "-1:" + "ab" * 32, "3:" + "zz" * 32])
 def test_what_is_no_anchor_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="VERSION:HEAD"):
         parse_anchor(text)

@@ -15,6 +15,7 @@ from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.ids import SpawnId
 from interlock.vocabulary.states import Activity
+from tests.each_row import each_row
 from tests.monitor.arbitrations import (
     APPROVAL,
     ERROR,
@@ -52,8 +53,8 @@ def children(at: float, *names: str, activity: Activity | None = Q) -> Timed:
 # The ladder.
 
 
-@pytest.mark.parametrize(("higher", "lower"), [*combinations(RUNGS[1:], 2)])
-@pytest.mark.parametrize(("said", "instead"), [(W, Q), (Q, W)])
+@each_row(("higher", "lower"), [*combinations(RUNGS[1:], 2)])
+@each_row(("said", "instead"), [(W, Q), (Q, W)])
 def test_the_higher_fresh_rung_decides(
     higher: EvidenceSource, lower: EvidenceSource, said: Activity, instead: Activity
 ) -> None:
@@ -100,7 +101,7 @@ def test_an_event_on_a_channel_that_is_not_open_does_not_count_and_is_recorded_o
     assert [anomaly.kind for anomaly in anomalies(script, 2)] == ["claim_on_closed_channel"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("edge", "is_fresh"),
     [
         ((9, TurnSubmitted()), True),
@@ -209,7 +210,7 @@ def test_a_stalled_screen_does_not_keep_a_hook() -> None:
 # Exits and spawns.
 
 
-@pytest.mark.parametrize("rung", RUNGS)
+@each_row("rung", RUNGS)
 def test_a_proven_exit_overrules_every_rung_until_a_new_spawn(rung: EvidenceSource) -> None:
     script = [*pushed(NATIVE, SCREEN, TITLE), says(rung, 1, W, APPROVAL), (2, ProcessExited(exit_code=0))]
     after = [says(rung, 3, W, APPROVAL), (4, TurnSubmitted()), opened(NATIVE, 5), says(rung, 6, W, APPROVAL)]
@@ -348,7 +349,7 @@ def test_a_time_that_is_not_finite_is_refused() -> None:
         step(Arbitration(), ObservationTimerFired(), float("nan"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         {"activity": Activity.GONE},

@@ -10,6 +10,7 @@ from interlock.monitor.arbitration.agent_status import Confidence
 from interlock.monitor.arbitration.state import ProcessExited
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.states import Activity
+from tests.each_row import each_row
 from tests.monitor.arbitrations import (
     APPROVAL,
     ERROR,
@@ -89,7 +90,7 @@ def test_what_was_said_before_the_dialog_is_no_evidence_that_it_is_gone() -> Non
     assert stands(script, 60) == ("working", "approval")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rung", "is_evidence"),
     [(NATIVE, False), (FILE, True), (HOOK, True), (SCREEN, True), (TITLE, False), (R.SILENCE, False)],
 )

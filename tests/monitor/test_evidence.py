@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Final
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from interlock.monitor.observation import ShadowObservation
 from interlock.monitor.post_submit_evidence import MARKS, PostSubmitEvidence, Submit, accumulate, shows_change
 from interlock.screen.projection import DialogProjection, project_dialog
 from interlock.vocabulary.ids import TurnId
+from tests.each_row import each_row
 from tests.monitor.surfaces import READY, WORKING, screen, seen
 
 TURN: Final = TurnId("turn_1")
@@ -26,7 +26,7 @@ def changed(after: DialogProjection, prompt: str | None = PROMPT, baseline: Dial
     return shows_change(Submit(TURN, baseline, prompt), after)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "after",
     [
         BEFORE,
@@ -56,7 +56,7 @@ def test_the_composer_and_the_prompt_are_no_evidence(after: DialogProjection) ->
     assert changed(after, prompt=None) == (after.key != BEFORE.key)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "after",
     [
         screen(f"banner\nhello\n❯ {PROMPT}\n● Reading parser.py\n❯\nfooter", composer_rows=[4]),

@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 from interlock.monitor.observer.json_shape import compile_schema
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.registry import Json
+from tests.each_row import each_row
 
 SCALARS: Final = st.one_of(
     st.none(), st.booleans(), st.integers(-2, 2), st.sampled_from([0.0, 1.0, 1.5]), st.sampled_from(["", "a", "1"])
@@ -43,7 +44,7 @@ def test_it_agrees_with_another_validator(schema: dict[str, Json], value: Json) 
     assert compile_schema(schema)(value) == Draft202012Validator(schema).is_valid(value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "value", "fits"),
     [
         ({"const": 1}, True, False),
@@ -59,7 +60,7 @@ def test_equality_is_that_of_json(schema: dict[str, Json], value: Json, fits: bo
     assert compile_schema(schema)(value) is fits is Draft202012Validator(schema).is_valid(value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         {"minimum": 1},

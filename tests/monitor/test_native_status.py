@@ -11,6 +11,7 @@ from interlock.monitor.policy import DEFAULT_POLICY
 from interlock.screen.profile import Introduction, NativeStatus
 from interlock.vocabulary.evidence import EvidenceSource
 from interlock.vocabulary.states import Activity
+from tests.each_row import each_row
 from tests.monitor.arbitrations import (
     APPROVAL,
     FILE,
@@ -38,7 +39,7 @@ SEEN = [*pushed(NATIVE, SCREEN, TITLE), says(SCREEN, 0, Q, NONE)]
 AGE, DOUBT = DEFAULT_POLICY.native_status_seconds, DEFAULT_POLICY.native_doubt_seconds
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("app", "origin", "declared", "refusal"),
     [
         ("mine", ASKED, ASKS, None),

@@ -19,6 +19,7 @@ from interlock.screen.assessment import Availability, BusinessState, InputMode
 from interlock.testing.explore import check_table, explore, labelled_by
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.events.audit import Anomaly
+from tests.each_row import each_row
 from tests.monitor.surfaces import (
     ASKED_AGAIN,
     BLOCKED,
@@ -59,7 +60,7 @@ def expected_status(availability: str, business: str, mode: str) -> str:
     return "ready" if (business, mode) == ("idle", "freeform") else "waiting"
 
 
-@pytest.mark.parametrize(("availability", "business", "mode"), [*product(Availability, BusinessState, InputMode)])
+@each_row(("availability", "business", "mode"), [*product(Availability, BusinessState, InputMode)])
 def test_every_surface_is_judged_in_the_order_of_the_page(availability: str, business: str, mode: str) -> None:
     state, _ = step(ReadinessState(), seen(business, mode, availability=availability), 0)
     assert state.status == expected_status(availability, business, mode)
@@ -102,7 +103,7 @@ def test_slow_polls_stretch_the_wait() -> None:
     assert [output.elapsed_unknown_seconds for _, output in said if isinstance(output, StalledResult)] == [9]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "stalled_at"),
     [
         ([(0, UNKNOWN), (2, UNKNOWN)], 5),

@@ -21,6 +21,7 @@ from interlock.monitor.scoring.recording import (
     snapshot_of,
 )
 from interlock.vocabulary.errors import UsageError
+from tests.each_row import each_row
 
 HEADER = b'{"kind":"header","format":1,"cli":"tiny","version":"1.5","cols":40,"rows":3}'
 
@@ -56,7 +57,7 @@ def test_what_we_do_not_know_is_left_out() -> None:
     assert [type(record) for record in found] == [Header, Frame]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "says"),
     [
         ((), "r.ndjson: there is no header line; an empty file is no recording"),

@@ -15,6 +15,7 @@ from interlock.monitor.tracker import TuiTrackerSession
 from interlock.screen.snapshot import Snapshot
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.audit import ReplyContract
+from tests.each_row import each_row
 from tests.screen.tiny import IDLE, composer, reader
 
 SHAPE = json.dumps(
@@ -38,7 +39,7 @@ def test_a_json_reply_that_fits_is_found_bare_or_fenced(answer: str) -> None:
     assert reply.value == {"bugs": ["a", "b"]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "why"),
     [
         ('{"bugs": "a"}', r"fit the schema at \$\.bugs"),
@@ -79,7 +80,7 @@ def test_the_prompt_is_told_of_the_contract() -> None:
     assert "w1>>>" in told
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "reply"),
     [
         ("<<<w\nhello\nw>>>", "hello"),
@@ -94,9 +95,7 @@ def test_a_marked_reply_is_the_last_that_is_not_blank(answer: str, reply: str) -
     assert sentinel_contract("w").read(answer).text == reply
 
 
-@pytest.mark.parametrize(
-    "answer", ["", "hello", "<<<w\nhello", "hello\nw>>>", "<<<w hello w>>>", "<<<w\n\nw>>>", "say <<<w\nx\nw>>>"]
-)
+@each_row("answer", ["", "hello", "<<<w\nhello", "hello\nw>>>", "<<<w hello w>>>", "<<<w\n\nw>>>", "say <<<w\nx\nw>>>"])
 def test_a_reply_that_is_open_blank_or_not_marked_is_none(answer: str) -> None:
     with pytest.raises(NoReply, match="between the lines <<<w and w>>>"):
         sentinel_contract("w").read(answer)

@@ -34,6 +34,7 @@ from interlock.screen.selection import select_reader
 from interlock.screen.snapshot import Snapshot, read_snapshot
 from interlock.vocabulary.events.audit import Anomaly
 from interlock.vocabulary.ids import TurnId
+from tests.each_row import each_row
 from tests.monitor.surfaces import (
     ASKED_AGAIN,
     BASELINE,
@@ -145,7 +146,7 @@ def test_the_observer_bypasses_the_window() -> None:
     assert watch(completion(turn, stability(10)), *script, until=1) == [(1, "completed")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("observation", "kind"),
     [(READY, "ready"), (BLOCKED, "blocked"), (UNSUPPORTED, "failed"), (DISCONNECTED, "failed"), (GONE, "gone")],
 )

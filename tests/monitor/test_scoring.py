@@ -12,6 +12,7 @@ from interlock.monitor.scoring.readings import MIN_FRAMES, Score, episodes_of, s
 from interlock.monitor.scoring.recording import Frame, Truth
 from interlock.monitor.tracker import TrackerEvent, Verdict
 from interlock.screen.assessment import BusinessState, InputMode, SurfaceAssessment, SurfaceEvidence
+from tests.each_row import each_row
 
 STATES = {
     "idle": BusinessState.IDLE,
@@ -44,7 +45,7 @@ def counted(truths: list[tuple[float, str] | tuple[float, str, str]], *times: fl
     return [t for t in times if scored(truths, [said(t, "unknown")]).frames]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "detail", "age"),
     [
         ("idle", "ready", 1.2),
@@ -86,7 +87,7 @@ def test_a_frame_before_the_first_truth_counts_for_nothing() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("truth", "verdict", "is_right", "is_unsafe"),
     [
         ("idle", "idle", True, False),
@@ -114,8 +115,8 @@ def test_what_is_right_what_is_a_miss_and_what_is_unsafe(
     assert found.unsafe == is_unsafe
 
 
-@pytest.mark.parametrize("mode", list(InputMode))
-@pytest.mark.parametrize("detail", ["menu", "approval"])
+@each_row("mode", list(InputMode))
+@each_row("detail", ["menu", "approval"])
 def test_a_picker_of_the_user_may_be_read_as_idle_that_takes_no_text(mode: InputMode, detail: str) -> None:
     found = scored([(0.0, "blocked", detail)], [said(5, "idle", mode=mode)])
     is_lenient = detail == "menu" and mode in (InputMode.MODAL, InputMode.CLOSED)
@@ -137,8 +138,8 @@ def latencies(
     return [seconds for _, seconds in scored(truths, list(verdicts)).latencies]
 
 
-@pytest.mark.parametrize("end", [TrackerEvent.COMPLETED, TrackerEvent.INTERRUPTED, TrackerEvent.FAILED])
-@pytest.mark.parametrize(
+@each_row("end", [TrackerEvent.COMPLETED, TrackerEvent.INTERRUPTED, TrackerEvent.FAILED])
+@each_row(
     ("source", "truths", "fabricated"),
     [
         (TurnSource.INFERRED, [(0.0, "unscored", "starting"), (0.5, "blocked", "trust"), (2.0, "idle")], 1),

@@ -9,6 +9,7 @@ from interlock.monitor.scoring.ends import score_ends
 from interlock.monitor.scoring.recording import Frame, Truth
 from interlock.monitor.tracker import TrackerEvent, Verdict
 from interlock.screen.assessment import BusinessState, SurfaceAssessment
+from tests.each_row import each_row
 
 DONE, CUT, LOST = TrackerEvent.COMPLETED, TrackerEvent.INTERRUPTED, TrackerEvent.ABANDONED
 WORK = (1.0, "working", "submitted")
@@ -29,7 +30,7 @@ def extra(*truths: Line, told: list[tuple[Frame, Verdict]]) -> list[str]:
     return [end.said for end in score_ends("r", [Truth(*truth) for truth in truths], [*told, said(60.0)])[1]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("detail", "event", "is_right"),
     [
         ("complete", DONE, True),

@@ -10,6 +10,7 @@ from interlock.monitor.observation import Arrival
 from interlock.monitor.policy import MonitorPolicy
 from interlock.monitor.stall import STRETCH, StallClock, enter_stall, see_unknown
 from interlock.vocabulary.errors import ContractError
+from tests.each_row import each_row
 
 POLICY = MonitorPolicy(unknown_to_stalled_timeout_seconds=5)
 
@@ -59,7 +60,7 @@ def test_slow_polls_stretch_the_wait_to_three_times_the_timeout_and_no_further(g
         clock = see_unknown(clock, Arrival.POLLED, now, POLICY)
 
 
-@pytest.mark.parametrize(("every", "at"), [(1.0, 5), (2.0, 5), (3.0, 15), (4.9, 15), (5.0, 5), (60.0, 5)])
+@each_row(("every", "at"), [(1.0, 5), (2.0, 5), (3.0, 15), (4.9, 15), (5.0, 5), (60.0, 5)])
 def test_an_unreadable_screen_stalls_however_it_is_polled(every: float, at: float) -> None:
     clock, now = see_unknown(None, Arrival.POLLED, 0.0, POLICY), every
     for _ in range(100):

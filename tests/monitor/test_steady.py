@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-import pytest
-
 from interlock.monitor.debounce import BelievedTurn, Steady, TurnSource, close_turn, see, submit
 from interlock.screen.assessment import BlockKind, BusinessState, OperatorBlock, SurfaceAssessment, TurnEnd
 from interlock.screen.profile import Pace
+from tests.each_row import each_row
 from tests.monitor.surfaces import surface
 
 PACE = Pace(idle_hold_seconds=0.5, weak_idle_hold_seconds=3.0, submit_grace_seconds=8.0, answer_grace_seconds=2.0)
@@ -44,8 +43,8 @@ def believed(state: Steady, *frames: tuple[float, SurfaceAssessment]) -> str:
 # Law 1: what is believed at once.
 
 
-@pytest.mark.parametrize("before", [Steady(), SUBMITTED, Steady(BusinessState.IDLE)])
-@pytest.mark.parametrize("shown", [WORKING, APPROVAL, PICKER])
+@each_row("before", [Steady(), SUBMITTED, Steady(BusinessState.IDLE)])
+@each_row("shown", [WORKING, APPROVAL, PICKER])
 def test_work_and_dialogs_are_believed_at_once(before: Steady, shown: SurfaceAssessment) -> None:
     assert believed(before, (0.0, shown)) == shown.business_state.value
 
@@ -126,6 +125,28 @@ def test_a_blank_screen_keeps_a_dialog_for_as_long_as_it_is_blank() -> None:
         asked = see(asked, SILENT, "", now, PACE, is_blank=True)
         assert asked.believed is BusinessState.AWAITING_OPERATOR
     assert see(asked, SILENT, "text", 50.2, PACE).believed is BusinessState.UNKNOWN
+
+
+def test_after_a_submit_a_blank_screen_keeps_work_for_the_grace_of_the_cli() -> None:
+    state = SUBMITTED
+    for now, expected in ((1.0, "working"), (7.9, "working"), (8.0, "unknown")):
+        state = see(state, SILENT, "", now, PACE, is_blank=True)
+        assert state.believed.value == expected
+    at_work = watch(SUBMITTED, [(1.0, WORKING)])
+    for now, expected in ((2.0, "working"), (4.0, "unknown")):
+        at_work = see(at_work, SILENT, "", now, PACE, is_blank=True)
+        assert at_work.believed.value == expected
+
+
+def test_a_turn_without_the_mark_of_an_end_runs_on_once_it_is_proven_to_run() -> None:
+    unended = replace(SILENT, is_unended=True)
+    proven = watch(SUBMITTED, [(1.0, WORKING), (2.0, unended), (60.0, unended)])
+    assert proven.believed is BusinessState.WORKING
+    assert watch(proven, [(61.0, SILENT), (63.0, SILENT)]).believed is BusinessState.UNKNOWN
+    echoed = see(see(SUBMITTED, unended, "", 1.0, PACE, is_echoed=True), unended, "", 60.0, PACE, is_echoed=True)
+    assert echoed.believed is BusinessState.WORKING
+    assert believed(SUBMITTED, (1.0, unended), (3.0, unended)) == "unknown"
+    assert believed(Steady(), (1.0, unended)) == "unknown"
 
 
 def test_a_dialog_under_a_screen_that_says_something_else_is_kept_for_the_watched_gap() -> None:

@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 
-from interlock.cli.server.api import Body
 from interlock.cli.tables import Line, Tone
 from interlock.client.machine.state import TaskState
 from interlock.projections.present.display import (
@@ -23,6 +22,7 @@ from interlock.projections.present.display import (
     ShowTool,
 )
 from interlock.vocabulary.wire.frames import Message, TaskSnapshot
+from tests.bodies import Body
 
 _AS_MESSAGE: Final = {"succeeded": "completed"}
 _NAMES: Final = {"user": "you", "answer": "agent", "commentary": "agent, at work", "end": "end of the turn"}

@@ -90,7 +90,7 @@ class Lived:
         for frame in frames:
             self.state, _ = take_frame(self.state, frame, 0.0)
             body = msgspec.json.decode(msgspec.json.encode(frame))
-            self.printer.add(body["type"], body)
+            self.printer.add(body)
 
     def leave(self) -> None:
         """A second client goes away here, with what it knows."""
@@ -118,7 +118,7 @@ class Lived:
     def check_text(self) -> str:
         """What `show` prints of text that is being written."""
         body = msgspec.to_builtins(self.view.check())
-        return "".join(text for line in active_stream_lines(body, "ses_1") for text, _ in line)
+        return "".join(text for line in active_stream_lines(body["active_stream"], "ses_1") for text, _ in line)
 
     def top(self) -> Sequence[tuple[str, str]]:
         """Heading and label of what `top` lays out and no log holds."""

@@ -14,12 +14,14 @@ from typing import Final
 import apsw
 import pytest
 
-from interlock.cli.look.session_lines import task_path
-from interlock.cli.server.api import Body, read_private
+from interlock.cli.server.api import read_private
+from interlock.cli.wire.routes import task_path
 from interlock.client.transport.sockets import open_socket
 from interlock.log.paths import DATABASE_NAME
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.events.audit import ProviderUsage
+from tests.any_route import any_route, first_snapshot
+from tests.bodies import Body
 from tests.cli.homes import Done, make_home, run_many, whole_turns
 from tests.cli.serving import Served, serving
 
@@ -75,7 +77,7 @@ class Damaged:
         return said
 
     def get(self, name: str, path: str = "") -> Body:
-        return self.served.api.get(f"{task_path(name)}{path}")
+        return self.served.api.get(any_route(f"{task_path(name)}{path}"))
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +102,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
 @pytest.mark.parametrize(("name", "harm"), HARMS.items(), ids=HARMS)
 def test_commands_over_the_log_say_it_of_each_turn(damaged: Damaged, name: str, harm: Harm) -> None:
     turns = damaged.printed[f"turns {name} --json"]
-    assert {one["turn_id"]: one["state"] for one in json.loads(turns.out)} == harm.states
+    assert {one["turn_id"]: one["state"] for one in json.loads(turns.out)["turns"]} == harm.states
     assert turns.code == (9 if harm.lost else 0)
     explained = damaged.json("why", name)["record"]
     assert (explained["turn_id"], explained["state"]) == ("t2", harm.states["t2"])
@@ -115,10 +117,12 @@ def test_commands_over_the_log_say_it_of_each_turn(damaged: Damaged, name: str, 
 
 @pytest.mark.parametrize(("name", "harm"), HARMS.items(), ids=HARMS)
 def test_http_says_it_of_each_turn(damaged: Damaged, name: str, harm: Harm) -> None:
-    assert {one["turn_id"]: one["state"] for one in damaged.get(name, "/turns")["items"]} == harm.states
+    page = damaged.get(name, "/turns")
+    assert {one["turn_id"]: one["state"] for one in page["items"]} == harm.states
+    assert page["is_damaged"] is bool(harm.lost)
     for turn_id, state in harm.states.items():
         assert damaged.get(name, f"/turns/{turn_id}")["state"] == state
-        record = damaged.served.api.get(f"{task_path(name)}/why", turn=turn_id)["record"]
+        record = damaged.served.api.get(any_route(f"{task_path(name)}/why"), turn=turn_id)["record"]
         assert record["state"] == state
         if state == "unknown":
             lost = [one["first_seq"] for one in record["lost"]]
@@ -133,12 +137,13 @@ def test_the_status_and_the_badge_claim_nothing_where_the_newest_turn_is_not_kno
     damaged: Damaged, name: str, harm: Harm
 ) -> None:
     socket = asyncio.run(_joined(damaged.served.home, name))
-    stream = next(iter(damaged.served.api.events(name))).data["snapshot"]
-    line = next(one for one in json.loads(damaged.printed["ps --all --json"].out) if one["task_id"] == name)
+    stream = first_snapshot(damaged.served.api, name)
+    listed = json.loads(damaged.printed["ps --all --json"].out)["sessions"]
+    line = next(one for one in listed if one["session_id"] == name)
     summary, check = damaged.get(name)["summary"], damaged.get(name, "/runtime-check")
-    shown = damaged.json("show", name)["summary"]
+    shown = damaged.json("show", name)["session"]
     status = "COMPLETED" if harm.is_known else "UNKNOWN"
-    assert [one["task_status"] for one in (socket, stream, line, summary, check, shown)] == [status] * 6
+    assert [one["task_status"] for one in (socket, stream, summary, check)] == [status] * 4
     for badge in (one["badge"] for one in (socket, stream, line, summary, shown)):
         assert badge["outcome"] == ("done" if harm.is_known else "unknown")
         assert badge["needs_person"] is not harm.is_known
@@ -161,7 +166,7 @@ def test_no_text_of_an_unknown_turn_is_an_answer_at_any_door(damaged: Damaged, n
     messages = [
         damaged.get(name, "/messages")["items"],
         asyncio.run(_joined(damaged.served.home, name))["messages"],
-        next(iter(damaged.served.api.events(name))).data["snapshot"]["messages"],
+        first_snapshot(damaged.served.api, name)["messages"],
         [json.loads(line) for line in damaged.printed[f"logs {name} --json"].out.splitlines()],
     ]
     for said in messages:

@@ -15,9 +15,9 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from interlock.cli.look.session_lines import task_path
 from interlock.cli.server.api import read_private
 from interlock.cli.top.layout.transcript import Reader
+from interlock.cli.wire.routes import task_path
 from interlock.client.machine.frames import take_frame
 from interlock.client.machine.state import TaskState
 from interlock.client.machine.transcript import take_messages, take_piece
@@ -32,6 +32,8 @@ from interlock.vocabulary.ids import PromptId, RunId, SessionId
 from interlock.vocabulary.run import CANCELLED, RunStatus
 from interlock.vocabulary.states import TurnState
 from interlock.vocabulary.wire.frames import Message, TaskFrame, TaskSnapshot
+from tests.any_route import any_route, first_snapshot
+from tests.bodies import Body
 from tests.cli.homes import make_home, run_many
 from tests.cli.serving import Served, serving, until
 from tests.cli.test_ending_words import REPEATED
@@ -157,14 +159,13 @@ def _faces(house: House, name: str, joined: tuple[Message, ...]) -> Iterator[tup
     pages: list[Said] = []
     before: str | None = None
     while True:
-        page = api.get(f"{task_path(task_id)}/messages", before=before, limit=2)
+        page = api.get(any_route(f"{task_path(task_id)}/messages"), before=before, limit=2)
         pages = [*map(of_body, page["items"]), *pages]
         before = page["next"]
         if before is None:
             break
     yield "HTTP pages", pages
-    first = next(iter(api.events(task_id)))
-    yield "SSE", [of_body(one) for one in first.data["snapshot"]["messages"]]
+    yield "SSE", [of_body(one) for one in first_snapshot(api, task_id)["messages"]]
     yield "WebSocket, in the client", of_messages(joined)
     yield "logs --json", [of_body(json.loads(line)) for line in house.prints[f"logs {task_id} --json"].splitlines()]
 
@@ -274,7 +275,7 @@ def test_frames_as_they_come_say_what_is_read_afterwards(house: House) -> None:
             served.send(task_id, prompt)
         served.shows(task_id, status="COMPLETED")
         state = until(lambda: _caught_up(served, task_id, following.stdout), "the frames are all there")
-    pages = [of_body(one) for one in served.api.get(f"{task_path(task_id)}/messages", limit=200)["items"]]
+    pages = [of_body(one) for one in served.api.get(any_route(f"{task_path(task_id)}/messages"), limit=200)["items"]]
     assert of_messages(state.messages) == pages
     assert [one.text for one in pages if one.is_answer] == ["whole"]
     assert [one.detail for one in pages if one.kind == "tool"] == ["a file"]
@@ -286,9 +287,9 @@ def test_live_text_in_mid_stream_is_the_same_at_every_door(house: House) -> None
     task_id = served.open("say half of it; gate live_parity; say the rest", title="Live")
     with served.following("logs", "-f", task_id) as following:
         printed_live = following.says("\nagent  [partial: still being written]\n  half of it")
-        check = served.api.get(f"{task_path(task_id)}/runtime-check")["active_stream"]
+        check = served.api.get(any_route(f"{task_path(task_id)}/runtime-check"))["active_stream"]
         (snapshot,) = asyncio.run(_joined(served.home, [task_id]))
-        by_sse = next(iter(served.api.events(task_id))).data["snapshot"]
+        by_sse = first_snapshot(served.api, task_id)
         shown = served.json("show", task_id)
         assert snapshot.stream is not None
         client = take_piece(TaskState(task_id=snapshot.task_id), snapshot.stream, 0.0)
@@ -296,12 +297,12 @@ def test_live_text_in_mid_stream_is_the_same_at_every_door(house: House) -> None
         assert (live.text, live.label) == ("half of it", "partial: still being written")
         assert (by_sse["stream"]["text"], by_sse["stream"]["stream_id"]) == (live.text, live.stream_id)
         assert (check["stream_id"], check["cursor"]) == (live.stream_id, len(live.text))
-        assert (shown["check"]["active_stream"]["stream_id"], shown["answer"]) == (live.stream_id, None)
+        assert (shown["stream"]["stream_id"], shown["answer"]) == (live.stream_id, None)
         assert "text is being written: 10 characters so far" in served.cli("show", task_id).stdout
         assert [(one.heading, one.bracket) for one in headings(Reader().lines(client.transcript, 400))] == [
             ("agent", "partial: still being written")
         ]
-        for page in (served.api.get(f"{task_path(task_id)}/messages")["items"], by_sse["messages"]):
+        for page in (served.api.get(any_route(f"{task_path(task_id)}/messages"))["items"], by_sse["messages"]):
             assert [one["role"] for one in page] == ["user"], "no live text is a message"
         assert "[answer]" not in printed_live
         served.gates.open("live_parity")
@@ -310,15 +311,21 @@ def test_live_text_in_mid_stream_is_the_same_at_every_door(house: House) -> None
     assert (answer["status"], answer["stream_id"]) == ("completed", live.stream_id)
 
 
+def _on_the_wire(told: Body) -> Body:
+    """What `logs -f --json` printed, in the words of the wire."""
+    return {"task_id" if name == "session_id" else name: value for name, value in told.items()}
+
+
 def _caught_up(served: Served, task_id: str, written: str) -> TaskState | None:
-    first, *rest = (json.loads(line) for line in written.splitlines() if line.endswith("}"))
-    snapshot = msgspec.convert(first["snapshot"], TaskSnapshot)
+    first, *rest = (_on_the_wire(json.loads(line)) for line in written.splitlines() if line.endswith("}"))
+    status = {"task_status": None, "status_updated_at": None}
+    snapshot = msgspec.convert(_on_the_wire(first["snapshot"]) | status, TaskSnapshot)
     state = take_messages(TaskState(task_id=SessionId(task_id), tick=snapshot.tick), snapshot.messages, is_whole=True)
     for raw in rest:
         if str(raw.get("type", "")).partition(":")[0] in ("chat", "approval", "queue", "state"):
             state, _ = take_frame(state, msgspec.convert(raw, TaskFrame), 0.0)
-    ended = served.api.get(f"{task_path(task_id)}/runtime-check")["version"]
+    ended = served.api.get(any_route(f"{task_path(task_id)}/runtime-check"))["version"]
     newest = max((one.version for one in state.messages), default=0)
-    listed = served.api.get(f"{task_path(task_id)}/messages", limit=200)["items"]
+    listed = served.api.get(any_route(f"{task_path(task_id)}/messages"), limit=200)["items"]
     is_there = newest == max((one["version"] for one in listed), default=0)
     return state if is_there and ended else None

@@ -310,7 +310,7 @@ def test_every_face_shows_the_same_live_text_at_each_moment_of_any_history(steps
         ("a_tool_between_two_texts", [("Let me look.", "agent, at work"), ("It is there.", "answer")]),
         ("a_message_without_words", [("Half", "partial: broke off"), ("Other", "partial: broke off: empty_answer")]),
         ("overtaken", [("Half", "partial: broke off: another turn began")]),
-        ("nobody_runs_it", [("Half", "partial: broke off: nobody runs this session any more")]),
+        ("nobody_runs_it", [("Half", "partial: broke off: no server runs this session any more")]),
         ("deleted", [("Half", "partial: broke off: cancelled")]),
     ],
 )

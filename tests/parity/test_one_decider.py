@@ -23,6 +23,7 @@ from interlock.vocabulary.ids import SessionId, StreamId, TurnId
 from interlock.vocabulary.states import TaskStatus, TurnState
 from interlock.vocabulary.wire.frames import ChatCancelled, ChatDone, ChatError, Message, MessageStatus, Role
 from tests.cli.badges import look_of
+from tests.each_row import each_row
 
 SOURCE = Path(interlock.__file__).parent
 DECIDES_STATUS = "lifecycle/task_status.py"
@@ -85,13 +86,13 @@ def test_a_rule_of_its_own_is_found_however_it_is_written(text: str) -> None:
     assert list(sets_of_statuses(ast.parse(text))) == [1]
 
 
-@pytest.mark.parametrize("state", TurnState)
+@each_row("state", TurnState)
 def test_an_open_turn_has_a_status_that_says_so_and_a_closed_one_has_not(state: TurnState) -> None:
     is_open = state in (TurnState.RUNNING, TurnState.WAITING)
     assert has_open_turn(STATUS_OF_TURN[state]) is is_open
 
 
-@pytest.mark.parametrize("status", [None, "FOREIGN", *TaskStatus])
+@each_row("status", [None, "FOREIGN", *TaskStatus])
 def test_the_command_line_and_the_board_say_what_the_status_says(status: str | None) -> None:
     if status != "FOREIGN":  # such a word is refused where it is read
         over = {"turn_id": "trn_1", "state": "completed"}

@@ -13,7 +13,12 @@ from interlock.agents.observations import (
     TurnEnding,
 )
 from interlock.runtime.session.inputs import AnswerQuestion, Decided
-from interlock.vocabulary.states import Attention, DriverKind
+from interlock.testing.scribe import EPOCH
+from interlock.vocabulary.events.audit import RunState, WorkflowEvent, WorkflowEventKind
+from interlock.vocabulary.events.envelope import new_event
+from interlock.vocabulary.ids import EventId, RunId, SessionId, StepId, WorkflowId
+from interlock.vocabulary.run import NATURAL_END, RunStatus
+from interlock.vocabulary.states import Attention, DriverKind, StepState
 from interlock.vocabulary.wire.approval import Approval, ApprovalState
 from tests.projections.whole_logs import approvals
 from tests.runtime.conducting import Stage
@@ -83,3 +88,24 @@ def test_the_end_of_its_turn_closes_a_question() -> None:
         stage.see(TurnEnded(ending=TurnEnding.ERROR, error_message="it broke"))
         assert asked(stage).state is ApprovalState.CLOSED
         assert asked(stage).outcome in ("turn_ended", "orphan_tool_call")
+
+
+def test_the_end_of_a_turn_without_an_id_leaves_a_step_that_waits() -> None:
+    """Events of an imported log name no turn, and neither do the facts of a workflow."""
+    held = WorkflowEvent(
+        kind=WorkflowEventKind.CHECKPOINT_DECIDED,
+        workflow_id=WorkflowId("wf_1"),
+        step_id=StepId("build"),
+        step_state=StepState.NEEDS_ORCHESTRATOR,
+        reason="server_ended",
+    )
+    ended = RunState(run_id=RunId("r"), status=RunStatus.DONE, reason=NATURAL_END)
+    told = [
+        new_event(one, id=EventId(f"evt_{at}"), session_id=SessionId("s"), ts=EPOCH, seq=at)
+        for at, one in enumerate((held, ended), 1)
+    ]
+    (step,) = approvals(told)
+    assert (step.state, step.attention, [one.label for one in step.options]) == (
+        ApprovalState.OPEN, Attention.DECISION, ["release", "give-up"],
+    )  # fmt: skip
+    assert step.question == "Step build waits for a decision: server ended. Run it again, or give it up?"

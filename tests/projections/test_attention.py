@@ -19,8 +19,10 @@ from interlock.projections.attention import (
     AttentionPolicy,
     AttentionState,
     AttentionTimerFired,
+    Input,
     Lost,
     Sighted,
+    Surveyed,
     scrub,
     step,
 )
@@ -38,6 +40,7 @@ from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.ids import SessionId, TurnId
 from interlock.vocabulary.states import Activity, Attention, TaskStatus
 from interlock.vocabulary.wire.frames import TaskSummary
+from tests.each_row import each_row
 
 BEGAN = datetime(2026, 1, 31, 12, tzinfo=UTC)
 ALL = AttentionPolicy(kinds=frozenset(NoticeKind))
@@ -105,7 +108,10 @@ class Watch:
         self.state = AttentionState(ledger=stored, policy=self.state.policy)
         return self
 
-    def _step(self, given: Sighted | AttentionTimerFired | Lost) -> Watch:
+    def survey(self) -> Watch:
+        return self._step(Surveyed())
+
+    def _step(self, given: Input) -> Watch:
         self.state, told = step(self.state, given, at(self.now))
         self.told += told
         return self
@@ -243,11 +249,21 @@ def test_the_kind_may_change_while_the_question_stays() -> None:
     assert len(seen.told) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "kind", [Attention.APPROVAL, Attention.QUESTION, Attention.PLAN, Attention.AUTH, Attention.QUOTA, Attention.ERROR]
 )
 def test_every_attention_is_told(kind: Attention) -> None:
     assert Watch().see(line(attention=kind)).wait(2).kinds == [NoticeKind(kind.value)]
+
+
+def test_a_step_that_waits_is_told_each_time_that_it_does() -> None:
+    def waits(version: int, since: datetime) -> TaskSummary:
+        asked = line(version, question="Run it again?", approvals=1, status=None, turn=None)
+        return msgspec.structs.replace(asked, approval_id="wf_1:build", asks=Attention.DECISION, asked_at=since)
+
+    seen = watch(0.0).see(waits(1, at(1)), waits(2, at(1)), line(3, status=None, turn=None), waits(4, at(9)))
+    assert [(one.kind, one.question) for one in seen.told] == [(NoticeKind.DECISION, "Run it again?")] * 2
+    assert seen.told[0].reason == "waits for a decision about a step"
 
 
 @pytest.mark.parametrize("found", [line(approvals=1), line(status=TaskStatus.PENDING_CONFIRMATION)])
@@ -256,7 +272,7 @@ def test_what_the_log_says_counts_where_nothing_is_seen(found: TaskSummary) -> N
     assert Watch().see(unseen).wait(2).kinds == [NoticeKind.APPROVAL]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "found",
     [
         line(),
@@ -271,19 +287,35 @@ def test_who_needs_nobody_is_not_told_of(found: TaskSummary) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"),
+    ("status", "kind", "reason"),
     [
-        (TaskStatus.FAILED, NoticeKind.FAILED),
-        (TaskStatus.CANCELLED, NoticeKind.INTERRUPTED),
-        (TaskStatus.COMPLETED, NoticeKind.COMPLETED),
+        (TaskStatus.FAILED, NoticeKind.FAILED, "did not complete its turn"),
+        (TaskStatus.CANCELLED, NoticeKind.INTERRUPTED, "was interrupted"),
+        (TaskStatus.COMPLETED, NoticeKind.COMPLETED, "completed its turn"),
     ],
 )
-def test_an_end_is_told_at_once_and_once(status: TaskStatus, kind: NoticeKind) -> None:
+def test_an_end_is_told_at_once_and_once(status: TaskStatus, kind: NoticeKind, reason: str) -> None:
     seen = Watch(AttentionState(ledger=NoticeLedger(horizon=BEGAN), policy=ALL)).see(line(3, status=status))
     assert seen.kinds == [kind]
-    assert seen.told[0].at == at(1)
+    assert (seen.told[0].at, seen.told[0].reason) == (at(1), reason)
     assert seen.see(line(4, status=TaskStatus.PENDING, turn=None), line(5, status=status)).kinds == [kind]
     assert seen.see(line(6, status=status, turn="trn_2")).kinds == [kind, kind]
+
+
+@each_row(
+    ("attention", "reason"),
+    [
+        (Attention.APPROVAL, "waits for an approval"),
+        (Attention.QUESTION, "asks a question"),
+        (Attention.PLAN, "wants its plan approved"),
+        (Attention.AUTH, "needs you to sign in"),
+        (Attention.QUOTA, "has used up its quota"),
+        (Attention.ERROR, "reports an error"),
+    ],
+)
+def test_what_a_session_needs_is_told_in_words(attention: Attention, reason: str) -> None:
+    (notice,) = Watch().see(line(1, attention=attention)).wait(9).told
+    assert (notice.kind.value, notice.reason) == (attention.value, reason)
 
 
 def test_a_completion_is_told_only_if_asked_for_and_is_no_news_on_the_day_that_it_is() -> None:
@@ -360,9 +392,9 @@ def test_a_notice_says_what_would_run() -> None:
     assert len(longer.told[0].question) == MAX_QUESTION
 
 
-def test_every_kind_has_a_reason_and_all_but_completion_are_told_by_default() -> None:
+def test_every_kind_has_a_reason_and_all_but_good_news_are_told_by_default() -> None:
     assert set(REASONS) == set(NoticeKind)
-    assert set(NoticeKind) - set(DEFAULT_KINDS) == {NoticeKind.COMPLETED}
+    assert set(NoticeKind) - set(DEFAULT_KINDS) == {NoticeKind.COMPLETED, NoticeKind.ALL_QUIET}
     assert {one.value for one in Attention} - {one.value for one in NoticeKind} == {"none"}
 
 

@@ -47,6 +47,7 @@ from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import CallId, SessionId, StepId, StreamId, SubagentId, WorkflowId
 from interlock.vocabulary.run import NATURAL_END
 from interlock.vocabulary.states import DriverKind, ExitReason, StepState, SubagentState, TurnState, WorkflowState
+from tests.each_row import each_row
 from tests.projections.histories import (
     ANSWER,
     CASES,
@@ -187,7 +188,7 @@ def test_damage_alone_names_its_session_and_where_to_look() -> None:
     assert [action.command for action in report.next_actions] == ["interlock log show ses_scribe"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("numbers", "expected"),
     [
         ([1, 2, 3], []),
@@ -325,7 +326,7 @@ def test_tool_pairing(payloads: tuple[Payload, ...], expected: list[str]) -> Non
     assert named <= {report.turns[0].turn_id}, "each says in which turn"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("output", "expected"),
     [
         ({"status": "completed"}, ["inconsistent_wait_outcome"]),  # of no child at all
@@ -399,7 +400,7 @@ def fact(kind: WorkflowEventKind, **more: object) -> WorkflowEvent:
 K = WorkflowEventKind
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("facts", "expected"),
     [
         ((fact(K.WORKFLOW_STARTED),), "unfinished_workflow"),

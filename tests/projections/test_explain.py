@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from interlock.projections.replay.explain import MOVED, REASONS, ReplayRule, explain
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.events.conversation import (
@@ -15,6 +13,7 @@ from interlock.vocabulary.events.envelope import UnknownEvent
 from interlock.vocabulary.events.presenter import TextDelta
 from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import SessionId, StreamId
+from tests.each_row import each_row
 from tests.projections.conversations import (
     FAILURE,
     HIDDEN_FACT,
@@ -57,7 +56,7 @@ CASES: list[tuple[ReplayRule, bool, tuple[Payload, ...], int]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "included", "payloads", "at"), CASES, ids=[case[0].value for case in CASES])
+@each_row(("rule", "included", "payloads", "at"), CASES, ids=[case[0].value for case in CASES])
 def test_each_rule(rule: ReplayRule, included: bool, payloads: tuple[Payload, ...], at: int) -> None:
     told = explain(Scribe().write(*payloads, turn="t1"), model="m")[at]
     assert (told.rule, told.included) == (rule, included)

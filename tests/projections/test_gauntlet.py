@@ -35,6 +35,7 @@ from interlock.vocabulary.events.registry import Audience, Payload
 from interlock.vocabulary.ids import CallId, EventId, RunId, SpawnId, TurnId
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, RunStatus, TerminationReason
 from interlock.vocabulary.states import TURN_TERMINAL, DriverKind, StepState, SubagentState, TurnState, WorkflowState
+from tests.each_row import each_row
 from tests.projections.histories import ANSWER, CASES, ERROR, LATER, PARTIAL, Expected
 from tests.projections.whole_logs import provider_input
 
@@ -387,10 +388,10 @@ EDITS: Final[tuple[tuple[str, tuple[str, ...], Edit], ...]] = (
 )
 
 
-EACH: Final = [pytest.param(name, mutate, id=f"{name}: {what}") for what, names, mutate in EDITS for name in names]
+EACH: Final = [(name, mutate) for _, names, mutate in EDITS for name in names]
 
 
-@pytest.mark.parametrize(("name", "mutate"), EACH)
+@each_row(("name", "mutate"), EACH, ids=[f"{name}: {what}" for what, names, _ in EDITS for name in names])
 def test_every_edit_is_noticed(name: str, mutate: Edit) -> None:
     case = CASES[name]
     mutated = made_good(mutate(case.events))

@@ -33,6 +33,7 @@ from interlock.vocabulary.ids import CallId
 from interlock.vocabulary.states import Activity, Attention, DriverKind, Outcome, TaskStatus, TurnState
 from interlock.vocabulary.wire.badge import Badge
 from interlock.vocabulary.wire.frames import ChatMessage, MessageStatus, Role, TaskFrame, TaskStatusChanged
+from tests.each_row import each_row
 from tests.lifecycle.test_lost_events import turn, two_turns, without
 
 USAGE: Final = ProviderUsage(model="m")
@@ -74,7 +75,7 @@ def unknown(turn_id: str | None) -> Stands:
 DONE: Final = Stands(TaskStatus.COMPLETED, Outcome.DONE, False, "t2")
 
 
-@pytest.mark.parametrize("lost", [*range(10, 16)])
+@each_row("lost", [*range(10, 16)])
 def test_a_task_whose_newest_turn_is_read_across_a_loss_claims_nothing(lost: int) -> None:
     view, _ = fold(without(two_turns().events, lost))
     assert stands(view) == unknown("t2")

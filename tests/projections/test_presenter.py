@@ -53,6 +53,7 @@ from interlock.vocabulary.ids import CallId, EventId, RunId, SessionId, StreamId
 from interlock.vocabulary.run import NATURAL_END, ReasonType, RunStatus, TerminationReason
 from interlock.vocabulary.states import DriverKind, ExitReason, SubagentState, TurnState
 from interlock.vocabulary.wire.frames import Role
+from tests.each_row import each_row
 from tests.parity.faces import live_of
 from tests.projections.histories import (
     ANSWER,
@@ -370,13 +371,13 @@ def test_results_are_paired_by_call_id_and_occurrence() -> None:
     tools = [(item.occurrence, item.status) for item in items if isinstance(item, ShowTool)]
     assert tools == [(1, ToolStatus.RUNNING), (2, ToolStatus.RUNNING), (2, ToolStatus.SUCCEEDED)]
     assert on(items, DisplayChannel.DIAGNOSTIC) == [
-        "a second result for call c1, which nobody waits for",
-        "a result for call c1, which nobody waits for",
+        "a second result for call c1, which is not awaited",
+        "a result for call c1, which is not awaited",
         "call c1 was recorded twice",
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "output", "status"),
     [
         ("wait_agent", {"status": "completed"}, ToolStatus.SUCCEEDED),

@@ -48,6 +48,7 @@ from interlock.vocabulary.events.registry import Json, Payload
 from interlock.vocabulary.ids import CallId, SessionId, StreamId, SubagentId
 from interlock.vocabulary.run import CANCELLED, TerminationReason
 from interlock.vocabulary.states import SubagentState
+from tests.each_row import each_row
 from tests.projections.conversations import (
     AUDIT,
     call,
@@ -103,7 +104,7 @@ def test_a_clean_turn_is_replayed_whole_and_in_order() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "payload",
     [
         *AUDIT,
@@ -146,7 +147,7 @@ def test_a_failed_turn_keeps_its_prompt_its_pairs_and_its_clean_text(reason: Ter
     assert brief(provider_items(scribe.events)) == ["go", "first", "a?", "a!", "b?", "b~"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "dialect", "is_replayed"),
     [("m", "d", True), ("m", "", False), ("m", "other", False), ("other", "d", False), ("", "", False)],
 )

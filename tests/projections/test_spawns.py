@@ -129,3 +129,12 @@ def test_whatever_a_log_holds_nobody_is_said_to_run_unless_told(events: list[Eve
     for row in spawn_rows(events):
         assert (row.reason is not None) is (row.standing is SpawnStanding.EXITED)
         assert row.duration_seconds is None or row.duration_seconds >= 0
+
+
+def test_only_what_was_taken_up_and_not_started_is_foreign() -> None:
+    adopted = ProcessEvent(kind=KIND.ADOPTED, pid=7, start_time="900")
+    requested = ProcessEvent(kind=KIND.SPAWN_REQUESTED)
+    rows = spawn_rows(log((SPAWNED, ONE), (adopted, ONE), (adopted, TWO), (CRASHED, TWO), (adopted, TWO)), living=())
+    assert [row.is_foreign for row in rows] == [False, True]
+    (row,) = spawn_rows(log((requested, ONE), (adopted, ONE)), living=())
+    assert not row.is_foreign

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
-from interlock.projections.task.agent_status_fold import ANSWER_ON_ITS_WAY
+from interlock.lifecycle.children.workflow_step import DEPENDENCY_LOST, GATE_REACHED
+from interlock.projections.task.questions import ANSWER_ON_ITS_WAY
 from interlock.projections.task.view import TaskView
 from interlock.testing.scribe import EPOCH
-from interlock.vocabulary.events.audit import Anomaly, DialogAnswered, DialogClosed, DialogOpened, DialogOutcome
+from interlock.vocabulary.events.audit import (
+    Anomaly,
+    DialogAnswered,
+    DialogClosed,
+    DialogOpened,
+    DialogOutcome,
+    WorkflowEvent,
+    WorkflowEventKind,
+)
 from interlock.vocabulary.events.envelope import Event, new_event
 from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
-from interlock.vocabulary.ids import EventId, SessionId, TurnId
+from interlock.vocabulary.ids import EventId, SessionId, StepId, TurnId, WorkflowId
 from interlock.vocabulary.run import NATURAL_END
-from interlock.vocabulary.states import Activity, Attention
+from interlock.vocabulary.states import Activity, Attention, StepState, TaskStatus
 from interlock.vocabulary.wire.frames import AgentStatusChanged, TaskFrame
 from tests.projections.histories import Story
 
@@ -175,3 +185,39 @@ def test_nobody_runs_it_and_nothing_is_seen() -> None:
     room.view.set_supervised(False)
     assert room.log(DialogAnswered(dialog_id="d1", option="Yes")) is not None
     assert room.shown is None
+
+
+def test_a_step_that_waits_for_a_decision_keeps_no_turn_back_and_outlives_it() -> None:
+    room = Room()
+    before = room.view.summary()
+    held = WorkflowEvent(
+        kind=WorkflowEventKind.STEP_HELD,
+        workflow_id=WorkflowId("wf_1"),
+        step_id=StepId("ship"),
+        step_state=StepState.HELD,
+        reason=GATE_REACHED,
+        question="Ship it?",
+        choices=("go", "stop"),
+    )
+    room.log(held)
+    summary = room.view.summary()
+    assert summary.task_status is before.task_status is TaskStatus.RUNNING
+    assert (summary.asks, summary.approval_id, summary.question) == (Attention.DECISION, "wf_1:ship", "Ship it?")
+    room.story.end(NATURAL_END, text="done")
+    room.feed()
+    assert [one.approval_id for one in room.view.snapshot().approvals] == ["wf_1:ship"]
+    room.log(structs.replace(held, kind=WorkflowEventKind.CHECKPOINT_DECIDED, step_state=StepState.CHECKPOINT_READY))
+    assert room.view.snapshot().approvals == ()
+
+
+def test_a_step_behind_a_lost_one_asks_nothing() -> None:
+    room = Room()
+    lost = WorkflowEvent(
+        kind=WorkflowEventKind.STEP_HELD,
+        workflow_id=WorkflowId("wf_1"),
+        step_id=StepId("deploy"),
+        step_state=StepState.HELD,
+        reason=DEPENDENCY_LOST,
+    )
+    room.log(lost)
+    assert room.view.summary().asks is Attention.NONE

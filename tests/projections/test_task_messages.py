@@ -24,6 +24,7 @@ from interlock.vocabulary.ids import CallId, PromptId, RunId, StreamId
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, RunStatus
 from interlock.vocabulary.states import DriverKind, TurnState
 from interlock.vocabulary.wire.frames import ChatMessage, Message, MessageStatus, Role
+from tests.each_row import each_row
 from tests.projections.histories import (
     ANSWER,
     CALL,
@@ -138,9 +139,7 @@ def test_held_text_of_a_turn_that_failed_is_no_completed_answer(failed_as: TurnS
     assert told(story) == [PROMPT, (Role.ANSWER, status, ANSWER), (Role.END, status, "it broke")]
 
 
-@pytest.mark.parametrize(
-    "following", [CALL, RESULT, say("more"), say("less", partial=True), say("on", intermediate=True)]
-)
+@each_row("following", [CALL, RESULT, say("more"), say("less", partial=True), say("on", intermediate=True)])
 def test_text_that_something_follows_is_commentary(following: AssistantMessage | ToolCall | ToolResult) -> None:
     story = begun()
     story.tell(say("first"), following)
@@ -244,7 +243,7 @@ def _tool(story: Story) -> Message:
     return tool
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "result", "status"),
     [
         ("read", {"ok": True}, MessageStatus.COMPLETED),
@@ -281,7 +280,7 @@ def test_a_result_of_no_call_is_no_message() -> None:
     assert told(story) == [PROMPT]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("args", "line"),
     [
         (None, ""),
@@ -355,7 +354,7 @@ def test_text_of_a_turn_that_was_overtaken_is_not_held_back_without_end() -> Non
     assert (Role.ANSWER, MessageStatus.UNKNOWN, ANSWER) in told(story)
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_row("name", CASES)
 def test_the_gauntlet_has_the_answers_that_it_should_and_no_other(name: str) -> None:
     case = CASES[name]
     answers = [

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from interlock.cli.output import escape
-from interlock.projections.task.screen import harmless, sgr_of, show_screen
+from interlock.projections.task.screen import harmless, sgr_of, show_last_screen, show_screen
 from interlock.screen.snapshot import PLAIN, Row, Snapshot, Span, Style, read_snapshot
+from interlock.vocabulary.events.audit import LastScreen
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.wire.task_screen import (
     MAX_PAINT,
@@ -25,6 +26,7 @@ from interlock.vocabulary.wire.task_screen import (
     Paint,
     TaskScreen,
 )
+from tests.each_row import each_row
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -106,7 +108,7 @@ def test_a_screen_that_is_too_big_is_cut_and_says_so() -> None:
     assert (len(gaudy.paint), gaudy.is_cut) == (MAX_PAINT, True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("style", "sgr"),
     [
         (Style(bold=True, reverse=True), "1;7"),
@@ -118,3 +120,23 @@ def test_a_screen_that_is_too_big_is_cut_and_says_so() -> None:
 )
 def test_a_style_is_plain_numbers(style: Style, sgr: str) -> None:
     assert sgr_of(style) == sgr
+
+
+def test_the_last_screen_of_an_agent_that_has_ended_is_told_as_such_and_once() -> None:
+    kept, later = LastScreen(rows="one\n\x1btwo", columns=80), NOW + timedelta(seconds=3)
+    told = show_last_screen(SessionId("ses_1"), kept, captured_at=NOW, now=later)
+    assert told == TaskScreen(
+        task_id=SessionId("ses_1"),
+        is_live=False,
+        has_ended=True,
+        problem="the agent has ended; this is its last screen",
+        captured_at=NOW,
+        age_seconds=3.0,
+        columns=80,
+        height=2,
+        digest=told.digest,
+        rows=("one", "\ufffdtwo"),
+    )
+    again = show_last_screen(SessionId("ses_1"), kept, captured_at=NOW, now=NOW, since=told.digest)
+    assert again == structs.replace(told, age_seconds=0.0, is_unchanged=True, rows=())
+    assert show_last_screen(SessionId("ses_1"), kept, captured_at=NOW, now=NOW, since="other").rows == told.rows

@@ -12,9 +12,9 @@ from typing import TypeVar
 import pytest
 from msgspec import structs
 
+from interlock.projections.badge import ANSWER_ON_ITS_WAY
 from interlock.projections.task.view import TaskView
-from interlock.testing.histories import endless_history
-from interlock.testing.scribe import EPOCH, Scribe
+from interlock.testing.scribe import EPOCH, Scribe, endless_history
 from interlock.vocabulary.events.audit import (
     DecisionAction,
     DeliveryReceipt,
@@ -35,6 +35,7 @@ from interlock.vocabulary.events.conversation import AssistantMessage, ToolCall,
 from interlock.vocabulary.events.envelope import Event, new_event
 from interlock.vocabulary.events.presenter import Plan, ReasoningDelta, Status, TextDelta
 from interlock.vocabulary.events.registry import Payload
+from interlock.vocabulary.evidence import Evidence, EvidenceSource
 from interlock.vocabulary.ids import EventId, PromptId, RunId, SessionId, StreamId, TurnId
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, RunStatus
 from interlock.vocabulary.states import Activity, Attention, DriverKind, TaskStatus, TurnState
@@ -54,6 +55,7 @@ from interlock.vocabulary.wire.frames import (
     TaskFrame,
     TaskStatusChanged,
 )
+from tests.each_row import each_row
 from tests.projections.histories import (
     ANSWER,
     NETWORK,
@@ -112,7 +114,7 @@ def test_of_nothing_nothing_is_said() -> None:
     assert (view.is_supervised, view.opened, shot.is_whole, shot.stream) == (True, None, True, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("story", "status"),
     [
         (clean(), TaskStatus.COMPLETED),
@@ -535,6 +537,25 @@ def test_since_is_when_what_is_shown_began() -> None:
     assert view.summary().since == began == EPOCH + timedelta(days=1, seconds=1)
     view.add(live(structs.replace(WORKING, attention=Attention.AUTH), second=4))
     assert view.summary().since == EPOCH + timedelta(days=1, seconds=4)
+
+
+def test_since_moves_with_the_badge_and_not_with_what_it_does_not_show() -> None:
+    """In an open turn an agent at rest is at work by the badge: that it works is no news then, that it asks is."""
+    story = Story()
+    story.begin()
+    view = view_of(story)
+    rests = structs.replace(WORKING, activity=Activity.QUIET)
+    view.add(live(rests, second=1))
+    view.add(live(WORKING, second=2))
+    assert view.summary().since == EPOCH + timedelta(days=1, seconds=1)
+    view.add(live(structs.replace(rests, attention=Attention.QUESTION), second=3))
+    assert view.summary().since == EPOCH + timedelta(days=1, seconds=3)
+    at = EPOCH + timedelta(days=1, seconds=4)
+    answered = (Evidence(source=EvidenceSource.LOG, rule=ANSWER_ON_ITS_WAY, at=at),)
+    view.add(live(structs.replace(rests, attention=Attention.QUESTION, evidence=answered), second=4))
+    line = view.summary()
+    assert line.badge is not None
+    assert (line.badge.activity, line.since) == (Activity.WORKING, at)  # at work by its answer, since then
 
 
 # What an event costs

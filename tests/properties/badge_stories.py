@@ -11,7 +11,9 @@ from typing import Final, TypeAlias
 
 from hypothesis import strategies as st
 
+from interlock.lifecycle.task_status import has_open_turn
 from interlock.projections.badge import ANSWER_ON_ITS_WAY
+from interlock.testing.scribe import EPOCH
 from interlock.vocabulary.events.audit import (
     DecisionAction,
     DecisionUndelivered,
@@ -48,7 +50,8 @@ from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
 from interlock.vocabulary.ids import CallId, EventId, PromptId, RunId, SessionId, TurnId
 from interlock.vocabulary.run import CANCELLED, NATURAL_END, SUSPENDED, RunStatus, TerminationReason
-from interlock.vocabulary.states import Activity, AgentState, Attention, DriverKind, ExitReason, TurnState
+from interlock.vocabulary.states import Activity, AgentState, Attention, DriverKind, ExitReason, TaskStatus, TurnState
+from interlock.vocabulary.wire.frames import TaskSummary
 
 Scene: TypeAlias = tuple[str, str]
 Step: TypeAlias = Event | bool
@@ -78,6 +81,31 @@ STORIES: Final = st.builds(
     lambda parts, last: [("open", ""), *(scene for part in parts for scene in part), *last],
     st.lists(SCENES.map(lambda scene: [scene]) | QUESTIONS, max_size=10),
     st.sampled_from([[], [], [], [("delete", "")]]),
+)
+
+# Whatever an agent is seen to do, whatever the log says of its turn, and whether anybody runs it.
+OPEN_TURNS: Final = st.builds(
+    TaskSummary,
+    task_id=st.just(SessionId("ses_1")),
+    version=st.just(1),
+    task_status=st.sampled_from([one for one in TaskStatus if has_open_turn(one)]),
+    turn_id=st.sampled_from([None, TurnId("t1")]),
+    turn_state=st.sampled_from([None, TurnState.RUNNING, TurnState.WAITING]),
+    is_supervised=st.booleans(),
+    live=st.none()
+    | st.builds(
+        Status,
+        activity=st.sampled_from(Activity),
+        attention=st.sampled_from(Attention),
+        evidence=st.sampled_from(
+            [(), (Evidence(source=EvidenceSource.LOG, rule=ANSWER_ON_ITS_WAY, at=EPOCH),)],
+        ),
+    ),
+    open_approvals=st.integers(0, 1),
+    waits_for=st.sampled_from(["", "a draft"]),
+    held=st.sampled_from(["", "the budget is used up"]),
+    queued=st.integers(0, 1),
+    seen_turn_id=st.sampled_from([None, TurnId("t1")]),
 )
 
 _WRITTEN: Final[Mapping[str, tuple[Payload, ...]]] = {

@@ -12,19 +12,22 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from interlock.cli.look.session_lines import Shown, by_attention, shown_of
-from interlock.cli.server.api import Body
 from interlock.cli.top.layout.facts import told
 from interlock.client.machine.state import TaskState
+from interlock.lifecycle.task_status import has_open_turn
 from interlock.projections.attention_ledger import NoticeKind
-from interlock.projections.badge import OUTCOMES
+from interlock.projections.badge import OUTCOMES, badge_of
+from interlock.projections.task.view import TaskView
 from interlock.server.live.rooms import RoomName, Rooms
 from interlock.testing.scribe import EPOCH
-from interlock.vocabulary.states import Activity, Attention, Outcome, TaskStatus, TurnState
+from interlock.vocabulary.events.presenter import ReasoningDelta, TextDelta
+from interlock.vocabulary.states import Activity, Attention, BoardGroup, Outcome, TaskStatus, TurnState
 from interlock.vocabulary.wire.badge import Badge
 from interlock.vocabulary.wire.frames import TaskSummary
 from interlock.vocabulary.wire.requests import BoardJoin, TaskJoin
+from tests.bodies import Body
 from tests.properties.badge_doors import Doors
-from tests.properties.badge_stories import STORIES, Scene, Story
+from tests.properties.badge_stories import OPEN_TURNS, STORIES, Scene, Story
 from tests.properties.test_task_view_properties import HISTORIES, SESSION, Step
 
 Said = tuple[bool, str, str]
@@ -38,6 +41,9 @@ NOTICED: Final = {
     Outcome.TIMED_OUT: NoticeKind.FAILED,
     Outcome.INTERRUPTED: NoticeKind.INTERRUPTED,
 }
+
+
+AT_REST: Final = (BoardGroup.IDLE, BoardGroup.DONE, BoardGroup.ENDED)
 
 
 class World:
@@ -107,6 +113,12 @@ def of_words(shown: Shown) -> Said:
     return shown.needs_person, shown.attention, shown.outcome
 
 
+def of_json(session: Body) -> Said:
+    """A session in the JSON of a command, whose badge says it all."""
+    badge = session["badge"]
+    return badge["needs_person"], badge["attention"], badge["outcome"] or ""
+
+
 def of_metrics(doors: Doors) -> Said:
     found, needs = doors.metrics()
     assert found["activity"] == doors.http["badge"]["activity"]
@@ -136,7 +148,7 @@ def words_for(badge: Badge, status: str | None) -> str:
         return "archived"
     if badge.attention is not Attention.NONE:
         return badge.attention.value if badge.needs_person else f"{badge.attention.value} answered"
-    return f"{badge.crashes} crash" if badge.crashes else ""
+    return f"crashed {badge.crashes}x" if badge.crashes else ""
 
 
 def check_texts(world: World) -> None:
@@ -150,7 +162,7 @@ def check_texts(world: World) -> None:
     if badge.attention is not Attention.NONE:
         assert ("answered" in rows) == (not badge.needs_person)
     assert ("needs you" in doors.status(json=False)) == badge.needs_person
-    assert bool(msgspec.json.decode(doors.status(json=True))["needs_person"]) == badge.needs_person
+    assert bool(msgspec.json.decode(doors.status(json=True))["needing_person"]) == badge.needs_person
     assert (doors.top() == ("needs you",)) == badge.needs_person
 
 
@@ -159,7 +171,7 @@ def check_wait(world: World) -> None:
     doors, badge = world.doors, world.summary.badge
     assert badge is not None
     blocked = doors.wait("blocked")
-    assert bool(blocked and blocked["is_met"]) == badge.needs_person
+    assert bool(blocked and blocked["is_met"]) == badge.is_blocked
     done = doors.wait("done")
     is_known = world.summary.is_supervised and world.summary.task_status is not TaskStatus.DELETE
     if is_known and done is not None and done["is_met"]:
@@ -178,11 +190,26 @@ def check_notices(world: World) -> None:
     assert kinds & ends == ({NOTICED[outcome].value} if outcome is not None and is_end else set())
     # A failed end says what an error says.
     is_said = attention == "error" and NoticeKind.FAILED.value in kinds
-    assert kinds - ends == ({attention} if needs and not is_said else set())
+    told = kinds - ends - {NoticeKind.CRASHED.value, NoticeKind.STALLED.value}  # they ask nothing of a person
+    badge = summary.badge
+    assert (NoticeKind.STALLED.value in kinds) <= (badge is not None and badge.activity is Activity.STALLED)
+    assert told == ({attention} if needs and attention != "none" and not is_said else set())
     assert all(notice.reason in line for notice, line in notices)
 
 
+def check_open_turn(summary: TaskSummary) -> None:
+    """An open turn never stands among those that are idle, done or over; nor does a board say that its agent rests."""
+    badge = summary.badge
+    assert badge is not None
+    if has_open_turn(summary.task_status):
+        assert badge.group not in AT_REST
+        assert badge.needs_person or badge.activity not in (Activity.QUIET, Activity.GONE)
+        assert badge.outcome in (None, Outcome.UNKNOWN)
+        assert not badge.is_over
+
+
 def check_surfaces(world: World) -> None:
+    check_open_turn(world.summary)
     expected = of_badge(world.summary.badge)
     for name, said in surfaces(world):
         assert said == expected, name
@@ -192,12 +219,18 @@ def check_all(world: World) -> None:
     """With the commands, which cost more."""
     check_surfaces(world)
     doors, expected = world.doors, of_badge(world.summary.badge)
-    (line,) = msgspec.json.decode(doors.ps(json=True))
-    assert of_words(shown_of(line)) == expected
-    assert of_words(shown_of(msgspec.json.decode(doors.show(json=True))["summary"])) == expected
+    (line,) = msgspec.json.decode(doors.ps(json=True))["sessions"]
+    assert of_json(line) == expected
+    assert of_json(msgspec.json.decode(doors.show(json=True))["session"]) == expected
     check_texts(world)
     check_wait(world)
     check_notices(world)
+
+
+@given(OPEN_TURNS, LATER)
+def test_an_open_turn_is_never_idle_done_or_over(summary: TaskSummary, later: int) -> None:
+    now = EPOCH + timedelta(seconds=later)
+    check_open_turn(msgspec.structs.replace(summary, badge=badge_of(summary, now)))
 
 
 @given(HISTORIES, st.data())
@@ -209,6 +242,32 @@ def test_every_surface_says_the_same(steps: list[Step], data: st.DataObject) -> 
         check_notices(world)
     if steps:
         check_all(world)
+
+
+def what_shows(summary: TaskSummary) -> tuple[object, ...]:
+    assert summary.badge is not None
+    status = None if summary.task_status is TaskStatus.UNKNOWN else summary.task_status
+    return status, summary.badge.activity, summary.badge.attention
+
+
+@given(HISTORIES)
+def test_since_moves_when_the_badge_does_and_not_otherwise(steps: list[Step]) -> None:
+    """Where something was heard of the agent before and after. What was answered changes by the time alone."""
+    view = TaskView(SESSION)
+    for given_step in steps:
+        before = view.summary()
+        if isinstance(given_step, bool):
+            view.set_supervised(given_step)
+            continue
+        view.add(given_step)
+        after = view.summary()
+        is_text = isinstance(given_step.data, TextDelta | ReasoningDelta)
+        if before.live is None or after.live is None or is_text or before.version > (given_step.seq or before.version):
+            continue
+        if what_shows(after) != what_shows(before):
+            assert after.since == given_step.ts
+        elif before.live.attention is Attention.NONE:
+            assert after.since == before.since
 
 
 @given(STORIES, st.data())

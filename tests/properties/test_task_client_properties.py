@@ -379,6 +379,37 @@ def test_whatever_was_lost_the_client_comes_to_stand_where_the_server_stands(
     assert state.anomalies == 0, world.story()
 
 
+def follow_to_its_end(world: World) -> bool:
+    """Follow one more turn, all of whose frames arrive, and lose the socket. False if the task takes none."""
+    for deed in ("accept", "start", "write", "complete"):
+        world.settle()
+        world.connect()
+        world.settle()
+        world.act(deed)
+        while world.pipe:
+            world.deliver()
+    world.disconnect()
+    return world.server.status is TaskStatus.COMPLETED
+
+
+@given(CHAOS)
+@settings(max_examples=settings().max_examples)
+def test_a_task_that_was_followed_to_its_end_needs_no_further_socket(chaos: list[tuple[str, str | int]]) -> None:
+    world = begin()
+    for name, what in chaos:
+        play(world, name, what)
+    if not follow_to_its_end(world):
+        return
+    note("followed")
+    world.settle()
+    assert not world.state.is_connected, world.story()
+    assert world.state.digest() == digest_of(world.server.snapshot()), world.story()
+    world.act("rewrite")  # it may change even then; the next socket tells
+    world.connect()
+    world.settle()
+    assert world.state.digest() == digest_of(world.server.snapshot()), world.story()
+
+
 @given(CHAOS)
 @settings(max_examples=settings().max_examples * 2)
 def test_what_is_shown_was_once_true(chaos: list[tuple[str, str | int]]) -> None:

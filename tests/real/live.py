@@ -26,7 +26,7 @@ from interlock.agents.profiles import load_profiles
 from interlock.agents.tmux.client import TmuxClient
 from interlock.agents.tmux.panes import OWN_SESSION, Pane, PaneInfo, start_pane
 from interlock.agents.tmux.server import TmuxServer
-from interlock.agents.tmux.typing import TypingOutcome, TypingPolicy, TypingRefusal, type_prompt
+from interlock.agents.tmux.typing import TypedTurn, TypingOutcome, TypingPolicy, TypingRefusal, type_prompt
 from interlock.monitor.arbitration.agent_status import Confidence
 from interlock.monitor.arbitration.claims import SourceReading
 from interlock.monitor.sources.shim_lines import Began, ShimEnded, read_shim_line
@@ -146,7 +146,7 @@ class LiveAgent:
         def submitted() -> None:
             self.tell(lambda session, now: session.on_submit(now, prompt))
 
-        return await type_prompt(self.pane, prompt, self.reader.parse_snapshot, policy, submitted)
+        return await type_prompt(self.pane, prompt, self.reader.parse_snapshot, policy, TypedTurn(submitted))
 
     async def submit(self, prompt: str) -> TypingOutcome:
         """Type a prompt that begins a turn, and see all three steps proven.

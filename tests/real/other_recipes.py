@@ -1,7 +1,8 @@
-"""How Gemini CLI, Qwen Code and opencode are started: an own home, nothing asked, nothing sent outside."""
+"""How Gemini CLI, Qwen Code, opencode and Droid are started: an own home, nothing asked, nothing sent outside."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,27 @@ def qwen(root: Path, url: str) -> OtherCli:
 def opencode(root: Path, url: str) -> OtherCli:
     """opencode, which asks before it runs a command. It tries to fetch a package into its home, and fails in peace."""
     return made(OPENCODE, root, url)
+
+
+def droid(root: Path, url: str) -> OtherCli:
+    """Droid with a model of one's own and a key that nobody checks: by ACP it needs no more."""
+    executable, place = install("droid"), LabFolder(root)
+    place.make()
+    folder = place.home / ".factory"
+    folder.mkdir()
+    model = {
+        "model": "stub-model",
+        "displayName": "Stub",
+        "baseUrl": f"{url}/v1",
+        "apiKey": "dummy",
+        "provider": "generic-chat-completion-api",
+        "maxOutputTokens": 4096,
+    }
+    settings = {"customModels": [model], "model": "custom:Stub-0"}
+    (folder / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    common = common_environment(place)
+    path = f"{executable.parent}:{common['PATH']}"
+    return OtherCli("droid", place, {**common, "PATH": path, "FACTORY_API_KEY": "fk-dummy"})
 
 
 def made(recipe: Recipe, root: Path, url: str) -> OtherCli:

@@ -11,7 +11,7 @@ from interlock.runtime.config.sections import BUILTIN_AGENTS
 from interlock.testing.lab.recipes import RECIPES
 from interlock.testing.scripted_model import ScriptedModel
 from interlock.vocabulary.states import TurnState
-from tests.real.other_recipes import gemini, made, opencode, qwen
+from tests.real.other_recipes import droid, gemini, made, opencode, qwen
 from tests.real.recipes import CLAUDE, CODEX, LabFolder, Recipe, common_environment
 from tools.agent_clis import install
 
@@ -46,6 +46,8 @@ class Agent:
                 return qwen(root, model.url).spec(self.driver, *arguments, "--approval-mode", "default")
             case "opencode":
                 return opencode(root, model.url).spec(self.driver)
+            case "droid":
+                return droid(root, model.url).spec(self.driver, *BUILTIN_AGENTS["droid"].acp_argv[1:])
             case "claude" | "codex":
                 return self._seeded(CLAUDE if self.cli == "claude" else CODEX, model.url, LabFolder(root))
             case _:

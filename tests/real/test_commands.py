@@ -90,8 +90,8 @@ def test_a_person_runs_asks_approves_and_goes_on_after_a_restart(agent: Agent, t
             assert "Short." in ended["tail"]
         shell.run("send", "job", "SCN:allow please")
         assert "approval" in shell.run("wait", "job", "--until", "blocked", "--timeout", "60")
-        (line,) = json.loads(shell.run("ps", "--json"))
-        assert (line["title"], line["live"]["attention"]) == ("job", "approval"), line
+        (line,) = json.loads(shell.run("ps", "--json"))["sessions"]
+        assert (line["title"], line["badge"]["attention"]) == ("job", "approval"), line
         assert not Path(tmp_path, "project", "allowed.txt").exists()
         shell.run("approve", "job")
         assert "completed" in shell.run("wait", "job", "--timeout", "60")

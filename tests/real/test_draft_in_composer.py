@@ -40,7 +40,7 @@ def test_a_prompt_waits_for_a_draft_and_goes_on_by_itself(agent: Agent, tmp_path
         tmux(shell, "send-keys", "-t", "PANE", "half a thought")
         until(lambda: "half a thought" in screen(), "the draft is drawn")
         shell.run("send", "job", "SCN:mine please", "--wait", "--timeout", _LONG_ENOUGH, code=5)
-        (line,) = json.loads(shell.run("ps", "--json"))
+        (line,) = json.loads(shell.run("ps", "--json"))["sessions"]
         assert (line["waits_for"], line["queued"]) == (DRAFT, 1), line
         assert "half a thought" in screen()
         assert "SCN:mine" not in screen()

@@ -206,7 +206,7 @@ def test_a_pane_of_somebody_else_is_adopted_and_recorded(claude_executable: Path
     async def story(model: ScriptedModel) -> None:
         async with live_agent(CLAUDE, claude_executable, model, tmp_path) as agent:
             socket = agent.info.identity.socket
-            adopt = ("adopt", agent.info.pane_id, "--socket", socket, "--json")
+            adopt = ("debug", "inspect", agent.info.pane_id, "--socket", socket, "--json")
             await agent.ready()
             code, printed = await interlock(*adopt)
             found = json.loads(printed)

@@ -110,7 +110,7 @@ def test_what_codex_says_of_itself_is_heard_through_the_shim(codex_executable: P
     async def story(model: ScriptedModel) -> None:
         async with live_agent(CODEX, codex_executable, model, tmp_path, with_shim=True) as agent:
             await agent.ready()
-            code, printed = await interlock("adopt", "--socket", agent.info.identity.socket, "--json")
+            code, printed = await interlock("debug", "inspect", "--socket", agent.info.identity.socket, "--json")
             found = json.loads(printed)
             assert (code, found["cli"], found["version"], found["selection"]) == (0, "codex", CODEX.version, "version")
             await agent.submit("SCN:stream")

@@ -26,8 +26,8 @@ SCRIPTS: Final[dict[str, tuple[Step, ...]]] = {
     "stream": (Text("One.\n\n", "Two"), Gate("streaming"), Text(" three.")),
     "allow": (Shell("touch allowed.txt; echo made"), Text("It ran.")),
 }
-in_a_terminal: Final = pytest.mark.parametrize("cli", ["kimi", "continue", "copilot"])
-by_acp: Final = pytest.mark.parametrize("cli", ["kimi", "copilot"])
+in_a_terminal: Final = pytest.mark.parametrize("cli", ["kimi", "continue", "copilot", "cline"])
+by_acp: Final = pytest.mark.parametrize("cli", ["kimi", "copilot", "cline", "droid"])
 
 
 @pytest.fixture

@@ -139,15 +139,23 @@ async def ten_prompts_in_a_row(bench: Bench) -> None:
 
 async def approve_and_deny(bench: Bench) -> None:
     sent = await bench.send("SCN:allow once.")
-    assert "touch allowed.txt" in (await bench.asked()).question
+    await read_question(bench, "touch allowed.txt")
     assert not (bench.project / "allowed.txt").exists()
     await decide_once_heard(bench)
     assert (await bench.wait(sent)).state is TurnState.COMPLETED
     assert (bench.project / "allowed.txt").exists()
     sent = await bench.send("SCN:deny once.")
+    await read_question(bench, "touch denied.txt")
     await decide_once_heard(bench, is_allowed=False)
     assert (await bench.wait(sent)).state in (bench.agent.denied, TurnState.COMPLETED)
     assert not (bench.project / "denied.txt").exists()
+
+
+async def read_question(bench: Bench, command: str) -> None:
+    """Wait until a question shows its command. opencode draws its frame first, and that is a question of its own."""
+    async with asyncio.timeout(bench.wait_seconds):
+        while command not in (await bench.asked()).question:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
 
 
 async def interrupt(bench: Bench, sent: PromptId) -> None:

@@ -1,7 +1,8 @@
 """How right the tracker is on recordings of real CLIs: the gates of the design, at every cadence.
 
 A fifth of each CLI's recordings is held out: nobody looked at it while the rules were written. Both parts have to hold.
-The quick suite reads each recording as it is and as the roughest watcher saw it; the deep one at every cadence.
+The quick suite reads each recording as it is, and those held out or live as the roughest watcher saw them, too;
+the deep one reads all of them at every cadence.
 """
 
 from __future__ import annotations
@@ -24,12 +25,16 @@ from interlock.screen.profile import Profile
 from interlock.screen.selection import select_reader
 from interlock.screen.snapshot import Snapshot
 from interlock.testing.cadence import SWEEP, Cadence, at_cadence
+from tests.each_row import each_row
 from tools.accuracy import PAGE, page
 
 HERE = Path(__file__).parent
-CLIS = ("aider", "claude", "codex", "continue", "copilot", "gemini", "kimi", "opencode", "pi", "qwen", "vibe")
+CLIS = ("aider", "claude", "cline", "codex", "continue", "copilot", "gemini", "kimi", "opencode", "pi", "qwen", "vibe")
 PARTS = ("tui", "heldout", "live")
-LEAST_RECALL = dict.fromkeys(CLIS, 0.99) | dict.fromkeys(("aider", "opencode", "pi"), 0.97)
+LEAST_RECALL = 0.995
+# Ends whose kind the screen does not tell: the refused call scrolled out of a low pane (Claude Code, Qwen Code), Escape
+# took the prompt out of an empty session (Claude Code 2.1.120), Ctrl-C in a dialog left no word (Gemini CLI). Of 263.
+ENDS_OUT_OF_SIGHT = {"claude": 2, "gemini": 1, "qwen": 1}
 
 
 def recordings(part: str, cli: str) -> list[Path]:
@@ -64,17 +69,22 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> dict[object, ScreenReading]:
 
 
 def scores_of(
-    cli: str, cadences: Sequence[Cadence | None], seen: dict[object, ScreenReading]
+    cli: str,
+    cadences: Sequence[Cadence | None],
+    seen: dict[object, ScreenReading],
+    rough_parts: Sequence[str] = PARTS,
 ) -> dict[Cadence | None, Score]:
-    """Every recording of a CLI, read at each cadence; None is as it was recorded."""
+    """Every recording of a CLI, as it was recorded (None); those of `rough_parts` at each other cadence as well."""
     scores: dict[Cadence | None, Score] = {cadence: Score() for cadence in cadences}
     profiles = builtin_profiles()
-    for path in every_recording(cli):
-        with open_recording(str(path)) as lines:
-            records = list(lines)
-        seen.clear()
-        for cadence, score in scores.items():
-            _score_at(score, path, records, cadence, profiles)
+    for part in PARTS:
+        read_at = [cadence for cadence in cadences if cadence is None or part in rough_parts]
+        for path in recordings(part, cli):
+            with open_recording(str(path)) as lines:
+                records = list(lines)
+            seen.clear()
+            for cadence in read_at:
+                _score_at(scores[cadence], path, records, cadence, profiles)
     return scores
 
 
@@ -92,7 +102,8 @@ def _score_at(
 def test_verdicts_are_right_on_recordings_of_a_real_cli(
     cli: str, seen: dict[object, ScreenReading], record_property: Callable[[str, object], None]
 ) -> None:
-    scores = scores_of(cli, (None, ROUGHEST), seen)
+    scores = scores_of(cli, (None, ROUGHEST), seen, rough_parts=("heldout", "live"))
+    assert scores[ROUGHEST].frames
     assert [miss for miss in scores[ROUGHEST].misses if miss.is_unsafe] == []
     found = summary(cli, len(every_recording(cli)), scores[None])
     macro = found.macro_recall or 0.0
@@ -101,7 +112,9 @@ def test_verdicts_are_right_on_recordings_of_a_real_cli(
         "explored", f"accuracy of {cli}: macro recall {macro:.2%} over {frames} frames, {found.unsafe} unsafe"
     )
     assert [miss for miss in found.misses if miss.is_unsafe] == []
-    assert macro >= LEAST_RECALL[cli]
+    assert macro >= LEAST_RECALL
+    assert found.ends.fabricated == 0
+    assert found.ends.labelled - found.ends.right_kind <= ENDS_OUT_OF_SIGHT.get(cli, 0)
 
 
 @pytest.mark.deep
@@ -123,7 +136,7 @@ def test_what_was_read_once_is_what_would_be_read_again(
     assert (read, counts) == ({"pi": remembered}, {"pi": len(every_recording("pi"))})
 
 
-@pytest.mark.parametrize("cli", CLIS)
+@each_row("cli", CLIS)
 def test_a_fifth_of_the_recordings_is_held_out(cli: str) -> None:
     seen, held = len(recordings("tui", cli)), len(recordings("heldout", cli))
     assert held == round((seen + held) / 5)

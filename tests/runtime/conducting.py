@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from msgspec import structs
 
@@ -24,12 +24,17 @@ from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import PromptId, SessionId, SpawnId
 from interlock.vocabulary.states import Activity, DriverKind, TurnState
+from tests.golden import told
 
 BEGAN = datetime(2030, 1, 1, tzinfo=UTC)
 SPEC = AgentSpec(agent="puppet", driver="puppet")
 PayloadT = TypeVar("PayloadT", bound=Payload)
 ActT = TypeVar("ActT")
 FoundT = TypeVar("FoundT")
+
+
+STAGES: Final[list[Stage]] = []
+"""The stages of the test that runs: `conftest` holds their stories against the files in `golden/`."""
 
 
 class Stage:
@@ -50,6 +55,9 @@ class Stage:
         self.capabilities = capabilities
         self._numbers = count(1)
         self.spawn_id: SpawnId | None = None
+        self.story: list[str] = []
+        self._standing: list[str] = []
+        STAGES.append(self)
         book = book or SessionFold(SessionId("ses_stage"))
         self.version = book.version
         self.conductor = SessionMachine(book, SPEC, kind, self._new_id, policy or RunPolicy(), self.now)
@@ -69,6 +77,7 @@ class Stage:
 
     def _keep(self, acts: tuple[Effect, ...]) -> tuple[Effect, ...]:
         self.acts += acts
+        self._tell(acts)
         for act in acts:
             if isinstance(act, Append):
                 self.events += (structs.replace(event, seq=self.version + n) for n, event in enumerate(act.events, 1))
@@ -76,6 +85,22 @@ class Stage:
             elif isinstance(act, SpawnAgent):
                 self.spawn_id = act.spawn_id
         return acts
+
+    def _tell(self, acts: tuple[Effect, ...]) -> None:
+        """Keep what was wanted, how the agent stands and the next deadline, in words."""
+        said = [f"now {told(self.conductor.status)}", f"due {self.conductor.deadline}"]
+        lines = [line for line in said if line not in self._standing]
+        self._standing = said
+        for act in acts:
+            if isinstance(act, Append):
+                lines += (
+                    f"  {event.turn_id or '-'} {event.spawn_id or '-'} {told(event.data)}" for event in act.events
+                )
+            elif isinstance(act, Publish):
+                lines.append(f"  shown {act.turn_id or '-'} {told(act.data)}")
+            else:
+                lines.append(f"  {told(act)}")
+        self.story += lines
 
     def see(self, *what: Observation) -> tuple[Effect, ...]:
         assert self.spawn_id is not None

@@ -54,7 +54,9 @@ from interlock.vocabulary.events.audit import (
     ProcessEventKind,
     StreamCheckpoint,
     ToolCallSuspended,
+    TurnFailed,
 )
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import PromptId, SessionId, SpawnId, TurnId
 from interlock.vocabulary.run import CANCELLED
 from interlock.vocabulary.states import Activity, Attention, DriverKind, ExitReason, TurnState
@@ -449,6 +451,30 @@ def adopted(stage: Stage) -> Stage:
     again = Stage(kind=DriverKind.TERMINAL, capabilities=stage.capabilities, book=book, seconds=stage.seconds)
     again._numbers, again.spawn_id = stage._numbers, stage.spawn_id
     return again
+
+
+def test_an_agent_that_is_only_watched_is_given_nothing_and_the_command_that_changes_it_is_named() -> None:
+    stage = Stage(kind=DriverKind.TERMINAL)
+    stage.working()
+    again = adopted(stage)
+    watched = replace(again.capabilities, is_read_only=True)
+    where: Json = {"pane_id": "%7", "socket": "/tmp/theirs"}
+    assert again.spawn_id is not None
+    again.hear(AgentStarted(spawn_id=again.spawn_id, capabilities=watched, where=where, is_adopted=True))
+    acts = again.order(Send(prompt_id=PromptId("p2"), text="more"))
+    assert refused(acts) == (
+        "this agent is only watched: somebody else started it, in a terminal of theirs; "
+        "`interlock adopt %7 --socket /tmp/theirs --control` lets commands reach it"
+    )
+
+
+def test_a_turn_that_is_taken_up_is_timed_out_by_the_budget_with_which_it_began() -> None:
+    stage = Stage(RunPolicy(turn_budget_seconds=30), kind=DriverKind.TERMINAL)
+    stage.working()
+    again = adopted(stage)  # whose own settings name no budget
+    again.started(is_adopted=True)
+    again.wait(30)
+    assert again.logged(TurnFailed)[-1].details == {"budget_seconds": 30.0, "elapsed_seconds": 30.0}
 
 
 def asked_and_adopted(*, is_answered: bool) -> tuple[Stage, Stage, str]:

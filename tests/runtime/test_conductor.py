@@ -646,6 +646,19 @@ def test_a_cancel_without_effect_is_taken_back_and_told_and_nothing_is_killed() 
     assert stage.state() is TurnState.COMPLETED, "its end is the agent's own: nobody asked for another any more"
 
 
+def test_after_a_cancel_was_taken_back_an_open_question_keeps_the_turn_open() -> None:
+    stage = Stage(RunPolicy(interrupt_seconds=10, stall_after_seconds=None))
+    stage.working()
+    stage.order(CancelTurnInput())
+    stage.wait(20)
+    assert (stage.turn.cancel_requested, len(stage.wanted(InterruptAgent))) == (False, 2)
+    asking(stage)
+    stage.see(done("whole"))
+    assert stage.state() is TurnState.WAITING, "the run law: its question is open"
+    stage.see(ToolReturned(call_id="c1", output="x"))
+    assert (stage.state(), stage.turn.cancel_requested) == (TurnState.COMPLETED, False)
+
+
 def test_a_forced_cancel_asks_once_then_kills_and_tells_it() -> None:
     stage = Stage(RunPolicy(interrupt_seconds=10))
     stage.working()

@@ -14,6 +14,7 @@ import pytest
 from interlock.agents.drivers import DRIVERS
 from interlock.agents.pool.pool import PoolLimits
 from interlock.monitor.policy import MonitorPolicies, MonitorPolicy
+from interlock.runtime.children.tree_limits import TreeLimits
 from interlock.runtime.config.agent_choice import Mode, choose_agent, drivers_of
 from interlock.runtime.config.keys import ConfigKey, dotted, expected, nearest, variables
 from interlock.runtime.config.loading import ConfigError, Loaded, agent_section, config_path, describe, load, parse
@@ -32,6 +33,7 @@ from interlock.runtime.config.sections import (
 from interlock.runtime.policy import RunPolicy
 from interlock.server.settings import ServerSettings
 from interlock.vocabulary.errors import UsageError
+from tests.each_row import each_row
 
 FILE = Path("config.toml")
 
@@ -73,6 +75,12 @@ def test_the_pool_section_is_the_limits_field_by_field() -> None:
     assert limits.limits() == PoolLimits(total=4, per_agent={"claude": 2, "pi": None})
 
 
+def test_the_tree_section_is_the_limits_of_trees_field_by_field() -> None:
+    assert Config().tree.limits() == TreeLimits()
+    limits = parse("[tree]\nmax_depth = 0\nmax_running = 2", {"INTERLOCK_TREE_MAX_OPEN": "3"}).config.tree.limits()
+    assert limits == TreeLimits(max_depth=0, max_running=2, max_open=3)
+
+
 def test_the_server_section_fits_the_settings_of_the_server() -> None:
     assert ServerSettings(**msgspec.structs.asdict(ServerSection())) == ServerSettings()
 
@@ -102,7 +110,7 @@ def test_a_limit_is_switched_off_by_a_word() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("variable", "text", "key", "value"),
     [
         ("INTERLOCK_SERVER_HOST", "::1", "server.host", "::1"),
@@ -180,10 +188,11 @@ stall_after_seconds = 3
         "config.toml, line 9: agents.Mine: expected a name: small letters, digits and dashes",
         'config.toml, line 12: pool.per_agent.x: expected a whole number from 1 to 100000, or "off", '
         "found a whole number out of range",
-        "config.toml, line 13: notfy: expected one of server, run, surface, pool, agents, notify, ui, "
-        "found an unknown key; did you mean notify?",
-        "config.toml, line 16: notify.kinds: expected a list, each one of approval, question, plan, auth, quota, "
-        "error, held, failed, interrupted, completed, found a list that does not fit",
+        "config.toml, line 13: notfy: expected one of server, run, surface, pool, tree, agents, workspace, worktree, "
+        "notify, ui, found an unknown key; did you mean notify?",
+        "config.toml, line 16: notify.kinds: expected a list, each one of approval, question, plan, decision, auth, "
+        "quota, error, held, failed, interrupted, completed, stalled, crashed, all_quiet, "
+        "found a list that does not fit",
         "config.toml, line 17: notify.webhook: expected an http or https URL, found a string",
         "config.toml, line 19: ui.theme: expected one of auto, dark, light, found a string",
         "config.toml, line 20: ui.stall_after_seconds: expected one of colour, theme, found an unknown key; "
@@ -191,7 +200,7 @@ stall_after_seconds = 3
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "words"),
     [
         ("[server]\nhost = 'a b'", "the name or address of a host"),
@@ -211,7 +220,7 @@ def test_the_error_itself_tells_the_first_mistake_and_counts_the_rest() -> None:
         parse("[server]\nport = true\nhots = 1\n", {}, path=FILE)
     assert str(found.value) == (
         "config.toml, line 2: server.port: expected a whole number from 0 to 65535, found true or false"
-        " (and 1 more: `interlock config check`); mend the file, or leave the key out"
+        " (and 1 more: `interlock config check`); fix the file, or leave the key out"
     )
 
 
@@ -259,7 +268,7 @@ def test_an_option_is_json(value: str) -> None:
     assert len(wrong(f"[agents.pi.options]\nx = {value}\n")) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         ("[server\n", "config.toml, line 1: expected TOML (Expected ']' at the end of a table declaration)"),
@@ -323,7 +332,7 @@ STALL = "unknown_to_stalled_timeout_seconds"
 STABLE = "completion_stability_seconds"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "said"),
     [
         (f"[surface]\n{STALL} = 0", [f"line 2: surface.{STALL}: expected a number from 1 to 86400, found a whole"]),
@@ -371,7 +380,7 @@ def test_an_agent_of_ones_own_needs_a_program() -> None:
 
 
 def test_the_agents_that_are_known_name_drivers_that_there_are() -> None:
-    expected = ["claude", "codex", "gemini", "qwen", "opencode", "kimi", "continue", "copilot", "pi"]
+    expected = ["claude", "codex", "gemini", "qwen", "opencode", "kimi", "continue", "copilot", "cline", "droid", "pi"]
     assert list(BUILTIN_AGENTS) == expected
     named = {name for agent in BUILTIN_AGENTS.values() for name in drivers_of(agent)}
     assert named <= set(DRIVERS)
@@ -379,7 +388,7 @@ def test_the_agents_that_are_known_name_drivers_that_there_are() -> None:
     assert drivers_of(BUILTIN_AGENTS["codex"]) == ("terminal", "codex-app-server")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "driver", "argv"),
     [
         (None, "terminal", ("gemini",)),
@@ -443,7 +452,7 @@ def test_a_program_that_is_configured_for_acp_holds_over_the_built_in_one(given:
 def test_an_unknown_agent_is_refused_with_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"there is no agent 'cluade'; did you mean 'claude'\?"):
         agent_section(Config(), "cluade")
-    with pytest.raises(UsageError, match="there are claude, codex"):
+    with pytest.raises(UsageError, match=r"the agents are claude, cline, codex.*qwen\. Configure another"):
         agent_section(Config(), "zzz")
 
 
@@ -499,7 +508,7 @@ def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("data", "said"),
-    [(b"\xff", "is not UTF-8 at byte 0"), (b"#" * ((1 << 20) + 1), "is larger than"), (None, "cannot be read")],
+    [(b"\xff", "is not UTF-8 at byte 0"), (b"#" * ((1 << 20) + 1), "is larger than"), (None, "is not a plain file")],
 )
 def test_a_file_that_cannot_be_read_is_refused_and_named(data: bytes | None, said: str, tmp_path: Path) -> None:
     path = tmp_path / "c.toml"

@@ -9,7 +9,6 @@ import pytest
 
 from interlock.agents.observations import TextArrived, TurnEnded, TurnEnding
 from interlock.agents.port import AgentSpec, NotDelivered
-from interlock.lifecycle.queue import PromptState
 from interlock.lifecycle.turns import turn_states
 from interlock.log.memory import MemoryLog
 from interlock.runtime.policy import RunPolicy
@@ -20,7 +19,7 @@ from interlock.testing.puppet import Puppet, PuppetDriver
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId, TurnId
-from interlock.vocabulary.states import TurnState
+from interlock.vocabulary.states import PromptState, TurnState
 from tests.contract.harness import run
 from tests.runtime.conducting import soon
 

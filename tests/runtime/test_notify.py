@@ -12,11 +12,13 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
 import pytest
 
 from interlock.projections.attention import AttentionPolicy, AttentionTimerFired, Lost, Sighted
@@ -28,6 +30,7 @@ from interlock.runtime.notify.channels import (
     BellChannel,
     CommandChannel,
     NotifySend,
+    NtfyChannel,
     TerminalNotice,
     Webhook,
     channels_of,
@@ -46,6 +49,7 @@ from interlock.vocabulary.errors import PeerFault
 from interlock.vocabulary.ids import SessionId, TurnId
 from interlock.vocabulary.states import TaskStatus
 from interlock.vocabulary.wire.frames import TaskSummary
+from tests.client.waiting import until
 from tests.projections.test_attention import asking, line
 
 BEGAN = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -371,9 +375,10 @@ def test_the_desktop_is_told_by_arguments_and_without_markup(tmp_path: Path) -> 
     assert out.read_text() == repr(
         [
             "--app-name=interlock",
+            "--hint=string:sound-name:message-new-instant",
             "--",
             "claude waits for an approval",
-            "fix &lt;the&gt; test: Run pytest; $(touch owned)?",
+            "fix &lt;the&gt; test: Run pytest; $(touch owned)?\ninterlock top --session ses_1",
         ]
     )
 
@@ -403,6 +408,8 @@ def test_a_command_gets_json_and_variables_and_no_shell(tmp_path: Path, monkeypa
         "reason": "waits for an approval",
         "question": "Run pytest; $(touch owned)?",
         "at": "2026-01-31T12:00:00Z",
+        "command": "interlock top --session ses_1",
+        "link": "",
     }
     assert variables == {
         "INTERLOCK_NOTICE_KEY": NOTICE.key,
@@ -413,6 +420,8 @@ def test_a_command_gets_json_and_variables_and_no_shell(tmp_path: Path, monkeypa
         "INTERLOCK_NOTICE_TITLE": "fix <the> test",
         "INTERLOCK_NOTICE_REASON": "waits for an approval",
         "INTERLOCK_NOTICE_QUESTION": "Run pytest; $(touch owned)?",
+        "INTERLOCK_NOTICE_COMMAND": "interlock top --session ses_1",
+        "INTERLOCK_NOTICE_LINK": "",
     }
     assert not (tmp_path / "owned").exists()
 
@@ -431,7 +440,10 @@ def test_a_command_need_not_read_what_it_is_given(tmp_path: Path) -> None:
     assert deliver(CommandChannel((script(tmp_path / "p", "import os\nos.close(0)\n"),))) == []
 
 
-def test_a_command_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_starting", [False, True], ids=["once-it-runs", "while-it-starts"])
+def test_a_command_that_hangs_is_ended_with_what_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_starting: bool
+) -> None:
     pids = tmp_path / "pids"
     body = f"""
 import os, signal, sys
@@ -441,13 +453,26 @@ if child:
     os.rename({str(pids)!r} + ".new", {str(pids)!r})
 signal.pause()
 """
+    starts = partial(asyncio.create_subprocess_exec, stdin=asyncio.subprocess.PIPE, start_new_session=True)
+
+    async def written() -> None:
+        for _ in range(10_000):
+            if pids.exists():
+                return
+            await asyncio.sleep(0.01)
+
+    async def starts_late(*argv: str, **_: object) -> asyncio.subprocess.Process:
+        process = await starts(*argv)
+        await written()
+        await asyncio.sleep(0.05)  # it runs, and nobody was told of it yet
+        return process
+
+    if is_starting:
+        monkeypatch.setattr(asyncio, "create_subprocess_exec", starts_late)
 
     async def work() -> None:
         task = asyncio.create_task(CommandChannel((script(tmp_path / "p", body),)).deliver(NOTICE))
-        for _ in range(10_000):
-            if pids.exists():
-                break
-            await asyncio.sleep(0.01)
+        await written()
         task.cancel()
         await asyncio.wait((task,), timeout=100)
         assert task.cancelled()
@@ -586,3 +611,79 @@ def test_the_channels_are_those_that_are_asked_for(tmp_path: Path) -> None:
     assert [one.name for one in channels_of(every, environ, terminal)] == ["bell", "terminal", "command", "webhook"]
     assert [one.name for one in channels_of(every, environ, None)] == ["command", "webhook"]
     assert channels_of(NotifySection(bell=False), environ, terminal) == []
+
+
+def test_an_ntfy_topic_gets_title_words_and_a_priority_by_kind() -> None:
+    with hook(200) as (url, asked):
+        assert deliver(NtfyChannel(f"{url}/base/agents?auth=secret")) == []
+        done = msgspec.structs.replace(NOTICE, kind=NoticeKind.COMPLETED, reason="completed its turn", question="")
+        asyncio.run(NtfyChannel(f"{url}/agents", link="https://me.example/s/{session}?a=1").deliver(done))
+    (path, kind, body), (plain, _, calm) = asked
+    assert (path, kind, plain) == ("/base/?auth=secret", "application/json", "/")
+    assert json.loads(body) == {
+        "topic": "agents",
+        "title": "claude waits for an approval",
+        "message": f"fix <the> test: Run pytest; $(touch owned)?\ninterlock top --session {NOTICE.task_id}",
+        "priority": 4,
+        "tags": ["warning"],
+    }
+    assert json.loads(calm)["priority"] == 3
+    assert json.loads(calm)["click"] == f"https://me.example/s/{NOTICE.task_id}?a=1"
+
+
+def test_a_webhook_and_a_command_get_the_ways_to_the_session(tmp_path: Path) -> None:
+    link = "https://me.example/{session}"
+    ways = {"command": f"interlock top --session {NOTICE.task_id}", "link": f"https://me.example/{NOTICE.task_id}"}
+    with hook(200) as (url, asked):
+        settings = NotifySection(bell=False, webhook=url, link=link)
+        for channel in channels_of(settings, {}, None):
+            assert deliver(channel) == []
+    assert json.loads(asked[0][2]) == {**msgspec.to_builtins(NOTICE), **ways}
+    out = tmp_path / "out"
+    body = "import os, sys\nopen(sys.argv[1], 'w').write(os.environ['INTERLOCK_NOTICE_LINK'] + sys.stdin.read())\n"
+    assert deliver(CommandChannel((script(tmp_path / "p", body), str(out)), link=link)) == []
+    told, _, data = out.read_text().partition("{")
+    assert told == ways["link"]
+    assert json.loads("{" + data) == {**msgspec.to_builtins(NOTICE), **ways}
+
+
+def test_what_was_noted_and_not_delivered_is_delivered_by_the_next_process_with_the_same_key(tmp_path: Path) -> None:
+    file = LedgerFile(tmp_path)
+
+    async def dies() -> None:
+        told: list[Notice] = []
+        one = BoardWatcher(file, told.append, unheard, AT_ONCE, now=lambda: BEGAN, channels=("told", "gone"))
+        await one.take(Sighted(asking()))
+        assert len(told) == 1  # and here it is killed
+
+    async def goes_on() -> tuple[list[Notice], list[Notice]]:
+        first, second = Told(), Told()
+        async with Outlets([first], unheard, file=file):
+            pass
+        async with Outlets([second], unheard, file=file):
+            pass
+        return first.notices, second.notices
+
+    asyncio.run(dies())
+    (owed, other) = file.owed()
+    assert (owed.channel, other.channel) == ("told", "gone")
+    assert asyncio.run(goes_on()) == ([owed.notice], [])
+    assert file.owed() == ()
+
+
+def test_a_delivery_that_the_end_broke_off_is_owed_and_one_that_failed_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notify, "_CLOSING_SECONDS", 0.01)
+    file, reports = LedgerFile(tmp_path), list[str]()
+
+    async def story() -> None:
+        channels: list[NoticeChannel] = [Hanging(), Told(PeerFault("no"))]
+        async with Outlets(channels, reports.append, file=file) as outlets:
+            one = BoardWatcher(file, outlets.tell, unheard, AT_ONCE, now=lambda: BEGAN, channels=outlets.names)
+            await one.take(Sighted(asking()))
+            await until(lambda: len(file.owed()) == 1, "the failed one is tried")
+
+    asyncio.run(story())
+    assert [one.channel for one in file.owed()] == ["hanging"]
+    assert reports == ["notifications by told fail: no"]

@@ -28,7 +28,7 @@ from interlock.agents.observations import (
     TurnEnding,
 )
 from interlock.agents.pool.pool import PoolLimits
-from interlock.agents.port import AgentSpec, Capabilities, DeliveryUnknown, NotDelivered, StopReport
+from interlock.agents.port import AgentSpec, Capabilities, DeliveryUnknown, NotDelivered, StaleResume, StopReport
 from interlock.lifecycle.turns import turn_states
 from interlock.log.memory import MemoryLog
 from interlock.log.port import Log, LogUnavailable
@@ -41,6 +41,7 @@ from interlock.testing.puppet import EVERYTHING, Puppet, PuppetDriver
 from interlock.vocabulary.actions import NextActionKind
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.audit import (
+    AgentSession,
     DeliveryReceipt,
     DeliveryStage,
     ProcessEvent,
@@ -210,6 +211,27 @@ def test_a_crash_restarts_the_agent_which_resumes_its_own_session() -> None:
             assert (await runtime.wait_turn(session_id, prompt_id)).error_kind == "process_died"
             again = await soon(lambda: driver.puppets[1] if len(driver.puppets) > 1 else None)
             assert again.spec.resume == "native-7"
+
+    run(story())
+
+
+def test_a_restart_whose_conversation_is_not_known_any_more_begins_a_new_one() -> None:
+    async def story() -> None:
+        driver, log = PuppetDriver(), MemoryLog()
+        async with Runtime(log, [driver]) as runtime:
+            session_id = await runtime.open_session(SPEC)
+            prompt_id = await runtime.send(session_id, "hello")
+            puppet = await soon(first_prompt(driver))
+            driver.next_failure = StaleResume("it knows no session 'native-7'")
+            puppet.say(SessionNamed(native_session_id="native-7"), Exited(signal=11))
+            await runtime.wait_turn(session_id, prompt_id)
+            again = await soon(lambda: driver.puppets[1] if len(driver.puppets) > 1 else None)
+            assert again.spec.resume == ""
+        named = [one.data for one in await events_of(log, session_id) if isinstance(one.data, AgentSession)]
+        assert [(one.native_session_id, one.reason) for one in named] == [
+            ("native-7", ""),
+            ("", "it knows no session 'native-7'"),
+        ]
 
     run(story())
 

@@ -19,6 +19,7 @@ from interlock.log.memory import MemoryLog
 from interlock.projections.checks.diagnose import ReportStatus, diagnose
 from interlock.runtime.children.child_results import MAX_SUMMARY_CHARACTERS, ChildResult, checkpoint_in
 from interlock.runtime.children.subagents import Subagents
+from interlock.runtime.children.tree_limits import TreeLimits
 from interlock.runtime.policy import Instant
 from interlock.runtime.runtime import Runtime, wall_clock
 from interlock.runtime.session.supervisor import SessionFailed
@@ -31,6 +32,7 @@ from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SessionId, SpawnId, SubagentId
 from interlock.vocabulary.states import SubagentState, TurnState
 from tests.contract.harness import run
+from tests.each_row import each_row
 from tests.held_time import clock, loop_instant, run_with_jumps
 from tests.projections.whole_logs import provider_input
 from tests.runtime.conducting import soon
@@ -86,7 +88,10 @@ async def stage(
     clock: Callable[[], Instant] = wall_clock,
 ) -> AsyncIterator[Stage]:
     log, driver = log or MemoryLog(), driver or PuppetDriver()
-    async with Runtime(log, [driver]) as runtime, Subagents(runtime, log, max_running=max_running, clock=clock) as some:
+    async with (
+        Runtime(log, [driver]) as runtime,
+        Subagents(runtime, log, limits=TreeLimits(max_running=max_running), clock=clock) as some,
+    ):
         # By its id: those of one millisecond are in no order, and a child is often opened within it.
         parent = PARENT if PARENT in runtime.sessions else await runtime.open_session(SPEC, session_id=PARENT)
         yield Stage(log, driver, runtime, some, parent)
@@ -385,7 +390,7 @@ def test_the_facts_of_a_child_belong_to_the_turn_that_is_open() -> None:
 # What a child has to show
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "checkpoint"),
     [
         ("all is well", None),
@@ -466,7 +471,7 @@ async def left_behind(
     log = MemoryLog()
     runtime = Runtime(log, [driver])
     async with runtime:
-        subagents = Subagents(runtime, log, max_running=1)
+        subagents = Subagents(runtime, log, limits=TreeLimits(max_running=1))
         parent = await runtime.open_session(SPEC, session_id=SessionId("a_parent"))
         child = await subagents.start(parent, SPEC, TASK, timeout_seconds=timeout_seconds)
         await subagents.start(parent, SPEC, TASK)

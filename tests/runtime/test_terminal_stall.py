@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from interlock.agents.observations import (
     ApprovalAsked,
     ApprovalGone,
     BecameReady,
+    ChildrenChanged,
     Progressed,
     PromptReached,
     SessionNamed,
@@ -114,6 +116,21 @@ def test_a_stall_names_what_was_last_seen_and_when_in_status_and_log() -> None:
     assert stage.logged(SurfaceEvent)[-1].activity is Activity.WORKING
 
 
+def test_the_log_keeps_the_rows_the_frame_and_the_profile_that_a_change_was_read_from() -> None:
+    stage = at_work()
+    sight = standing(Activity.WORKING, Attention.PLAN)
+    seen = replace(sight, rows="1. yes\n2. no", frame_sha256="ab" * 32, profile="claude 2.1")
+    stage.see(seen)
+    assert stage.logged(SurfaceEvent)[-1] == SurfaceEvent(
+        activity=Activity.WORKING,
+        attention=Attention.PLAN,
+        evidence=(SPINNER,),
+        rows="1. yes\n2. no",
+        frame_sha256="ab" * 32,
+        profile="claude 2.1",
+    )
+
+
 def test_the_end_of_a_stalled_turn_is_no_recovery() -> None:
     stage = at_work()
     stage.wait(20)
@@ -163,8 +180,41 @@ def test_an_open_question_is_no_stall_and_its_answer_is_progress() -> None:
     assert stage.activity() is Activity.STALLED
 
 
-@pytest.mark.parametrize("activity", [Activity.UNKNOWN, Activity.QUIET, Activity.SETTLING])
-def test_only_a_turn_that_looks_at_work_is_stalled_by_the_clock_of_progress(activity: Activity) -> None:
+def test_an_open_turn_over_a_screen_at_rest_is_stalled_and_never_completed() -> None:
+    """Its end was not proven, so it is shown at work: not for ever."""
+    stage = at_work()
+    stage.see(TEXT, standing(Activity.QUIET))
+    stage.wait(19.9)
+    assert stage.activity() is Activity.QUIET
+    stage.wait(0.1)
+    assert stage.activity() is Activity.STALLED
+    proof, *_ = stage.conductor.status.evidence
+    assert (proof.rule, proof.where) == ("turn.no_progress", "last progress at 00:00:00 UTC: new text on its screen")
+    assert stage.logged(SurfaceEvent)[-1].activity is Activity.STALLED
+    stage.see(standing(Activity.WORKING), standing(Activity.QUIET))
+    stage.wait(10_000)
+    assert (stage.activity(), stage.state()) == (Activity.STALLED, TurnState.RUNNING)
+    stage.see(TEXT)
+    assert stage.activity() is Activity.QUIET
+    assert [one.kind for one in stage.logged(Anomaly)] == ["stalled_entered", "stalled_recovered"]
+    stage.see(TurnEnded(ending=TurnEnding.NATURAL), BecameReady())
+    assert stage.activity() is Activity.QUIET
+    stage.wait(10_000)
+    assert stage.activity() is Activity.QUIET
+
+
+def test_an_agent_at_rest_that_has_children_is_not_stalled_before_they_are_given_up() -> None:
+    stage = at_work(RunPolicy(stall_after_seconds=20, stall_tool_after_seconds=100))
+    stage.see(standing(Activity.QUIET), ChildrenChanged(open=frozenset({"task-1"})))
+    stage.wait(59.9)
+    assert stage.activity() is Activity.QUIET
+    stage.wait(0.1)
+    assert [one.kind for one in stage.logged(Anomaly)] == ["children_never_ended", "stalled_entered"]
+    assert stage.activity() is Activity.STALLED
+
+
+@pytest.mark.parametrize("activity", [Activity.UNKNOWN, Activity.SETTLING])
+def test_only_a_turn_that_is_shown_at_work_is_stalled_by_the_clock_of_progress(activity: Activity) -> None:
     stage = at_work()
     stage.see(standing(activity))
     stage.wait(1000)

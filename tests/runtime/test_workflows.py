@@ -17,8 +17,9 @@ from interlock.lifecycle.children.workflow_step import StartStep, StepEvidence
 from interlock.log.memory import MemoryLog
 from interlock.projections.checks.diagnose import diagnose
 from interlock.runtime.children.child_results import checkpoint_in
+from interlock.runtime.children.step_prompts import ASK_FOR_CHECKPOINT, step_prompt
 from interlock.runtime.children.subagents import CLOSED
-from interlock.runtime.children.workflows import ASK_FOR_CHECKPOINT, Workflows, step_prompt
+from interlock.runtime.children.workflows import Workflows
 from interlock.runtime.runtime import wall_clock
 from interlock.runtime.session.supervisor import SessionFailed
 from interlock.testing.puppet import Puppet
@@ -319,7 +320,7 @@ def test_a_child_that_cannot_be_judged_leaves_its_step_to_a_decision(monkeypatch
     def fail(_: SubagentEvent) -> StepEvidence:
         raise RuntimeError("planted in a test")
 
-    monkeypatch.setattr("interlock.runtime.children.workflows.step_evidence_from_child", fail)
+    monkeypatch.setattr("interlock.runtime.children.step_work.step_evidence_from_child", fail)
 
     async def story() -> None:
         async with floor() as at:
@@ -469,8 +470,9 @@ def test_a_workflow_that_a_dead_runtime_left_goes_on_with_what_it_has() -> None:
             with pytest.raises(UsageError):
                 await workflows.begin(on.parent, given, spec_of)
         async with stage(log) as on, Workflows(on.runtime, on.subagents, log, prompt=only_the_task) as workflows:
-            with pytest.raises(UsageError, match="is over"):
+            with pytest.raises(UsageError) as refused:
                 await workflows.begin(on.parent, given, spec_of)
+            assert str(refused.value) == f"workflow {given.id} is over; give each run an id of its own"
 
     run(story())
 
@@ -479,8 +481,9 @@ def test_a_workflow_is_taken_up_by_its_own_plan_only() -> None:
     async def story() -> None:
         log = await left_behind()
         async with stage(log) as on, Workflows(on.runtime, on.subagents, log, prompt=only_the_task) as workflows:
-            with pytest.raises(UsageError, match="not in this plan"):
+            with pytest.raises(UsageError) as refused:
                 await workflows.begin(on.parent, plan(*steps(a="")), spec_of)
+            assert str(refused.value) == "step 'b' is not in this plan; begin it again with the same plan"
             with pytest.raises(UsageError):
                 workflows.result(WorkflowId("wf_1"))
 

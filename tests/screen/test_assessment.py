@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from itertools import product
 
-import pytest
-
 from interlock.screen.assessment import Availability, BusinessState, InputMode, SurfaceAssessment
+from tests.each_row import each_row
 
 EVERY_SURFACE = [SurfaceAssessment(*axes) for axes in product(Availability, BusinessState, InputMode)]
 
 
-@pytest.mark.parametrize("surface", EVERY_SURFACE, ids=lambda s: f"{s.availability}-{s.business_state}-{s.input_mode}")
+@each_row("surface", EVERY_SURFACE, ids=lambda s: f"{s.availability}-{s.business_state}-{s.input_mode}")
 def test_every_combination_has_the_flags_of_the_page(surface: SurfaceAssessment) -> None:
     axes = (surface.availability.value, surface.business_state.value, surface.input_mode.value)
     assert surface.submit_ready == (axes == ("supported", "idle", "freeform"))

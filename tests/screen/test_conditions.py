@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import pytest
-
 from interlock.screen.conditions import (
     CommandMatches,
     Condition,
@@ -21,6 +19,7 @@ from interlock.screen.conditions import (
 )
 from interlock.screen.regions import SCREEN, Located, RegionSpec
 from interlock.screen.snapshot import Snapshot, Style, read_snapshot
+from tests.each_row import each_row
 
 REGIONS = {
     SCREEN.name: SCREEN,
@@ -54,7 +53,7 @@ def test_the_style_is_that_of_the_first_character_that_matched() -> None:
     assert ask(RowMatches("screen", re.compile("red"), red, is_absent=True)) == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("spec", "style", "fits"),
     [
         (StyleSpec(), Style(fg="1", bold=True), True),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from interlock.screen.conditions import StyleSpec
 from interlock.screen.engine import read_draft
 from interlock.screen.profile import ComposerSpec
 from interlock.screen.regions import SCREEN, Located, RegionSpec
 from interlock.screen.snapshot import read_snapshot
+from tests.each_row import each_row
 
 SPEC = ComposerSpec(
     "screen",
@@ -27,7 +26,7 @@ def draft(*rows: str, spec: ComposerSpec = SPEC) -> str | None:
     return read_draft(spec, Located(snapshot.rows, specs))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rows", "typed"),
     [
         (("> hello",), "hello"),

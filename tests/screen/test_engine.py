@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import pytest
-
 from interlock.screen.assessment import (
     Availability,
     BlockKind,
@@ -18,6 +16,7 @@ from interlock.screen.assessment import (
 )
 from interlock.screen.engine import holds, read_screen
 from interlock.screen.snapshot import read_snapshot
+from tests.each_row import each_row
 from tests.screen.tiny import (
     APPROVAL,
     BLANK,
@@ -123,8 +122,8 @@ def test_conditions_can_be_asked_apart_from_rules() -> None:
     assert not holds(tiny.detect[0], screen("x", title="other"), tiny)
 
 
-@pytest.mark.parametrize("columns", [1, 500])
-@pytest.mark.parametrize("rows", [0, 1, 500])
+@each_row("columns", [1, 500])
+@each_row("rows", [0, 1, 500])
 def test_a_pane_of_any_size_can_be_read(columns: int, rows: int) -> None:
     snapshot = read_snapshot("\n".join(["x" * columns] * rows), columns=columns, height=rows)
     assert not read(snapshot).assessment.submit_ready

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from interlock.screen.conditions import StyleSpec
 from interlock.screen.engine import read_draft
 from interlock.screen.profile import ComposerSpec
 from interlock.screen.regions import SCREEN, Located
 from interlock.screen.snapshot import read_snapshot
+from tests.each_row import each_row
 
 SPEC = ComposerSpec(SCREEN.name, ghosts=(StyleSpec(dim=True),), cursor=StyleSpec(reverse=True))
 
@@ -18,7 +17,7 @@ def draft(row: str, spec: ComposerSpec = SPEC) -> str | None:
     return read_draft(spec, Located(snapshot.rows, {SCREEN.name: SCREEN}))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("row", "typed"),
     [
         ("\x1b[7mT\x1b[0;2mry something\x1b[0m", ""),

@@ -11,6 +11,7 @@ from interlock.screen.conditions import CommandMatches, CursorIs, DraftIs, Regio
 from interlock.screen.profile import Pace, Profile, Proof, Versions
 from interlock.screen.profile_file import parse_version, read_profile
 from interlock.vocabulary.errors import UsageError
+from tests.each_row import each_row
 from tests.screen.tiny import TINY
 
 HEAD = 'id = "t"\ncli = "t"\ntitle = "T"\n'
@@ -35,7 +36,7 @@ def test_a_whole_profile_is_read() -> None:
     assert found.composer is not None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("condition", "kind"),
     [
         ('{ match = "x" }', RowMatches),
@@ -53,7 +54,7 @@ def test_each_kind_of_condition_is_read(condition: str, kind: type) -> None:
     assert isinstance(read_profile(rule(f"[{condition}]"), "f").rules[1].when[0], kind)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "line", "says"),
     [
         ("", 1, "missing required field `id`"),
@@ -99,6 +100,7 @@ def test_each_kind_of_condition_is_read(condition: str, kind: type) -> None:
         (rule(state="resting"), 12, "Invalid enum value 'resting'"),
         (rule(state="awaiting_operator"), 10, "`kind` belongs to"),
         (rule(more='kind = "approval"\n'), 10, "`kind` belongs to"),
+        (rule(state="idle", more="unended = true\n"), 10, "`unended` belongs to"),
         (rule(more='region = "nowhere"\n'), 10, "no region 'nowhere'"),
         (rule(more='options = "none"\n'), 10, "add [options.none]"),
         (rule().replace('id = "second"\n', ""), 10, "missing required field `id`"),
@@ -114,7 +116,7 @@ def test_what_is_wrong_is_said_with_file_and_line(text: str, line: int, says: st
     assert says in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "numbers"),
     [("2.1.0", (2, 1, 0)), ("tool v1.2 (abc)", (1, 2)), ("7", (7,)), ("none", None), ("", None)],
 )

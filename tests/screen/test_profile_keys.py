@@ -11,6 +11,7 @@ from interlock.screen.profile import Pace
 from interlock.screen.profile_file import read_profile
 from interlock.screen.selection import select_reader
 from interlock.vocabulary.errors import UsageError
+from tests.each_row import each_row
 
 HEAD = 'id = "t"\ncli = "t"\ntitle = "T"\n'
 OVERRIDES = """
@@ -89,7 +90,7 @@ def test_a_version_outside_every_interval_gets_the_keys_of_its_override() -> Non
     assert (reader.profile.keys.submit, len(reader.anomalies)) == ("C-j", 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "line", "says"),
     [
         ('[keys]\nsubmit = "Return"\n', 6, "keys.submit: 'Return' is no key; name it as tmux does"),
@@ -134,7 +135,7 @@ def test_a_step_whose_screen_is_not_there_is_left_out() -> None:
     assert [next_step(steps, after, lambda _: True) for after in (-1, 0, 1, 2)] == [0, 1, 2, None]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("cli", "interrupt", "quits", "resume"),
     [
         ("claude", "Escape", 2, "--resume s"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from interlock.screen.assessment import TurnEnd
 from interlock.screen.profile import Profile
 from interlock.screen.selection import ScreenReader, detect_cli, select_reader
 from interlock.vocabulary.errors import UsageError
+from tests.each_row import each_row
 from tests.screen.tiny import TINY, composer, profile, reader, screen
 
 
@@ -26,7 +29,7 @@ def chosen(profiles: list[Profile], version: str | None, cli: str = "tiny") -> t
     return found.profile.id, found.metadata.selection_source, [anomaly.code for anomaly in found.anomalies]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("version", "expected"),
     [
         ("0.9", ("old", "version", [])),
@@ -82,6 +85,14 @@ def test_an_ending_that_stood_at_the_submit_says_nothing_about_this_turn(tiny: S
     assert tiny.parse_snapshot(before, baseline).assessment.turn_end is None
     scrolled = composer("", "> old", "# Done")
     assert tiny.parse_snapshot(scrolled, baseline).assessment.turn_end is None
+
+
+def test_an_ending_that_was_out_of_sight_while_the_turn_was_at_work_is_its_own(tiny: ScreenReader) -> None:
+    shown = composer("> old", "# Done")
+    baseline = tiny.parse_snapshot(shown).projection
+    assert tiny.parse_snapshot(shown, baseline, Counter(["> old"])).assessment.turn_end is TurnEnd.COMPLETED
+    assert tiny.parse_snapshot(shown, baseline, Counter(["> old", "# Done"])).assessment.turn_end is None
+    assert tiny.parse_snapshot(shown, baseline, None).assessment.turn_end is None
 
 
 def test_an_ending_that_is_new_or_below_a_new_prompt_counts(tiny: ScreenReader) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from interlock.screen import snapshot as under_test
 from interlock.screen.snapshot import PLAIN, Row, Snapshot, Style, read_snapshot, scrub
+from tests.each_row import each_row
 
 
 def row_of(line: str) -> Row:
@@ -21,7 +22,7 @@ def style_of(sgr: str) -> Style:
     return row_of(f"\x1b[{sgr}mx").style_at(0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sgr", "style"),
     [
         ("1", Style(bold=True)),
@@ -85,7 +86,7 @@ def test_a_row_has_no_blanks_at_its_end_and_its_spans_reach_over_them() -> None:
     assert row.style_at(50) == PLAIN
 
 
-@pytest.mark.parametrize(
+@each_row(
     "noise",
     [
         "\x1b]0;title\x07",

@@ -5,6 +5,7 @@ Its screen: a transcript, a line of work, a composer between two rules, a footer
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 from interlock.screen.engine import ScreenReading
@@ -127,10 +128,12 @@ when = [{ region = "latest", match = '^# Done' }]
 RULE: Final = "-" * 20
 
 
+@cache
 def profile(text: str = TINY) -> Profile:
     return read_profile(text, "tiny.toml")
 
 
+@cache
 def reader() -> ScreenReader:
     return select_reader([profile()], "tiny", "1.5")
 

@@ -78,12 +78,13 @@ async def house(
     settings: ServerSettings = SETTINGS,
     policy: RunPolicy | None = None,
     clock: Callable[[], Instant] = wall_clock,
+    records_workspaces: bool = False,
 ) -> AsyncIterator[House]:
     """A server for the block. A log that is given is left open, so that another server can take it up."""
     log, driver = log or MemoryLog(), driver or PuppetDriver()
     with bind(settings) as listening:
         async with (
-            Runtime(log, [driver], policy=policy, clock=clock) as runtime,
+            Runtime(log, [driver], policy=policy, clock=clock, records_workspaces=records_workspaces) as runtime,
             running(runtime, log, TOKENS, settings, listening) as server,
             client(server.url, OPERATOR) as operator,
             client(server.url, OBSERVER) as observer,

@@ -20,11 +20,15 @@ from interlock.agents.port import AgentSpec
 from interlock.log.memory import MemoryLog
 from interlock.log.port import Log
 from interlock.projections.task.view import TaskView
+from interlock.runtime.children.owner import ChildOwner
 from interlock.runtime.runtime import Runtime
+from interlock.server.commands.children import ChildCommands
 from interlock.server.commands.commands import Commands
+from interlock.server.commands.workflows import WorkflowCommands
 from interlock.server.http.access import Tokens
 from interlock.server.live.hub import Hub
 from interlock.server.live.rooms import RoomName, Rooms
+from interlock.server.live.searching import TranscriptSearch
 from interlock.server.live.socket import serve_socket, socket_options
 from interlock.server.live.sse import task_events
 from interlock.server.settings import ServerSettings
@@ -546,7 +550,18 @@ async def serving(
         hub = Hub(runtime, log, look_seconds=0.02)
         await hub.start()
         made = Commands(runtime, hub, settings) if commands is None else commands(runtime, hub)
-        state = ServerState(runtime=runtime, log=log, hub=hub, commands=made, tokens=TOKENS, settings=settings)
+        owner = ChildOwner(runtime, log)
+        state = ServerState(
+            runtime=runtime,
+            log=log,
+            hub=hub,
+            commands=made,
+            children=ChildCommands(runtime, hub, settings, owner),
+            workflows=WorkflowCommands(runtime, hub, settings, owner, log),
+            search=TranscriptSearch(log, lambda: True),
+            tokens=TOKENS,
+            settings=settings,
+        )
         config = uvicorn.Config(
             application(state),
             host="127.0.0.1",

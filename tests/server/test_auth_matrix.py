@@ -22,6 +22,7 @@ OBSERVERS = {
     "GET /api/agents",
     "GET /api/pool",
     "GET /api/approvals",
+    "GET /api/search",
     "GET /api/spawns",
     "GET /api/usage",
     "GET /api/tasks",
@@ -35,7 +36,13 @@ OBSERVERS = {
     "GET /api/tasks/{task_id}/queue",
     "GET /api/tasks/{task_id}/prompts/{prompt_id}",
     "GET /api/tasks/{task_id}/approvals",
+    "GET /api/tasks/{task_id}/children",
+    "GET /api/workflows",
+    "GET /api/workflows/{workflow_id}",
+    "GET /api/tasks/{task_id}/changes",
+    "GET /api/tasks/{task_id}/diff",
     "GET /api/tasks/{task_id}/why",
+    "GET /api/tasks/{task_id}/why/lines",
     "GET /api/tasks/{task_id}/diagnostics",
     "GET /api/tasks/{task_id}/spawns",
     "GET /api/tasks/{task_id}/usage",
@@ -45,14 +52,31 @@ OBSERVERS = {
 }
 OPERATORS = {
     "POST /api/tasks",
+    "POST /api/tasks/{task_id}/archive",
+    "POST /api/tasks/{task_id}/restore",
+    "POST /api/log/vacuum",
     "DELETE /api/tasks/{task_id}",
     "POST /api/tasks/{task_id}/prompts",
     "PATCH /api/tasks/{task_id}/prompts/{prompt_id}",
     "DELETE /api/tasks/{task_id}/prompts/{prompt_id}",
     "PUT /api/tasks/{task_id}/queue/gate",
     "POST /api/tasks/{task_id}/cancel",
+    "POST /api/tasks/{task_id}/seen",
     "POST /api/tasks/{task_id}/start",
     "POST /api/tasks/{task_id}/stop",
+    "POST /api/tasks/{task_id}/resume",
+    "POST /api/tasks/{task_id}/rename",
+    "POST /api/tasks/{task_id}/review",
+    "POST /api/tasks/{task_id}/worktree/merge",
+    "POST /api/tasks/{task_id}/worktree/remove",
+    "POST /api/adoptions",
+    "POST /api/tasks/{task_id}/children",
+    "POST /api/tasks/{task_id}/children/{subagent_id}/cancel",
+    "POST /api/workflows",
+    "POST /api/workflows/{workflow_id}/stop",
+    "POST /api/workflows/{workflow_id}/steps/{step_id}/release",
+    "POST /api/workflows/{workflow_id}/steps/{step_id}/give-up",
+    "POST /api/workflows/{workflow_id}/steps/{step_id}/answer",
     "POST /api/tasks/{task_id}/approvals/{approval_id}/decision",
 }
 
@@ -60,7 +84,7 @@ OPERATORS = {
 async def ask(caller: httpx.AsyncClient, operation: str) -> int:
     """The status that an operation answers on a task that is not there: whoever is let in gets no 401 or 403."""
     method, _, path = operation.partition(" ")
-    for name in ("task_id", "turn_id", "prompt_id", "approval_id"):
+    for name in ("task_id", "turn_id", "prompt_id", "approval_id", "subagent_id", "workflow_id", "step_id"):
         path = path.replace(f"{{{name}}}", f"{name}_none")
     answer = await caller.request(method, path, json=None if method in ("GET", "DELETE") else {})
     return answer.status_code

@@ -28,7 +28,6 @@ from interlock.server.http.problems import (
     Unfit,
     UnknownTask,
 )
-from interlock.server.http.shapes import OpenTask
 from interlock.server.live.hub import Hub
 from interlock.server.settings import ServerSettings
 from interlock.testing.puppet import PuppetDriver
@@ -48,8 +47,11 @@ from interlock.vocabulary.wire.requests import (
     QueueRemove,
     QueueSetGate,
     TaskJoin,
+    TaskSeen,
 )
+from interlock.vocabulary.wire.resources import OpenTask
 from tests.contract.harness import AT, run
+from tests.each_row import each_row
 from tests.held_time import clock, run_with_jumps
 from tests.runtime.conducting import soon
 
@@ -158,6 +160,11 @@ def test_every_command_of_a_socket_and_what_its_ack_tells() -> None:
             cancelled = await perform(ChatCancel(id="7", task_id=A), decided_by=by)
             assert isinstance(cancelled, dict)
             assert (cancelled["delivered"], cancelled["problem"]) == (True, "")
+            puppet.say(TurnEnded(ending=TurnEnding.NATURAL, text="done"))
+            await soon(lambda: on.status() in ("COMPLETED", "CANCELLED"))
+            turn_id = on.hub.views[A].turn_id
+            seen = await perform(TaskSeen(id="8", task_id=A), decided_by=by)
+            assert seen == {"task_id": A, "turn_id": turn_id, "is_seen": True}
 
     run(story())
 
@@ -265,7 +272,7 @@ def test_a_log_that_refuses_leaves_nothing_and_the_key_is_still_free() -> None:
     run(story())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "other",
     [
         {"agent": "other"},
@@ -415,7 +422,7 @@ def test_a_turn_that_is_not_of_the_task_cannot_be_cancelled() -> None:
             await on.commands.open_task(OPEN, task_id=A)
             with pytest.raises(NotFound):
                 await on.commands.cancel(A, TurnId("trn_none"), decided_by="")
-            with pytest.raises(RequestRefusal, match="nothing to cancel"):
+            with pytest.raises(RequestRefusal, match="nothing to interrupt"):
                 await on.commands.cancel(A, None, decided_by="")
 
     run(story())
@@ -519,7 +526,7 @@ SAME: tuple[tuple[Approval, ToolCallDecided | DialogAnswered, dict[str, object],
 )
 
 
-@pytest.mark.parametrize(("question", "found", "asked", "is_same"), SAME)
+@each_row(("question", "found", "asked", "is_same"), SAME)
 def test_whether_an_answer_says_the_same(
     question: Approval, found: ToolCallDecided | DialogAnswered, asked: dict[str, object], is_same: bool
 ) -> None:

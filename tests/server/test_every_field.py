@@ -37,6 +37,7 @@ PATHS = (
     "/runtime-check",
     "/state",
     "/why",
+    "/why/lines",
     "/diagnostics",
     "/spawns",
     "/usage",
@@ -132,7 +133,7 @@ def test_what_is_true_by_default_is_in_every_answer_by_http() -> None:
         async with house() as server:
             task_id = await failed_turn(server)
             queue = (await server.observer.get(f"/api/tasks/{task_id}/queue")).json()
-            assert queue == {"waiting": [], "is_open": True, "gate_reason": "", "waits_for": ""}
+            assert queue == {"waiting": [], "is_open": True, "is_paused": False, "gate_reason": "", "waits_for": ""}
             asked = (await server.observer.get("/api/approvals")).json()["items"][0]
             assert asked["is_answerable"] is True
             messages = (await server.observer.get(f"/api/tasks/{task_id}/messages")).json()["items"]
@@ -153,7 +154,7 @@ def test_every_answer_of_a_real_server_has_every_property_of_its_schema() -> Non
     document = json.loads(msgspec.json.encode(openapi_document(APP)))
     schemas = document["components"]["schemas"]
     bodies = {one["requestBody"]["content"]["application/json"]["schema"]["$ref"] for one in with_bodies(document)}
-    names = {reference.rpartition("/")[2] for reference in bodies} | {"ReplyContract"}
+    names = {reference.rpartition("/")[2] for reference in bodies} | {"ReplyContract", "AskedWorktree"}
     for name, schema in schemas.items():
         if schema.get("type") == "object" and name not in names:
             assert set(schema["required"]) == set(schema["properties"]), name

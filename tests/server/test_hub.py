@@ -13,6 +13,7 @@ import pytest
 from interlock.agents.observations import TextArrived, TurnEnded, TurnEnding
 from interlock.log.memory import MemoryLog
 from interlock.log.port import LogUnavailable, SessionPage, Slice
+from interlock.projections.task.fold import TaskFold
 from interlock.projections.task.view import TaskView
 from interlock.runtime import runtime as runtime_module
 from interlock.runtime.runtime import Runtime
@@ -96,6 +97,11 @@ class Quiet:
 
     def status(self, session_id: SessionId) -> Status:
         return self.shown
+
+    is_settled = True
+
+    def can_wake(self, session_id: SessionId, opened: object) -> bool:
+        return False
 
     def publish(self, *events: Event) -> None:
         for one in events:
@@ -230,7 +236,7 @@ def test_what_an_agent_is_seen_to_do_is_known_from_the_start() -> None:
             assert hub.views[ONE].snapshot().agent == runtime.shown
         runtime.supervised.clear()
         async with hub_over(log, runtime) as hub:
-            assert hub.views[ONE].snapshot().agent is None, "nobody runs it"
+            assert hub.views[ONE].snapshot().agent is None, "no server runs it"
 
     run(story())
 
@@ -680,7 +686,7 @@ def test_who_asks_is_told_by_whom_a_session_is_run_at_that_moment() -> None:
             runtime.supervised.clear()
             view = hub.view(ONE)
             assert view is not None
-            assert view.check().task_status is TaskStatus.UNKNOWN, "nobody runs it: its open turn is not known"
+            assert view.check().task_status is TaskStatus.UNKNOWN, "no server runs it: its open turn is not known"
             runtime.supervised.add(ONE)
             hub._look_who_runs()
             await soon(lambda: hub.views[ONE].is_supervised)
@@ -745,6 +751,37 @@ def test_idle_sessions_are_not_asked_for_one_by_one() -> None:
             for _ in range(20):
                 hub._look_who_runs()
             assert runtime.asked == 0
+
+    run(story())
+
+
+def test_sessions_at_work_are_not_looked_at_again_for_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What every session costs twice a second is most of what a server with many of them does."""
+    looked: list[SessionId] = []
+    found = vars(TaskFold)["is_at_rest"].fget
+
+    def counted(view: TaskView) -> bool:
+        looked.append(view.task_id)
+        return bool(found(view))
+
+    monkeypatch.setattr(TaskView, "is_at_rest", property(counted))
+
+    async def story() -> None:
+        log, runtime = Fickle(), Quiet()
+        authors = [Author(f"ses_{number}") for number in range(50)]
+        await keep(log, *(one for author in authors for one in [*author.opened(), *author.began()]))
+        async with hub_over(log, runtime) as hub:
+            await soon(lambda: hub.is_ready)
+            await hub._let_rest()
+            looked.clear()
+            for _ in range(20):
+                await hub._let_rest()
+            assert not looked
+            (event,) = authors[7].called()
+            await keep(log, event)
+            runtime.publish(event)
+            await soon(lambda: bool(looked))
+            assert set(looked) == {"ses_7"}
 
     run(story())
 
@@ -976,5 +1013,29 @@ def test_what_is_published_is_heard_again_after_a_failure(
             await soon(lambda: ONE in hub.views)
             await soon(lambda: hub.is_ready)
         assert "broken on purpose" in caplog.text
+
+    run(story())
+
+
+def test_a_start_that_reads_many_sessions_answers_meanwhile() -> None:
+    """After a kill -9 a thousand turns may have to be settled: nobody waits for all of them to ask about one."""
+
+    async def story() -> None:
+        log = Fickle()
+        for number in range(hub_module._MANY + 1):
+            session_id = SessionId(f"ses_{number:03}")
+            await log.append(session_id, [event(session_id)])
+        log.gate = asyncio.Event()
+        async with Runtime(MemoryLog(), []) as runtime:
+            hub = Hub(runtime, log, patience_seconds=3_600)
+            try:
+                await hub.start()
+                assert (hub.is_listed, hub.is_ready) == (True, False)
+                log.gate.set()
+                await soon(lambda: hub.is_ready)
+                assert len(hub.views) == hub_module._MANY + 1
+            finally:
+                log.gate.set()
+                await hub.close("over")
 
     run(story())

@@ -48,6 +48,7 @@ class Board:
 
     def __init__(self, *lines: TaskSummary) -> None:
         self.rooms = self
+        self.is_ready = True
         self.lines = lines
         self.member: Member | None = None
         self.joins = 0

@@ -35,7 +35,15 @@ CHECKS: Final = [
     checks.content_type_conformance,
     checks.response_schema_conformance,
 ]
-KNOWN: Final = {"task_id": "ses_a", "turn_id": "trn_a", "prompt_id": "prm_a", "approval_id": "apr_a"}
+KNOWN: Final = {
+    "task_id": "ses_a",
+    "turn_id": "trn_a",
+    "prompt_id": "prm_a",
+    "approval_id": "apr_a",
+    "subagent_id": "sub_a",
+    "workflow_id": "wf_a",
+    "step_id": "a",
+}
 AnyCase: TypeAlias = schemathesis.Case[Any]
 MODES: Final = tuple(schemathesis.GenerationMode)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from interlock.server.live.outbox import BATCH_BYTES, TRY_AGAIN_LATER, Closing, Outbox, Traffic
+from interlock.server.live.outbox import BATCH_BYTES, TRY_AGAIN_LATER, Closing, FlushRound, Outbox, Traffic
 from interlock.server.live.rooms import Member, Rooms
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.wire.requests import TaskBehind, TaskJoin
@@ -272,6 +272,32 @@ def test_what_a_wire_does_not_take_at_once_is_for_the_writer_in_order() -> None:
         line.is_free = True
         await asyncio.sleep(0)
         assert len(line.writes) == 1, "nothing is left to write"
+
+    run(story())
+
+
+class BrokenLine(Line):
+    """A wire that fails."""
+
+    def write_texts(self, texts: Iterable[bytes]) -> None:
+        raise RuntimeError("broken")
+
+
+def test_outboxes_of_one_round_are_flushed_together_and_one_that_fails_holds_up_no_other() -> None:
+    async def story() -> None:
+        told: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: told.append(str(what.get("exception"))))
+        flushing, lines = FlushRound(), [Line(), BrokenLine(), Line()]
+        for line in lines:
+            box = Outbox(Bell(), max_frames=10, max_bytes=1_000, flushing=flushing)
+            box.attach(line)
+            box.offer(b"a", ROOM)
+            box.offer(b"b", ROOM)
+        await asyncio.sleep(0)
+        assert lines[0].writes == [[b"a", b"b"]]
+        await asyncio.sleep(0)
+        assert told == ["broken"]
+        assert lines[2].writes == [[b"a", b"b"]]
 
     run(story())
 

@@ -9,6 +9,7 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -17,8 +18,8 @@ from interlock.agents.port import AgentSpec, ProcessIdentity
 from interlock.agents.processes.identity import identity_of
 from interlock.server.peer_process import PeerConnection, connection_of, is_of_spawn
 from interlock.testing.puppet import Puppet, PuppetDriver
-from interlock.vocabulary.events.audit import Anomaly, ToolCallDecided
-from interlock.vocabulary.ids import SpawnId
+from interlock.vocabulary.events.audit import Anomaly, ToolCallDecided, WorkflowEvent
+from interlock.vocabulary.ids import SessionId, SpawnId
 from tests.contract.harness import run
 from tests.server.http_harness import OPERATOR, House, house
 from tests.server.test_routes_approvals import asked
@@ -131,6 +132,53 @@ def test_a_plain_request_from_inside_the_agent_is_refused_and_from_outside_taken
             assert [one for one in events if isinstance(one.data, ToolCallDecided)] == []
             assert server.driver.latest.decisions == []
             assert await does(person, line) == ("200" if is_http else "ack None")
+
+    run(story())
+
+
+def asking(server: House, path: str, body: object) -> str:
+    line = plain_http(server, path)
+    spelled = json.dumps(body).replace('"', '\\"')
+    return line.replace('b"{\\"is_allowed\\": true}"', f'b"{spelled}"')
+
+
+def test_an_agent_decides_no_workflow_and_begins_children_of_itself_alone() -> None:
+    """Whatever it says of itself: it has the token of the operator, and an empty environment."""
+
+    async def story() -> None:
+        async with shell() as agent, shell() as person, living_house(agent) as server:
+            own, _ = await asked(server, "ses_a")
+            await server.open("ses_b")
+            stop = asking(server, "/api/workflows/wf_1/stop", {"reason": "x"})
+            child = {"task": {"agent": "puppet", "driver": "puppet", "argv": ["x"], "prompt": "look"}}
+            other = asking(server, "/api/tasks/ses_b/children", child)
+            assert [await does(agent, stop), await does(person, stop)] == ["403", "404"]
+            assert [await does(agent, other), await does(person, other)] == ["403", "201"]
+            assert await does(agent, asking(server, f"/api/tasks/{own}/children", child)) == "201"
+            noted = [one.data for one in (await server.log.read(own)).events if isinstance(one.data, Anomaly)]
+            assert [one.kind for one in noted] == ["asked_by_agent"] * 2
+
+    run(story())
+
+
+def test_an_agent_answers_no_gate_as_a_question(tmp_path: Path) -> None:
+    plan = 'plan = 1\nname = "x"\n[[step]]\nid = "go_on"\ngate = "Go on?"\n'
+    agents = {"puppet": {"agent": "puppet", "driver": "puppet", "argv": ["puppet"]}}
+    question = "/api/tasks/ses_wf_1/approvals/wf_1%3Ago_on/decision"
+
+    async def story() -> None:
+        async with shell() as agent, shell() as person, living_house(agent) as server:
+            await asked(server, "ses_a")
+            body = {"plan": plan, "folder": str(tmp_path), "agents": agents}
+            begun = await server.operator.post("/api/workflows", json=body, headers={"Idempotency-Key": "wf_1"})
+            assert begun.status_code == 201, begun.text
+            assert await does(agent, plain_http(server, question)) == "403"
+            assert await does(agent, socket_of(server, "ses_wf_1", "wf_1:go_on")) == "refused 403"
+            own = await server.operator.post(question, json={"is_allowed": True, "from_spawn": "spn_of_another"})
+            assert own.status_code == 403
+            events = [one.data for one in (await server.log.read(SessionId("ses_wf_1"))).events]
+            assert [one.step_state for one in events if isinstance(one, WorkflowEvent) and one.step_id] == ["held"]
+            assert await does(person, plain_http(server, question)) == "200"
 
     run(story())
 

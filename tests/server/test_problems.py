@@ -38,6 +38,7 @@ from interlock.server.http.problems import (
 )
 from interlock.vocabulary.errors import ContractError, InterlockError, PeerFault, Unreachable, UsageError
 from interlock.vocabulary.ids import SessionId
+from tests.each_row import each_row
 
 S = SessionId("ses_a")
 
@@ -79,7 +80,7 @@ TABLE: tuple[tuple[BaseException, int, str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("error", "status", "code"), TABLE, ids=[f"{type(row[0]).__name__}" for row in TABLE])
+@each_row(("error", "status", "code"), TABLE, ids=[f"{type(row[0]).__name__}" for row in TABLE])
 def test_the_table(error: BaseException, status: int, code: str) -> None:
     problem = problem_of(error, instance="/api/x")
     assert (problem.status, problem.code, problem.instance) == (status, code, "/api/x")

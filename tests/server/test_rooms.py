@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from interlock.projections.badge import ANSWER_ON_ITS_WAY, ANSWER_SECONDS
 from interlock.server.http.problems import UnknownTask
 from interlock.server.live.rooms import Rooms
-from interlock.testing.histories import endless_history
-from interlock.testing.scribe import EPOCH
-from interlock.vocabulary.events.audit import ProcessEvent, ProcessEventKind
+from interlock.testing.scribe import EPOCH, endless_history
+from interlock.vocabulary.events.audit import ProcessEvent, ProcessEventKind, ProviderUsage
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.events.presenter import ScreenUpdate, Status, TextDelta
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
@@ -308,6 +307,32 @@ def test_the_board_tells_each_line_that_changes_and_none_for_text() -> None:
     assert reader.lines == lines, "nothing changed"
 
 
+def test_the_board_tells_what_a_line_rests_on_and_what_it_costs_though_the_session_does_the_same() -> None:
+    rooms, author = Rooms(), Author()
+    publish(rooms, author.opened(), author.queued(), author.began())
+    reader = Reader(rooms)
+    rooms.join_board(reader, BoardJoin(id="b"))
+
+    def seen_by(rule: str, where: str) -> list[Event]:
+        proof = Evidence(source=EvidenceSource.SCREEN, rule=rule, where=where)
+        return [author.live(Status(activity=Activity.WORKING, evidence=(proof,)))]
+
+    publish(rooms, seen_by("turn.submitted", "rows 1-2"))
+    reader.read()
+    used = author.log(ProviderUsage(model="m-1", input_tokens=7, cost_usd=0.25))
+    for change in (seen_by("native.busy", "rows 1-2"), used):
+        lines = reader.lines
+        publish(rooms, change)
+        reader.read()
+        assert reader.lines == lines + 1, change
+        assert reader.board is not None
+        assert reader.board[ONE] == rooms.views[ONE].summary()
+    lines = reader.lines
+    publish(rooms, seen_by("native.busy", "rows 7-8"))
+    reader.read()
+    assert reader.lines == lines, "where on the screen is not said in a line"
+
+
 def test_a_badge_whose_time_is_up_is_told_to_the_room_and_the_board_though_nothing_more_is_heard() -> None:
     now = EPOCH
     rooms, author = Rooms(lambda: now), Author()
@@ -330,6 +355,26 @@ def test_a_badge_whose_time_is_up_is_told_to_the_room_and_the_board_though_nothi
     reader.read()
     rooms.refresh()
     assert not reader.inbox, "it is told once"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "is_adopted"),
+    [
+        ((), False),
+        ((ProcessEventKind.ADOPTED,), True),
+        ((ProcessEventKind.ADOPTED, ProcessEventKind.ADOPTED), True),
+        ((ProcessEventKind.SPAWNED, ProcessEventKind.ADOPTED), False),
+        ((ProcessEventKind.ADOPTED, ProcessEventKind.SPAWNED), False),
+    ],
+)
+def test_a_session_is_adopted_where_a_person_started_its_agent_and_not_where_the_next_server_took_up_ours(
+    kinds: tuple[ProcessEventKind, ...], is_adopted: bool
+) -> None:
+    rooms, author = Rooms(), Author()
+    publish(rooms, author.opened())
+    for number, kind in enumerate(kinds):
+        publish(rooms, author.log(ProcessEvent(kind=kind, pid=number + 1), of_turn=False))
+    assert rooms.views[ONE].summary().is_adopted is is_adopted
 
 
 def test_an_agent_that_crashes_is_told_with_the_count_of_the_last_hour() -> None:

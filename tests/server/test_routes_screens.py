@@ -85,6 +85,6 @@ def test_where_there_is_no_screen_the_remedy_is_told() -> None:
             assert "yet" in str(told["detail"])
             await server.runtime.delete(stream)
             told = problem(await server.observer.get(f"/api/tasks/{stream}/screen"), 404, "not_found")
-            assert str(told["detail"]).startswith(f"nobody runs task {stream}")
+            assert str(told["detail"]).startswith(f"no server runs task {stream}")
 
     run(story())

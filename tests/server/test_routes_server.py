@@ -15,6 +15,7 @@ from interlock.server.http.access import SUBPROTOCOL, TOKEN_SUBPROTOCOL
 from interlock.server.http.app import create_app
 from interlock.vocabulary.wire.requests import PROTOCOL
 from tests.contract.harness import run
+from tests.each_row import each_row
 from tests.runtime.conducting import soon
 from tests.server.http_harness import OBSERVER, OPERATOR, SETTINGS, client, house, problem
 
@@ -130,7 +131,7 @@ SOCKETS: tuple[tuple[dict[str, str], list[str], int], ...] = (
 )
 
 
-@pytest.mark.parametrize(("headers", "offered", "status"), SOCKETS)
+@each_row(("headers", "offered", "status"), SOCKETS)
 def test_a_socket_is_refused_before_it_is_one(headers: dict[str, str], offered: list[str], status: int) -> None:
     async def story() -> None:
         async with house() as server:

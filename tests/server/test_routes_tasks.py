@@ -320,6 +320,20 @@ def test_start_takes_up_a_task_whose_supervisor_failed() -> None:
     run(story())
 
 
+def test_a_nul_is_refused_before_it_meets_tmux_or_the_log() -> None:
+    async def story() -> None:
+        pane = {"socket": "/nowhere/tmux", "pane": "%1", "cli": "claude", "title": "t"}
+        async with house() as server:
+            for field in pane:
+                asked = {**pane, field: "a\x00b"}
+                problem(await server.operator.post("/api/adoptions", json=asked), 422, "unfit")
+            task_id = (await server.operator.post("/api/tasks", json=PUPPET)).json()["task_id"]
+            asked = {"title": "a\x00b"}
+            problem(await server.operator.post(f"/api/tasks/{task_id}/rename", json=asked), 422, "unfit")
+
+    run(story())
+
+
 def test_an_agent_cannot_be_opened_as_nobody_could_run_or_keep_it() -> None:
     async def story() -> None:
         bad: list[dict[str, object]] = [

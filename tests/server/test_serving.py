@@ -33,7 +33,9 @@ from interlock.server.token_file import TOKEN_FILE, TokenFile
 from interlock.testing.puppet import Puppet, PuppetDriver
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import SessionId
+from tests.cli.harness import python
 from tests.contract.harness import run
+from tests.each_row import each_row
 from tests.server.http_harness import SETTINGS, TOKENS, client
 
 TASK: Final = {"agent": "claude", "driver": "claude-stream", "title": "kept"}
@@ -126,6 +128,16 @@ def test_a_server_from_its_line_to_its_end(home: Path) -> None:
     run(story(), 200)
 
 
+def test_a_server_imports_nothing_for_types_that_no_route_has() -> None:
+    """Litestar takes up pydantic and attrs wherever they are installed, which costs each start a quarter of it."""
+    code = (
+        "import sys\nfrom interlock.server.__main__ import parse\nfrom interlock.server.http.app import create_routes\n"
+        "create_routes(parse([]).settings.max_request_bytes)\nprint({'attr', 'pydantic'} & set(sys.modules) or '')"
+    )
+    done = python(code)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
 @pytest.mark.deep
 def test_what_was_accepted_is_there_after_a_kill_and_a_key_still_stands_for_it(home: Path) -> None:
     async def story() -> None:
@@ -194,14 +206,14 @@ def test_loopback_needs_no_permission(host: str) -> None:
     check_host(host, allow_remote=False)
 
 
-@pytest.mark.parametrize("host", BEYOND)
+@each_row("host", BEYOND)
 def test_anything_else_does(host: str) -> None:
     with pytest.raises(UsageError, match="allow-remote"):
         check_host(host, allow_remote=False)
     check_host(host, allow_remote=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "url"),
     [
         ("127.0.0.1", "http://127.0.0.1:5"),

@@ -18,6 +18,7 @@ from interlock.server.live.socket_protocol import MAX_FRAGMENTS, TOO_BIG, WIRE, 
 from interlock.server.live.write_watch import STUCK_LOOKS, WriteWatch
 from interlock.vocabulary.wire.requests import Ack
 from tests.contract.harness import run
+from tests.each_row import each_row
 from tests.held_time import clock, run_with_jumps
 from tests.server.raw_frames import Opcode, frame, handshake_of
 from tests.server.socket_harness import BEAT_SECONDS, QUICK, serving, soon
@@ -107,7 +108,7 @@ def test_a_pong_that_waited_is_not_sent_after_the_end() -> None:
     run(story())
 
 
-@pytest.mark.parametrize("size", [0, 1, 125, 126, 65_535, 65_536, 70_000])
+@each_row("size", [0, 1, 125, 126, 65_535, 65_536, 70_000])
 def test_what_waits_goes_out_in_one_write_as_the_standard_spells_it(size: int) -> None:
     async def story() -> None:
         socket, pipe = await opened()

@@ -23,6 +23,7 @@ from interlock.vocabulary.states import TaskStatus
 from interlock.vocabulary.wire.frames import ChatChunk, ChatStart
 from interlock.vocabulary.wire.requests import TaskJoin, TaskJoined
 from tests.contract.harness import run
+from tests.each_row import each_row
 from tests.server.socket_harness import FRAMES, QUICK, Bench, Reader, digest, serving, soon, whole
 
 PATIENCE_SECONDS = 100.0
@@ -160,7 +161,7 @@ def test_something_comes_each_heartbeat() -> None:
     run(story())
 
 
-@pytest.mark.parametrize("given_id", ["x", "-1", "1:", "1:a", "1::2", "1:a:x", "9" * 16, "1:a:-2", "\u0661"])
+@each_row("given_id", ["x", "-1", "1:", "1:a", "1::2", "1:a:x", "9" * 16, "1:a:-2", "\u0661"])
 def test_an_id_that_is_none_is_refused(given_id: str) -> None:
     with pytest.raises(Unfit):
         parse_cursor(given_id)

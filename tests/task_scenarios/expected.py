@@ -236,6 +236,38 @@ def reconnect_with_nothing_new(script: Script) -> None:
 
 
 @PAGE.story()
+def a_followed_task_that_ended_needs_no_further_socket(script: Script) -> None:
+    """The status of a version comes last: with it, every message up to that version is here, and nothing is missing."""
+    in_room(script)
+    frame(script, 1, told(11, 6, said(6, "Hi")), synced_version=5)
+    frame(script, 1, words.status(12, 6, "COMPLETED"), synced_version=6, deadline=None)
+    script.do(2, Disconnected("gone"), tick=None, is_verified=False)
+    script.do(5, TimerFired(), words.PROBE)
+    script.answer(5, check("COMPLETED", 6), sync="idle", is_verified=True, deadline=None)
+
+
+@PAGE.story()
+def a_message_that_changed_at_the_same_version_comes_with_the_resume(script: Script) -> None:
+    """A log that is found to be damaged may change a message of a version that was complete. The version that a resume
+    names comes again, and of two copies with one version the later holds."""
+    in_room(script)
+    frame(script, 1, told(11, 6, said(6, "Hi")))
+    frame(script, 1, words.status(12, 6, "COMPLETED"), synced_version=6)
+    script.do(2, Disconnected("gone"))
+    script.do(3, Connected(), words.RECONNECT)
+    script.answer(3, check("COMPLETED", 6), "resume 6")
+    again = snapshot("COMPLETED", 6, 4, messages=(said(6, "damaged"),), is_whole=False)
+    script.ack(3, again, messages=[[2, "completed", "go"], [6, "completed", "damaged"]], deadline=None)
+
+
+@PAGE.story()
+def a_status_that_is_refused_completes_nothing(script: Script) -> None:
+    """What contradicts itself is not believed to be complete either."""
+    in_room(script, "COMPLETED")
+    frame(script, 1, words.status(11, 7, "RUNNING"), words.PROBE, status="COMPLETED", synced_version=6, anomalies=1)
+
+
+@PAGE.story()
 def every_trigger_asks_for_a_check(script: Script) -> None:
     """Whatever makes somebody wonder comes in by the same door, and its reason is kept."""
     in_room(script, "COMPLETED")

@@ -301,7 +301,7 @@ def a_withdrawn_prompt_shows_the_old_end(script: Script) -> None:
 
 @LOSSES.story()
 def equal_versions_are_one_truth(script: Script) -> None:
-    """At one version a frame may change the status, as when nobody runs the session any more; a list may not."""
+    """At one version a frame may change the status, as when no server runs the session any more; a list may not."""
     in_room(script, stream=piece("s1", "Hi"))
     script.do(1, DetailSynced(task_status="COMPLETED", version=5, turn_id=A), status="RUNNING")
     frame(script, 1, words.status(11, 5, "UNKNOWN", A), status="UNKNOWN", phase="unknown", blocks_queued_dispatch=True)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from interlock.monitor.scoring.recording import Frame, Header, Input, Record, Truth
 from interlock.testing.cadence import SWEEP, Cadence, at_cadence
 from interlock.vocabulary.errors import UsageError
+from tests.each_row import each_row
 
 RECORDING: list[Record] = [Header(1, "tiny")]
 for number in range(50):
@@ -37,7 +38,7 @@ def test_a_slower_watcher_looks_less_often() -> None:
     assert len(looks(Cadence(hz=2))) == 20
 
 
-@pytest.mark.parametrize("cadence", [*SWEEP, Cadence()])
+@each_row("cadence", [*SWEEP, Cadence()])
 def test_inputs_and_truths_stay_and_times_do_not_go_back(cadence: Cadence) -> None:
     found = watched(cadence)
     rest = [record for record in RECORDING if not isinstance(record, Frame)]
@@ -46,7 +47,7 @@ def test_inputs_and_truths_stay_and_times_do_not_go_back(cadence: Cadence) -> No
     assert all(one <= other for one, other in pairwise(times))
 
 
-@pytest.mark.parametrize("cadence", SWEEP)
+@each_row("cadence", SWEEP)
 def test_the_same_seed_gives_the_same_looks(cadence: Cadence) -> None:
     assert watched(cadence) == watched(cadence)
 
@@ -60,7 +61,7 @@ def test_looks_are_lost_doubled_and_late_as_asked() -> None:
     assert len(set(gaps)) > 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "values",
     [
         {"hz": 0},

@@ -11,6 +11,7 @@ import pytest
 
 from interlock.testing.chaos_proxy import CALM, ChaosProxy, Deed, ProxyFault, ProxyWeather, Way
 from interlock.vocabulary.errors import UsageError
+from tests.each_row import each_row
 
 SECONDS = 100.0
 NOISE = bytes(range(256)) * 300
@@ -121,7 +122,7 @@ def test_in_calm_weather_every_byte_passes_and_nothing_is_logged() -> None:
     run(story)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each_row("seed", range(12))
 def test_what_arrives_is_always_a_beginning_of_what_was_sent(seed: int) -> None:
     weather = ProxyWeather(
         delay=0.5, delay_seconds=0.001, pause=0.1, pause_seconds=0.001, cut=0.04, close=0.02, reset=0.02

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from interlock.lifecycle.turn import Basis
 from interlock.lifecycle.turns import TurnRecord
+from interlock.testing.lab.filming import WallClock
 from interlock.testing.lab.recipes import CODEX
 from interlock.testing.lab.results import (
     FAILED,
@@ -16,18 +17,21 @@ from interlock.testing.lab.results import (
     LabReading,
     ScenarioResult,
     SentPrompt,
+    Tally,
     count_ends,
     due_end,
     is_altered,
     is_given_up,
     times_delivered,
 )
+from interlock.testing.lab.run import end_delays
 from interlock.testing.lab.table import row, total_row
 from interlock.testing.scripted_model import Received, RequestKind, RequestOutcome
-from interlock.vocabulary.events.audit import DeliveryReceipt, DeliveryStage
+from interlock.vocabulary.events.audit import DeliveryReceipt, DeliveryStage, RunState
 from interlock.vocabulary.events.conversation import UserMessage
 from interlock.vocabulary.events.envelope import Event
-from interlock.vocabulary.ids import EventId, PromptId, SessionId, TurnId
+from interlock.vocabulary.ids import EventId, PromptId, RunId, SessionId, TurnId
+from interlock.vocabulary.run import ReasonType, RunStatus, TerminationReason
 from interlock.vocabulary.states import TurnState
 
 SESSION = SessionId("ses_lab")
@@ -137,6 +141,8 @@ def test_each_thing_that_was_not_right_is_said_the_worst_first() -> None:
         "late",
     ]
     assert a_result(checks={"it is stalled": False, "it ran": True}).problems == ["not so: it is stalled"]
+    assert a_result(end_delays_seconds=(0.3, -5.0)).problems == []
+    assert a_result(end_delays_seconds=(0.3, -5.1, -55.0)).problems == ["2 ends said before the model's last word"]
 
 
 def test_the_row_of_a_cli_sums_its_scenarios() -> None:
@@ -149,3 +155,19 @@ def test_the_row_of_a_cli_sums_its_scenarios() -> None:
     cells = total_row(results)
     assert (cells[1], cells[2], cells[4], cells[7], cells[11]) == ("all", "3/4", "1", "2/2", "95.0%")
     assert cells[-1] == "1 of 2 ok"
+
+
+def test_an_end_is_as_late_as_the_monotonic_clock_says_although_the_wall_clock_was_set() -> None:
+    """Seen on a machine that was held for some seconds: an end before the model's last word, which was none."""
+    first, second = prompt(1), prompt(2)
+    first.over_at, second.over_at = 1001.0, 1011.0
+    clock, wall = WallClock(), NOW.timestamp()
+    for at, ahead in ((1000.0, 0.0), (1002.5, 0.0), (1010.0, 3.8), (1020.0, 3.8)):
+        clock.look(at, wall + at - 1000 + ahead)
+
+    def over(number: int, seconds: float) -> Event:
+        done = RunState(run_id=RunId("run"), status=RunStatus.DONE, reason=TerminationReason(ReasonType.NATURAL_END))
+        return msgspec.structs.replace(begun(number), ts=NOW + timedelta(seconds=seconds), data=done)
+
+    events = (begun(1), over(1, 2.2), begun(2), over(2, 12.5 + 3.8))
+    assert end_delays(Tally(prompts=[first, second]), events, clock) == (1.2, 1.5)

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from interlock.testing.scripted_agent import Gates, prompts_in, read_ledger
+from interlock.testing.scripted_agent.face import AgentWire
 from interlock.testing.scripted_agent.language import VERBS
 from interlock.testing.scripted_agent.player import _DEEDS
-from interlock.testing.scripted_agent.wire import AgentWire
 from tests.testing.scripted_agent_client import AGENT, Client, Message, agent
 
 
@@ -365,6 +365,13 @@ def test_prompts_are_replayed_and_partial_messages_left_out_where_asked() -> Non
 def test_its_life_is_bounded() -> None:
     with agent("--stream-json", "--lifetime", "1", "--start", "ignore TERM; deaf") as client:
         assert client.exit_code() == -signal.SIGALRM
+
+
+def test_its_life_has_no_bound_unless_a_test_asks_for_one() -> None:
+    looked = "import signal; from interlock.testing.scripted_agent import __main__ as program; "
+    looked += "program._live(program.read_options(['--stream-json'])); print(signal.alarm(0))"
+    done = subprocess.run((sys.executable, "-c", looked), capture_output=True, timeout=100, check=True)
+    assert done.stdout == b"0\n"
 
 
 def test_its_start_imports_nothing_heavy() -> None:

@@ -24,6 +24,7 @@ from interlock.testing.scripted_model import (
     Think,
 )
 from interlock.vocabulary.errors import ContractError, Unreachable, UsageError
+from tests.each_row import each_row
 from tests.testing.scripted_model_client import CHAT, MESSAGES, RESPONSES, SECONDS, ask, asking, events
 
 
@@ -205,10 +206,15 @@ SIDES = [
         | {"system": "You are a managed memory extraction subagent.", "tools": [{"name": name} for name in "abcd"]},
         "memory",
     ),
+    (
+        "/v1/chat/completions",
+        CHAT.body(["Summarize the user's primary intent or goal in this conversation. User: SCN:hello"], True),
+        "summary",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("path", "body", "purpose"), SIDES, ids=[purpose for _, _, purpose in SIDES])
+@each_row(("path", "body", "purpose"), SIDES, ids=[purpose for _, _, purpose in SIDES])
 def test_a_side_request_is_answered_apart_and_takes_no_script(path: str, body: dict[str, object], purpose: str) -> None:
     with ScriptedModel({"hello": (Text("never"),)}, queue=((Text("kept"),),)) as model:
         status, answer = ask(model, path, body)
@@ -232,7 +238,7 @@ def test_a_turn_whose_system_prompt_speaks_of_titles_is_a_turn() -> None:
         assert MESSAGES.streamed_text(ask(model, "/v1/messages", body)[1]) == "hi"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "path", "status"),
     [
         ("HEAD", "/", 200),

@@ -124,10 +124,21 @@ def test_gemini_names_the_model_of_the_path(model: ScriptedModel) -> None:
                 "justification": "Run a scripted command?",
             },
         ),
+        ("run_commands", {"commands": ["touch made.txt"]}),
+        (
+            "Execute",
+            {
+                "command": "touch made.txt",
+                "summary": "Run a scripted command",
+                "timeout": 60,
+                "riskLevel": "medium",
+                "riskLevelReason": "It writes a file in the project.",
+            },
+        ),
     ],
 )
 def test_a_shell_step_calls_the_tool_that_the_client_has(
-    model: ScriptedModel, tool: str, expected: dict[str, str]
+    model: ScriptedModel, tool: str, expected: dict[str, object]
 ) -> None:
     tools = [{"name": name} for name in ("Read", "Write", "Edit", tool)]
     stream = ask(model, "/v1/messages", MESSAGES.body(["SCN:shell"], True) | {"tools": tools})[1]

@@ -97,6 +97,7 @@ def test_an_exception_needs_a_reason_and_has_to_be_needed(tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.deep  # and a step of `make check`
 def test_this_checkout_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert reach.main([]) == 0, capsys.readouterr().err
 

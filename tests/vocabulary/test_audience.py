@@ -6,7 +6,7 @@ import pytest
 
 from interlock.testing.scribe import Scribe
 from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.events import audit, conversation, presenter
+from interlock.vocabulary.events import audit, conversation, presenter, workspace
 from interlock.vocabulary.events.conversation import (
     AssistantMessage,
     MessageMetadata,
@@ -18,6 +18,7 @@ from interlock.vocabulary.events.envelope import TYPE_OF, UnknownEvent, audience
 from interlock.vocabulary.events.registry import DECLARATIONS, Audience, Durability, Payload, declare
 from interlock.vocabulary.ids import SubagentId
 from interlock.vocabulary.states import SubagentState
+from tests.each_row import each_row
 
 DESIGN = {
     Audience.REPLAY: """user_message assistant_message reasoning tool_call tool_result history_compaction
@@ -25,7 +26,8 @@ DESIGN = {
     Audience.AUDIT: """turn_started turn_failed run_state stream_checkpoint provider_usage permission_decision
         tool_call_suspended tool_call_decided workflow_event session_fork process_event surface_event
         delivery_receipt queue_event queue_gate anomaly session_opened session_deleted agent_session dialog_opened
-        dialog_answered dialog_closed decision_undelivered turn_reply""",
+        dialog_answered dialog_closed decision_undelivered turn_reply session_seen session_renamed last_screen
+        workspace_changed worktree_changed file_reviewed child_ended""",
     Audience.PRESENTER: "text_delta reasoning_delta status plan context_pressure screen_update",
 }
 
@@ -43,7 +45,7 @@ def test_the_types_are_those_of_the_design_each_with_its_audience() -> None:
 def test_no_payload_is_without_a_declaration() -> None:
     written = {
         thing
-        for module in (conversation, audit, presenter)
+        for module in (conversation, audit, presenter, workspace)
         for thing in vars(module).values()
         if isinstance(thing, type) and issubclass(thing, Payload) and thing is not Payload
     }
@@ -60,7 +62,7 @@ def test_a_type_is_declared_once() -> None:
         declare("user_message", Audience.AUDIT)(UnknownEvent)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("metadata", "expected"),
     [
         (MessageMetadata(), Audience.REPLAY),
@@ -76,8 +78,8 @@ def test_a_partial_or_unverified_message_is_audit(metadata: MessageMetadata, exp
     assert audience_of(AssistantMessage(text="x", metadata=metadata)) is expected
 
 
-@pytest.mark.parametrize("status", list(SubagentState))
-@pytest.mark.parametrize("is_visible", [True, False])
+@each_row("status", list(SubagentState))
+@each_row("is_visible", [True, False])
 def test_a_subagent_fact_is_replayed_only_if_terminal_and_visible(status: SubagentState, is_visible: bool) -> None:
     never = {SubagentState.QUEUED, SubagentState.RUNNING, SubagentState.DETACHED}
     fact = SubagentEvent(subagent_id=SubagentId("s"), status=status, model_visible=is_visible)

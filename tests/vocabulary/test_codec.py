@@ -19,6 +19,7 @@ from interlock.vocabulary.foreign_json import scrub_text
 from interlock.vocabulary.ids import CallId, EventId, SessionId, SubagentId
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import SubagentState, TurnState
+from tests.each_row import each_row
 
 
 def event_of(payload: Payload) -> Event:
@@ -56,7 +57,7 @@ def test_absent_fields_are_left_out() -> None:
     assert {"turn_id", "spawn_id", "unknown_fields"}.isdisjoint(json.loads(encode_event(event)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("broken", "field", "reason"),
     [
         (b"", "$", "not JSON"),
@@ -178,7 +179,7 @@ def test_a_struct_that_refuses_itself_is_named_with_its_path() -> None:
         decode_event(line_of(raw))
 
 
-@pytest.mark.parametrize("args", [float("nan"), float("inf"), "\ud800", "\x00", {1: 2}, (1, 2), 2**63, {"a": {3}}])
+@each_row("args", [float("nan"), float("inf"), "\ud800", "\x00", {1: 2}, (1, 2), 2**63, {"a": {3}}])
 def test_what_would_not_read_back_is_not_written(args: object) -> None:
     call = ToolCall(call_id=CallId("c"), name="n", args=args)  # type: ignore[arg-type]
     with pytest.raises(ContractError, match="cannot be written"):

@@ -21,6 +21,7 @@ from interlock.vocabulary.run import (
     StoppedReason,
     TerminationReason,
 )
+from tests.each_row import each_row
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 STOPPED = st.builds(StoppedReason, TEXT.filter(str.strip), st.none() | TEXT)
@@ -57,7 +58,7 @@ def test_only_done_is_terminal() -> None:
     assert [status for status in RunStatus if status.is_terminal] == [RunStatus.DONE]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reason", "status", "done_reason"),
     [
         (SUSPENDED, RunStatus.WAITING, None),
@@ -79,7 +80,7 @@ def test_termination_reason_to_run_status_mapping(
     assert reason.to_run_status() == (status, done_reason)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reason", "line"),
     [
         (NATURAL_END, '{"type":"natural_end"}'),
@@ -114,7 +115,7 @@ def test_plugin_requested_is_read_as_behavior_requested() -> None:
     assert msgspec.json.encode(reason) == b'{"type":"behavior_requested"}'
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         '{"type":"stopped"}',
@@ -141,7 +142,7 @@ def test_a_reason_with_the_wrong_value_cannot_be_made_either() -> None:
         TerminationReason.stopped("  ")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("spelling", "code"),
     [
         *((code.value, code) for code in StopCode),

@@ -27,6 +27,7 @@ DRIVERS: Final[Mapping[str, tuple[str, str]]] = {
     "acp": ("interlock.agents.acp.driver", "AcpDriver"),
     "model": ("interlock.agents.model.driver", "ModelDriver"),
     TERMINAL: ("interlock.agents.terminal.driver", "TerminalDriver"),
+    "observed": ("interlock.agents.observed.driver", "ObservedDriver"),
 }
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from interlock.log.host import host
 from interlock.screen.profile import Profile
 from interlock.screen.selection import detect_cli
 from interlock.screen.snapshot import Snapshot
@@ -46,14 +47,9 @@ def identify(profiles: Sequence[Profile], pane_pid: int, snapshot: Snapshot) -> 
 
 def foreground_argv(pane_pid: int) -> tuple[str, ...] | None:
     """The command line of the process group that has the pane's terminal. None where the system does not tell."""
-    try:
-        stat = Path(f"/proc/{pane_pid}/stat").read_text("utf-8", "replace")
-        leader = stat.rpartition(")")[2].split()[5]
-        words = Path(f"/proc/{leader}/cmdline").read_bytes().split(b"\0")
-    except (OSError, IndexError):
-        return None
-    argv = tuple(os.fsdecode(word) for word in words if word)
-    return argv or None
+    system = host()
+    leader = system.foreground_group(pane_pid)
+    return None if leader is None else system.argv(leader)
 
 
 async def ask_version(identified: Identified, profiles: Sequence[Profile]) -> str | None:

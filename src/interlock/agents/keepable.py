@@ -36,6 +36,8 @@ def _fit(value: object) -> object:
     changed: dict[str, object] = {}
     for name in _names(kind):
         was = getattr(value, name)
+        if type(was) is str and was.isascii() and "\x00" not in was:
+            continue
         if was and (now := _fit(was)) is not was:
             changed[name] = now
     if not changed:

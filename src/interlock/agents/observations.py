@@ -249,6 +249,14 @@ class ComposerSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScreenLeft:
+    """What the terminal of an agent showed last. Told once, right before its end."""
+
+    rows: str
+    columns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progressed:
     """A terminal, or a file of its agent, shows that the agent got on with its turn. Told about once a second."""
 
@@ -321,6 +329,7 @@ Observation: TypeAlias = (
     | TurnEnded
     | StandingSeen
     | ComposerSeen
+    | ScreenLeft
     | Progressed
     | ToolsSeen
     | Warned
@@ -356,7 +365,7 @@ def agent_event(seen: Observation) -> AgentEvent | None:
             return AgentEvent(kind.TEXT_DELTA, text=text, sub_agent=child)
         case ChannelLost() | Exited() | UsageReported() | ContextFilled() | ChildrenChanged() | ApprovalGone():
             return None
-        case Progressed() | ToolsSeen() | ComposerSeen():
+        case Progressed() | ToolsSeen() | ComposerSeen() | ScreenLeft():
             return None
         case StandingSeen(standing=standing):
             return _STANDING_EVENTS.get(standing.activity)

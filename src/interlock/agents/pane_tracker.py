@@ -8,13 +8,12 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeAlias, assert_never
+from typing import Final, Self, TypeAlias
 
 from interlock.agents.tmux.pacing import PacingPolicy
 from interlock.agents.tmux.panes import Pane
 from interlock.agents.tmux.watcher import (
     ChannelDown,
-    ChannelUp,
     PaneChannelLost,
     PaneDied,
     PaneGone,
@@ -22,9 +21,13 @@ from interlock.agents.tmux.watcher import (
     PaneSeen,
     PaneWatch,
     WatchEvent,
+    panes_of,
 )
 from interlock.monitor.observation import Arrival
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
+
+# The event loop comes to the pipe, then reads it, then runs the task that waits for its lines.
+_TURNS_TO_READ: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class PaneTracker:
     It ends when no pane is left. An error in the session of one pane ends the tracking of that pane: `on_failure` is
     told, and the others go on; without `on_failure` it is raised to whoever iterates. Times are those of the event
     loop's clock. Nobody else calls a session meanwhile: a deadline that such a call set would not be kept. A deadline
-    does not overtake a capture that is on its way.
+    does not overtake a capture of its pane that is on its way, and does not wait for those of other panes.
     """
 
     def __init__(
@@ -95,11 +98,15 @@ class PaneTracker:
                 continue
             if self._watch.is_over:
                 raise StopAsyncIteration
+            due = min(self._due_times(), default=None)
+            if due is not None and due <= asyncio.get_running_loop().time():
+                await self._fire()
+                continue
             try:
-                async with asyncio.timeout_at(min(self._due_times(), default=None)) as self._wait:
+                async with asyncio.timeout_at(due) as self._wait:
                     self._see(await anext(self._watch))
             except TimeoutError:
-                self._fire()
+                continue
             finally:
                 self._wait = None
         return self._verdicts.popleft()
@@ -107,8 +114,12 @@ class PaneTracker:
     def _due_times(self) -> Iterator[float]:
         return (at for pane_id, at in self._deadlines.items() if not self._watch.is_pending(pane_id))
 
-    def _fire(self) -> None:
+    async def _fire(self) -> None:
+        """Let deadlines come that are due now, of panes of which nothing is on its way. What tmux told until now is
+        read first: where we had no processor for a while, it may tell of a change before the deadline."""
         now = asyncio.get_running_loop().time()
+        for _ in range(_TURNS_TO_READ):
+            await asyncio.sleep(0)
         for pane_id in [pane_id for pane_id, at in self._deadlines.items() if at <= now]:
             if not self._watch.is_pending(pane_id):
                 self._judge(pane_id, lambda session: session.on_timer(now), None)
@@ -119,7 +130,7 @@ class PaneTracker:
 
     def _see(self, event: WatchEvent) -> None:
         now = asyncio.get_running_loop().time()
-        for pane_id in _panes_of(event):
+        for pane_id in panes_of(event):
             at = self._time_of(pane_id, event, now)
             self._judge(pane_id, partial(_seen, event=event, now=at), event)
 
@@ -167,18 +178,6 @@ async def track_pane(pane: Pane, session: TuiTrackerSession) -> AsyncGenerator[L
         tracker.add(pane, session)
         async for live in tracker:
             yield live
-
-
-def _panes_of(event: WatchEvent) -> tuple[str, ...]:
-    match event:
-        case PaneSeen(capture):
-            return (capture.pane_id,)
-        case PaneDied(pane_id) | PaneGone(pane_id) | PaneMoved(pane_id):
-            return (pane_id,)
-        case ChannelDown(pane_ids) | ChannelUp(pane_ids) | PaneChannelLost(pane_ids):
-            return pane_ids
-        case _:
-            assert_never(event)
 
 
 def _seen(session: TuiTrackerSession, event: WatchEvent, now: float) -> Verdict | None:

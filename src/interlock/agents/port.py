@@ -27,8 +27,13 @@ class NotDelivered(PeerFault):
     """A command did not reach the agent, and it is certain that it had no effect. It may be given again."""
 
 
-class ComposerTaken(NotDelivered):
-    """A prompt was not typed, because a person's draft stands in the composer. It waits until that is gone."""
+class KeptOut(NotDelivered):
+    """A prompt was not typed, because of something that ends without us: a person's draft in the composer, a turn that
+    the agent began by itself, a dialog. It waits until that is over, which `waits_for` names."""
+
+    def __init__(self, waits_for: str) -> None:
+        super().__init__(f"nothing was typed: {waits_for}")
+        self.waits_for = waits_for
 
 
 class DeliveryUnknown(PeerFault):
@@ -49,7 +54,8 @@ class Capabilities:
 
     `owns_text`: the whole answer reaches us, so that a missing one is a failure. `needs_history`: the agent remembers
     nothing itself, and each prompt brings the conversation so far. `outlives_runtime`: the process goes on when we die,
-    and can be adopted. `is_one_shot`: the process takes one prompt and ends.
+    and can be adopted. `is_one_shot`: the process takes one prompt and ends. `is_foreign`: somebody else started it,
+    and only a person's own command ends it. `is_read_only`: it is watched, and told nothing.
     """
 
     reports_approvals: bool = False
@@ -62,6 +68,8 @@ class Capabilities:
     needs_history: bool = False
     outlives_runtime: bool = False
     is_one_shot: bool = False
+    is_foreign: bool = False
+    is_read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +188,15 @@ class HasTerminal(Protocol):
 
     async def is_attended(self) -> bool:
         """Whether a person is there. `Unreachable` where that cannot be told."""
+        ...
+
+
+@runtime_checkable
+class GivesUpClaim(Protocol):
+    """An agent that bears the mark of its home."""
+
+    async def disown(self) -> None:
+        """Take the mark off one that somebody else started; any other keeps it."""
         ...
 
 

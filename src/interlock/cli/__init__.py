@@ -69,13 +69,28 @@ def _refuse_raw_bytes(wrong: UnicodeEncodeError, argv: Sequence[str]) -> int:
     return _code_for(refused)
 
 
+def _is_on_terminal() -> bool:
+    from interlock.cli.colours import is_on_terminal
+
+    return is_on_terminal()
+
+
+def _first_words() -> str:
+    """What a newcomer is told; blank on a home that was used."""
+    from interlock.cli.install.first_run import first_run_text
+
+    return first_run_text()
+
+
 def _dispatch(tokens: list[str]) -> int:
+    if not tokens and _is_on_terminal():
+        tokens = ["top"]
     if tokens in ([], ["--help"], ["-h"]):
         # The page that a newcomer and a completion script ask for most needs neither cyclopts nor rich.
         from interlock.cli import output
         from interlock.cli.commands import root_help
 
-        output.print_text(root_help())
+        output.print_text((not tokens and _first_words()) or root_help())
         return 0
     from interlock.cli.plain import run_plain as run_plain_command
 

@@ -9,6 +9,8 @@ Laws:
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -90,3 +92,9 @@ def _complain(where: str) -> None:
     from interlock.cli import output
 
     output.note(f"{where} is not understood, so colours are as by default: see `interlock config check`")
+
+
+def is_on_terminal() -> bool:
+    """Whether input and output are a terminal that can be drawn on."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return all(stream is not None and stream.isatty() for stream in streams) and os.environ.get("TERM") != "dumb"

@@ -23,6 +23,10 @@ FAMILIES: Final = {
     "queue": "Show and change the queued prompts of a session.",
     "session": "Archive, copy, shorten and delete sessions.",
     "config": "Show the configuration, and check it.",
+    "rules": "Rules that answer safe questions.",
+    "plan": "Plans: steps over several agents, commands and your decisions.",
+    "worktree": "Git worktrees of sessions: look at them, remove them.",
+    "review": "Accept, send back or discard what a turn did to a file.",
     "notify": "Notifications: when an agent needs you.",
     "log": "Read, check, export and repair the log.",
     "debug": "Look behind a verdict; record and check terminals.",
@@ -43,7 +47,7 @@ COMMANDS: Final = (
         "interlock.cli.server.down:down",
         "Stop the server; agents in tmux keep running.",
         """\
-  interlock down                      and say which agents go on
+  interlock down                      and list the agents that keep running
   interlock down --stop-agents        these too
   interlock down --now                without letting it finish what it does""",
     ),
@@ -60,20 +64,32 @@ COMMANDS: Final = (
         "interlock.cli.look.ps:ps",
         "List sessions, those waiting for you first.",
         """\
-  interlock ps                        what runs, and what it needs
-  interlock ps --all                  those that ended, too
+  interlock ps                        what runs, and who is waiting
+  interlock ps --all                  with ended sessions
+  interlock ps --tree                 children below their parents
   interlock ps --watch                as it changes, until Ctrl-C
   interlock ps --json                 the summaries, for a script""",
+    ),
+    Command(
+        "statusline",
+        "interlock.cli.server.statusline:statusline",
+        "One short line for tmux, starship or a shell prompt.",
+        """\
+  interlock statusline                2 need you · 3 working · 1 done
+  interlock statusline --format tmux  the same with tmux colours
+  interlock statusline --json         the numbers, for a script
+
+Exit code 8: no server runs, or it stands still.""",
     ),
     Command(
         "top",
         "interlock.cli.top.command:top",
         "Live dashboard; answer agents with single keys.",
         """\
-  interlock top                       who needs you first; ? lists the keys
+  interlock top                       waiting sessions first; ? lists the keys
   interlock top --theme light         for a terminal with a light background
 
-Exit code 2: this is no terminal; `interlock ps` needs none.""",
+Exit code 2: standard output is not a terminal; `interlock ps` needs none.""",
     ),
     Command(
         "show",
@@ -95,6 +111,112 @@ Exit code 2: this is no terminal; `interlock ps` needs none.""",
   interlock logs ses_01 --last 5      the five messages that came last
   interlock logs ses_01 --turns       with where turns begin, and how they stand
   interlock logs ses_01 -f --json     the frames as the server sends them""",
+    ),
+    Command(
+        "diff",
+        "interlock.cli.workspace.diff:diff",
+        "Show what each turn of a session did to the files.",
+        """\
+  interlock diff ses_01               turn by turn, with the lines
+  interlock diff ses_01 --turn 3      what the third turn did, and nothing else
+  interlock diff ses_01 --stat        files and counts
+  interlock diff ses_01 --verify      and check that the log's trees are kept
+
+Exit codes: 0 known, 3 known in part or in doubt, 7 unknown, 1 a tree is
+damaged or lost, 9 damaged log.""",
+    ),
+    Command(
+        "review accept",
+        "interlock.cli.workspace.review:accept",
+        "Mark files as reviewed, as a turn left them.",
+        """\
+  interlock review accept ses_01 src/a.py src/b.py
+  interlock review accept ses_01 src/a.py --turn 3""",
+    ),
+    Command(
+        "review send-back",
+        "interlock.cli.workspace.review:send_back",
+        "Send a file back to its agent, with a comment.",
+        """\
+  interlock review send-back ses_01 src/a.py 'name it parse_all'
+  interlock review send-back ses_01 src/a.py - < comment.txt""",
+    ),
+    Command(
+        "review discard",
+        "interlock.cli.workspace.review:discard",
+        "Put a file back to what it was before a turn.",
+        """\
+  interlock review discard ses_01 src/a.py
+  interlock review discard ses_01 src/a.py --turn 3
+
+Exit code 2: the file changed since, or a turn is open in its work tree;
+then it is left as it is.""",
+    ),
+    Command(
+        "blame",
+        "interlock.cli.workspace.blame:blame",
+        "Show which turn of which session last changed a file.",
+        """\
+  interlock blame src/parser.py       by the trees at the edges of turns
+  interlock blame src/parser.py --json
+
+Exit code 7: no known turn changed it.""",
+    ),
+    Command(
+        "merge",
+        "interlock.cli.workspace.merge:merge",
+        "Take the work of a session's worktree into a branch.",
+        """\
+  interlock merge parser              moves the branch that it began from
+  interlock merge parser --squash -m "Faster parser"  as one commit
+  interlock merge parser --branch feature/parser      for a pull request
+
+Exit code 3: conflicts; it lists their paths and changes nothing.""",
+    ),
+    Command(
+        "worktree ls",
+        "interlock.cli.workspace.worktree:ls",
+        "List the git worktrees of sessions.",
+        """\
+  interlock worktree ls               those that are there
+  interlock worktree ls --all --json""",
+    ),
+    Command(
+        "worktree show",
+        "interlock.cli.workspace.worktree:show",
+        "Show the worktree of a session and what is in it.",
+        """\
+  interlock worktree show parser      branch, base, changes, commits""",
+    ),
+    Command(
+        "worktree rm",
+        "interlock.cli.workspace.worktree:rm",
+        "Remove the worktree of a session, if nothing is lost.",
+        """\
+  interlock worktree rm parser --dry-run      what would be lost?
+  interlock worktree rm parser --keep-branch  its commits stay on its branch
+  interlock worktree rm parser --force        what would be lost is kept aside""",
+    ),
+    Command(
+        "worktree prune",
+        "interlock.cli.workspace.worktree:prune",
+        "List worktrees that can go, or remove them.",
+        """\
+  interlock worktree prune            which, and why others stay
+  interlock worktree prune --apply    remove those""",
+    ),
+    Command(
+        "search",
+        "interlock.cli.log.search:search",
+        "Search the transcripts of all sessions by their words.",
+        """\
+  interlock search parser timeout         messages with both words, newest first
+  interlock search '"exit code 9"'        these words in this order
+  interlock search 'migrat*' -- -draft    words that begin so, without another
+  interlock search flaky --session ses_01 --role answer --since 2026-01-31
+  interlock search flaky --json
+
+Exit code 3: the index is still being made, and there may be more.""",
     ),
     Command(
         "session history",
@@ -123,9 +245,37 @@ Exit code 2: this is no terminal; `interlock ps` needs none.""",
   interlock run claude --stream --wait "Sum up README.md"
   interlock run gemini --acp --title docs --cwd ~/site - < prompt.txt
   interlock run model --model openai:gpt-5 "Say hello"     a model API
+  interlock run codex --stream --parent ses_01 "Check it"  as a child
 
 With --wait, standard output gets the answer, and the id goes to standard
 error; the exit codes are those of `interlock send --wait`.""",
+    ),
+    Command(
+        "adopt",
+        "interlock.cli.terminals.adopt:adopt",
+        "Watch an agent that you started in your own tmux.",
+        """\
+  interlock adopt                     the only pane of your tmux: watched only
+  interlock adopt work:1.0 --control  and let send, approve, interrupt reach it
+  interlock adopt --all --dry-run     which agents there are, in every server
+  interlock adopt --all               watch all of them
+
+Adopted agents are stopped only by `interlock stop`, one by one.
+Exit code 2: no such pane, no known CLI in it, or it is ours already;
+8: no server, or the pane belongs to another home.""",
+    ),
+    Command(
+        "resume",
+        "interlock.cli.terminals.resume:resume",
+        "Start agents again with their own conversations.",
+        """\
+  interlock resume ses_01             after a reboot, or when it has ended
+  interlock resume --all              every session of ours that lost its agent
+  interlock resume --all --json       for a script
+
+Each line says whether the conversation went on: `resumed` is proven by the
+CLI's own session id, `started anew` is another one, `unknown` is not proven.
+Exit code 0: all went on; 3: some did; 1: none; 7: not proven.""",
     ),
     Command(
         "send",
@@ -137,7 +287,7 @@ error; the exit codes are those of `interlock send --wait`.""",
   interlock send ses_01 - --wait --timeout 600 < prompt.txt
   interlock send ses_01 --wait --reply-json shape.json "List the bugs"
   interlock send ses_01 --wait --reply-sentinel "Write the release note"
-  interlock send ses_01 --prompt-id prm_01 --wait    one that was sent before
+  interlock send ses_01 --prompt-id prm_01 --wait    one sent before
 
 A timeout stops the waiting and never the turn, unless --cancel-on-timeout.
 Exit codes with --wait: 0 completed; 1 failed, or no reply as asked for;
@@ -161,7 +311,7 @@ Exit codes: 0 it is so; with --until done, how the last turn ended. Otherwise
     Command(
         "approvals",
         "interlock.cli.work.decide:approvals",
-        "List what agents ask, with the commands that answer it.",
+        "List open questions, with the commands that answer them.",
         """\
   interlock approvals                 every open question, the oldest first
   interlock approvals --json          for a script""",
@@ -194,7 +344,7 @@ Exit codes: 0 it is so; with --until done, how the last turn ended. Otherwise
     Command(
         "interrupt",
         "interlock.cli.work.control:interrupt",
-        "Ask an agent to end its turn and stay.",
+        "Interrupt an agent's turn; the agent stays.",
         """\
   interlock interrupt ses_01                    was it delivered?
   interlock interrupt ses_01 --wait             and how the turn ended
@@ -205,18 +355,25 @@ turn keeps running; 2 there is nothing to interrupt; 5 the turn goes on after
 --timeout.""",
     ),
     Command(
+        "seen",
+        "interlock.cli.work.seen:seen",
+        "Mark a session as seen; it leaves DONE on every board.",
+        """\
+  interlock seen ses_01               `show` and `attach` mark it by themselves""",
+    ),
+    Command(
         "stop",
         "interlock.cli.work.control:stop",
-        "Stop the agent of a session, with all that it started.",
+        "Stop a session's agent and every process it started.",
         """\
-  interlock stop ses_01               the session stays; `start` takes it up""",
+  interlock stop ses_01               the session stays; `start` continues it""",
     ),
     Command(
         "start",
         "interlock.cli.work.control:start",
         "Start or restart a session's agent.",
         """\
-  interlock start ses_01              also one that nobody runs any more""",
+  interlock start ses_01              also one whose server is gone""",
     ),
     Command(
         "session archive",
@@ -295,7 +452,7 @@ turn keeps running; 2 there is nothing to interrupt; 5 the turn goes on after
     ),
     Command(
         "why",
-        "interlock.cli.log.why:why",
+        "interlock.cli.explain.why:why",
         "Explain one turn: the verdict and its chain of evidence.",
         """\
   interlock why ses_01                      the turn that began last
@@ -309,7 +466,7 @@ The exit code tells the turn's state: 0 completed, 1 failed, 3 partial_failed,
     ),
     Command(
         "debug diagnose",
-        "interlock.cli.log.diagnose:diagnose",
+        "interlock.cli.explain.diagnose:diagnose",
         "Check a session: what is wrong, where, and what to do next.",
         """\
   interlock debug diagnose ses_01         what is wrong, and what was checked
@@ -320,7 +477,7 @@ Exit codes: 0 ready, with or without warnings; 1 blocked; 9 damaged log.""",
     ),
     Command(
         "debug replay",
-        "interlock.cli.log.replay:replay",
+        "interlock.cli.explain.replay:replay",
         "Show the context that a model would receive.",
         """\
   interlock debug replay ses_01            the items, one line each
@@ -328,6 +485,13 @@ Exit codes: 0 ready, with or without warnings; 1 blocked; 9 damaged log.""",
   interlock debug replay ses_01 --explain  for every event why it is in or out
   interlock debug replay ses_01 --digest   its digest""",
         alias="replay",
+    ),
+    Command(
+        "session rename",
+        "interlock.cli.work.seen:rename",
+        "Give a session another title.",
+        """\
+  interlock session rename ses_01 "flaky test"   `r` on the board does the same""",
     ),
     Command(
         "session fork",
@@ -362,7 +526,7 @@ The log itself keeps every event.""",
     ),
     Command(
         "debug inspect",
-        "interlock.cli.terminals.adopt:adopt",
+        "interlock.cli.terminals.inspecting:inspect_pane",
         "Identify the agent in a tmux pane and show its status.",
         """\
   interlock debug inspect %3          a look, and the rule behind it
@@ -370,7 +534,6 @@ The log itself keeps every event.""",
   interlock debug inspect %3 --socket work --json
 
 Exit code 6: it waits for a person; 7: its screen does not say.""",
-        alias="adopt",
     ),
     Command(
         "debug record",
@@ -496,6 +659,29 @@ tail or a rewrite of everything shows only against one.""",
   interlock log purge --before 2026-01-31 --yes        for a script""",
     ),
     Command(
+        "log archive",
+        "interlock.cli.log.archive:archive",
+        "Move old sessions into compressed files; they stay readable.",
+        """\
+  interlock log archive --before 90d --dry-run    which ones
+  interlock log archive --before 2026-01-31       those that ended before
+  interlock log archive --session ses_01 --json   one, for a script""",
+    ),
+    Command(
+        "log restore",
+        "interlock.cli.log.archive:restore",
+        "Move an archived session back into the database.",
+        """\
+  interlock log restore ses_01""",
+    ),
+    Command(
+        "log vacuum",
+        "interlock.cli.log.archive:vacuum",
+        "Return the log's unused space to the disk.",
+        """\
+  interlock log vacuum           also while a server runs""",
+    ),
+    Command(
         "debug shim",
         "interlock.cli.terminals.shim:shim",
         "Run an agent in a wrapper that captures its status reports.",
@@ -534,7 +720,24 @@ executable.""",
   interlock doctor                    every check, with a remedy where one helps
   interlock doctor --json             the same, for a script
 
-Exit code 1: a check failed. Nothing is changed, and every check is bounded.""",
+Exit code 1: a check failed; 11: no agent is installed. Nothing is changed.""",
+    ),
+    Command(
+        "service",
+        "interlock.cli.install.service:service",
+        "Start the server with the machine (systemd, launchd).",
+        """\
+  interlock service install           a user unit, started now
+  interlock service status            is it there, enabled, active?
+  interlock service remove            the server ends, agents in tmux go on""",
+    ),
+    Command(
+        "uninstall",
+        "interlock.cli.install.uninstall:uninstall",
+        "List what Interlock put on this machine, or remove it.",
+        """\
+  interlock uninstall                 what would be removed; changes nothing
+  interlock uninstall --yes           remove what is listed""",
     ),
     Command(
         "config show",
@@ -561,11 +764,167 @@ Exit code 1: a check failed. Nothing is changed, and every check is bounded.""",
   interlock config check              one line a mistake: file, line and key""",
     ),
     Command(
+        "rules ls",
+        "interlock.cli.rules.files:ls",
+        "List the rules that apply in a folder.",
+        """\
+  interlock rules ls                  yours, and those of this project
+  interlock rules ls --cwd ~/site --json""",
+    ),
+    Command(
+        "rules check",
+        "interlock.cli.rules.files:check",
+        "Check rule files, and list every problem.",
+        """\
+  interlock rules check               those that apply here
+  interlock rules check draft.toml    a file of your choice""",
+    ),
+    Command(
+        "rules test",
+        "interlock.cli.rules.trying:try_out",
+        "Show what the rules decide about a command.",
+        """\
+  interlock rules test 'git log; rm x'      part by part; nothing runs
+  interlock rules test --session parser     what it asked, by the rules of today
+
+Exit codes: 0 allowed; 6 a person is asked; 1 denied; 2 a file cannot be used.""",
+    ),
+    Command(
+        "rules suggest",
+        "interlock.cli.rules.trying:suggest",
+        "Propose rules for what you allowed three times.",
+        """\
+  interlock rules suggest             prints them; nothing is written""",
+    ),
+    Command(
+        "rules trust",
+        "interlock.cli.rules.standing:trust",
+        "Trust the rules of a project, as they stand now.",
+        """\
+  interlock rules trust               the project in this folder
+  interlock rules trust --forget      stop trusting it""",
+    ),
+    Command(
+        "rules pause",
+        "interlock.cli.rules.standing:pause",
+        "Pause automatic approval by rules.",
+        """\
+  interlock rules pause               in every session, until resumed
+  interlock rules pause ses_01 --for 30""",
+    ),
+    Command(
+        "rules resume",
+        "interlock.cli.rules.standing:resume",
+        "Resume automatic approval by rules.",
+        """\
+  interlock rules resume              every pause ends
+  interlock rules resume ses_01       that of one session""",
+    ),
+    Command(
+        "rules import",
+        "interlock.cli.rules.importing:import_rules",
+        "Print the lists of Claude Code or Codex as rules.",
+        """\
+  interlock rules import claude       of ~/.claude/settings.json
+  interlock rules import codex team.rules >> rules.toml
+
+Exit code 3: some have no equivalent here; standard error says which.""",
+    ),
+    Command(
+        "plan check",
+        "interlock.cli.plans.checking:check",
+        "Check a plan, and show what it would do.",
+        """\
+  interlock plan check review.plan.toml     every problem, or the steps in order
+  interlock plan check review --param focus=security,races
+  interlock plan check review --json          the same, for a script
+
+Exit codes: 0 it can run; 2 it has problems.""",
+    ),
+    Command(
+        "plan run",
+        "interlock.cli.plans.running:run",
+        "Run a plan over agents, commands and your answers.",
+        """\
+  interlock plan run review.plan.toml              prints the workflow's id
+  interlock plan run review --param range=v1..v2 --wait
+  interlock plan run review --id wf_monday         starts it only once
+
+Exit codes with --wait: 0 completed; 3 partial; 1 failed; 5 timed out;
+6 a step waits for you; 4 stopped.""",
+    ),
+    Command(
+        "plan ls",
+        "interlock.cli.plans.running:ls",
+        "List workflows (runs of plans), oldest first.",
+        """\
+  interlock plan ls
+  interlock plan ls --json""",
+    ),
+    Command(
+        "plan show",
+        "interlock.cli.plans.running:show",
+        "Show the steps of a workflow and what waits for you.",
+        """\
+  interlock plan show wf_monday
+  interlock plan show wf_monday --json
+
+Exit codes are those of `interlock plan wait`; 7 while it runs.""",
+    ),
+    Command(
+        "plan wait",
+        "interlock.cli.plans.running:wait",
+        "Wait until a workflow has ended or needs you.",
+        """\
+  interlock plan wait wf_monday
+  interlock plan wait wf_monday --timeout 600
+
+Exit codes: 0 completed; 3 partial; 1 failed; 5 timed out;
+6 a step waits for you; 4 stopped.""",
+    ),
+    Command(
+        "plan stop",
+        "interlock.cli.plans.running:stop",
+        "Stop a workflow with its children and commands.",
+        """\
+  interlock plan stop wf_monday --reason 'the branch is gone'""",
+    ),
+    Command(
+        "plan release",
+        "interlock.cli.plans.running:release",
+        "Run a step again that waits for your decision.",
+        """\
+  interlock plan release wf_monday build --reason 'the disk has room again'""",
+    ),
+    Command(
+        "plan give-up",
+        "interlock.cli.plans.running:give_up",
+        "Give up a step that waits for your decision.",
+        """\
+  interlock plan give-up wf_monday build --reason 'done by hand'""",
+    ),
+    Command(
+        "plan answer",
+        "interlock.cli.plans.running:answer",
+        "Answer a gate: a step that asks you.",
+        """\
+  interlock plan answer wf_monday publish go
+  interlock plan answer wf_monday publish stop --reason 'not today'""",
+    ),
+    Command(
+        "plan trust",
+        "interlock.cli.plans.trusting:trust",
+        "Allow a project's plan to run, as the file stands now.",
+        """\
+  interlock plan trust review                 after you have read it
+  interlock plan trust review --forget        stop trusting it""",
+    ),
+    Command(
         "notify test",
         "interlock.cli.setup.notify:try_out",
         "Send a test notice by every channel that is configured.",
         """\
-  interlock notify test               what came of each
+  interlock notify test               the result of each channel
   interlock notify test --json        the same, for a script
   INTERLOCK_NOTIFY_DESKTOP=1 interlock notify test
 
@@ -596,10 +955,10 @@ Nothing is left behind: it has a home, a server and a tmux of its own.""",
 
 # Titles of the first help page, with the commands and families below each. `tests/cli/test_main.py`: each stands once.
 GROUPS: Final = (
-    ("Work", "run send wait interrupt stop start attach"),
-    ("Answer", "approvals approve deny answer"),
-    ("Look", "top ps show logs why usage"),
-    ("Manage", "up down status doctor hooks queue session config notify completion"),
+    ("Work", "run plan send wait interrupt stop start attach adopt resume"),
+    ("Answer", "approvals approve deny answer rules"),
+    ("Look", "top ps show seen logs diff review blame search why usage statusline"),
+    ("Manage", "up down status worktree merge doctor hooks queue session config notify completion service uninstall"),
     ("Log and debug", "log debug"),
     ("Try", "demo version"),
 )
@@ -613,11 +972,12 @@ Examples:
   interlock why SESSION                         how its last turn ended
   interlock COMMAND --help                      its options, with examples
 
-SESSION is an id, or the beginning of one. The log is in --home PATH, else in
-INTERLOCK_HOME, else in the XDG state folder.
+SESSION is an id, the beginning or end of one, or a word of the title. The log
+is in --home PATH, else in INTERLOCK_HOME, else in the XDG state folder.
 
 Exit codes: 0 completed, 1 failed, 2 usage, 3 partial, 4 interrupted,
-5 timed out, 6 blocked, 7 unknown, 8 unreachable, 9 damaged log."""
+5 timed out, 6 blocked, 7 unknown, 8 unreachable, 9 damaged log, 10 starting,
+11 no agent."""
 
 
 def root_help() -> str:

@@ -11,7 +11,9 @@ from interlock.vocabulary.errors import (
     ContractError,
     InterlockError,
     MalformedEvent,
+    MissingAgent,
     PeerFault,
+    StillStarting,
     Unreachable,
     UsageError,
 )
@@ -37,6 +39,8 @@ class ExitCode(IntEnum):
     UNKNOWN = 7, "the evidence does not decide; nothing is claimed"
     UNREACHABLE = 8, "the agent, server or log could not be asked; nothing is known about its state"
     DAMAGED_LOG = 9, "the log holds bytes that are no event, or its chain is broken"
+    STARTING = 10, "the server is starting and reads its log; nothing is known yet, ask again"
+    NO_AGENT = 11, "the program of the agent is not installed; the message names the command that installs it"
 
     def __new__(cls, value: int, meaning: str) -> Self:
         member = int.__new__(cls, value)
@@ -48,7 +52,9 @@ class ExitCode(IntEnum):
 _BY_ERROR: Final[Mapping[type[BaseException], ExitCode]] = MappingProxyType(
     {
         UsageError: ExitCode.USAGE,
+        MissingAgent: ExitCode.NO_AGENT,
         Unreachable: ExitCode.UNREACHABLE,
+        StillStarting: ExitCode.STARTING,
         DamagedLog: ExitCode.DAMAGED_LOG,
         MalformedEvent: ExitCode.DAMAGED_LOG,
         PeerFault: ExitCode.FAILED,

@@ -25,13 +25,13 @@ HomeOption: TypeAlias = Annotated[
     Path | None, Parameter(help="Where the log is; else INTERLOCK_HOME, or the XDG state folder.")
 ]
 JsonFlag: TypeAlias = Annotated[bool, Parameter(negative="", help="Print JSON for a script.")]
-DryRunFlag: TypeAlias = Annotated[bool, Parameter(negative="", help="Say what would be done, and write nothing.")]
+DryRunFlag: TypeAlias = Annotated[bool, Parameter(negative="", help="Print what would be done; change nothing.")]
 ForceFlag: TypeAlias = Annotated[
     bool,
-    Parameter(negative="", help="Take the log from a holder that cannot be reached."),
+    Parameter(negative="", help="Take the log's lock from an owner that cannot be reached."),
 ]
 SessionArgument: TypeAlias = server_options.SessionArgument
-YesFlag: TypeAlias = Annotated[bool, Parameter(negative="", help="Do it without asking.")]
+YesFlag: TypeAlias = Annotated[bool, Parameter(negative="", help="Do not ask for confirmation.")]
 
 Work: TypeAlias = Callable[[SqliteLog], Coroutine[None, None, int]]
 
@@ -71,7 +71,7 @@ def use_home(home: Path | None, work: Callable[[Path], Coroutine[None, None, int
             )
         return asyncio.run(_heeding(work, folder))
     except LeaseHeld as wrong:
-        output.error(f"{wrong}\n--force helps only against a holder of which it cannot be told whether it lives.")
+        output.error(f"{wrong}\n--force works only when the state of the lock's owner cannot be determined.")
         return ExitCode.UNREACHABLE
     except LogUnavailable as wrong:
         output.error(str(wrong))

@@ -56,15 +56,19 @@ def print_painted(lines: Sequence[Sequence[tuple[str, str]]], *, is_redrawn: boo
     """
     stream = _stdout()
     colour = wants_colour(stream)
-    is_light = colour and looks.is_light(os.environ)
     shown = "\x1b[H\x1b[2J" if is_redrawn and stream.isatty() else ""
-    for line in lines:
-        for text, sgr in line:
-            tone = looks.on_light(sgr, os.environ) if is_light else sgr
-            safe = escape_words(text)
-            shown += f"\x1b[{tone}m{safe}\x1b[0m" if colour and sgr else safe
-        shown += "\n"
-    _write(stream, shown)
+    _write(stream, shown + "".join(painted(line, colour=colour) for line in lines))
+
+
+def painted(line: Sequence[tuple[str, str]], *, colour: bool) -> str:
+    """One line of pieces as it is written, with its end."""
+    is_light = colour and looks.is_light(os.environ)
+    shown = ""
+    for text, sgr in line:
+        tone = looks.on_light(sgr, os.environ) if is_light else sgr
+        safe = escape_words(text)
+        shown += f"\x1b[{tone}m{safe}\x1b[0m" if colour and sgr else safe
+    return f"{shown}\n"
 
 
 def print_piece(text: str) -> None:

@@ -10,23 +10,29 @@ from typing import Final, NamedTuple
 
 
 class PlainForm(NamedTuple):
-    """A command's function, the flags that it takes by name, and how many words (least and most) come before them."""
+    """A command's function, the flags that it takes by name, how many words (least and most) come before them, and the
+    options that take one of some words."""
 
     module: str
     function: str
     flags: tuple[str, ...] = ("json",)
     words: tuple[int, int] = (0, 0)
     has_home: bool = True
+    choices: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 FORMS: Final = {
     "ps": PlainForm("interlock.cli.look.ps", "ps", ("all", "json")),
     "show": PlainForm("interlock.cli.look.show", "show", ("json", "state"), (1, 1)),
     "logs": PlainForm("interlock.cli.look.logs", "logs", ("json", "turns"), (1, 1)),
+    "why": PlainForm("interlock.cli.explain.why", "why", words=(1, 1)),
+    "debug turns": PlainForm("interlock.cli.log.turns", "turns", words=(1, 1)),
+    "turns": PlainForm("interlock.cli.log.turns", "turns", words=(1, 1)),
     "session history": PlainForm("interlock.cli.look.spawns", "spawns", words=(0, 1)),
     "spawns": PlainForm("interlock.cli.look.spawns", "spawns", words=(0, 1)),
     "usage": PlainForm("interlock.cli.look.usage", "usage", words=(0, 1)),
     "status": PlainForm("interlock.cli.server.status", "status"),
+    "statusline": PlainForm("interlock.cli.server.statusline", "statusline", choices=(("format", ("plain", "tmux")),)),
     "version": PlainForm("interlock.cli.setup.version", "version", has_home=False),
     "--version": PlainForm("interlock.cli.setup.version", "version", has_home=False),
 }
@@ -61,6 +67,11 @@ def _read(form: PlainForm, tokens: Sequence[str]) -> tuple[list[str], dict[str, 
             from pathlib import Path
 
             given["home"] = Path(folder)
+        elif token.startswith("--") and flag in dict(form.choices):
+            word = next(left, "")
+            if word not in dict(form.choices)[flag] or flag in given:
+                return None
+            given[flag] = word
         elif token.startswith("--") and flag in form.flags:
             given[_SPELLED.get(flag, flag)] = True
         elif token.startswith("-") or not token:

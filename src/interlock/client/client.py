@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,20 +19,21 @@ from msgspec import structs
 
 from interlock.client.iterators import Lines, Wakeup
 from interlock.client.machine.inputs import CheckReason
-from interlock.client.opening import first_words, open_request
-from interlock.client.shapes import OpenTask, ServerInfo
+from interlock.client.opening import open_request
 from interlock.client.shell import ClientShell
 from interlock.client.task import TaskHandle, new_id
 from interlock.client.timeouts import Chance, ClientTimeouts
 from interlock.client.transport.discovery import Address, fixed_address, server_address
 from interlock.client.turn import AsyncOnQuestion, TurnHandle
-from interlock.vocabulary.errors import InterlockError
+from interlock.vocabulary.errors import InterlockError, UsageError
 from interlock.vocabulary.events.audit import ReplyContract
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SessionId
+from interlock.vocabulary.unsafe_text import first_words
 from interlock.vocabulary.wire.approval import Approval
-from interlock.vocabulary.wire.frames import TaskSummary
+from interlock.vocabulary.wire.frames import Role, TaskSummary
 from interlock.vocabulary.wire.requests import AccessRole
+from interlock.vocabulary.wire.resources import AskedWorktree, OpenTask, SearchPage, ServerInfo
 
 
 class Client:
@@ -91,6 +93,33 @@ class Client:
         """Every task, a line each."""
         return tuple([one async for one in self._shell.api.tasks()])
 
+    async def search(
+        self,
+        words: str,
+        *,
+        task_id: SessionId | str = "",
+        agent: str = "",
+        role: Role | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        after: str | None = None,
+        limit: int = 20,
+    ) -> SearchPage:
+        """Messages of every task, found by their words, the newest first. `after` is the `next` of the page before.
+        While the server makes its index, `is_complete` is false: there may be more."""
+        return await self._shell.api.search(
+            {
+                "q": words,
+                "task": task_id or None,
+                "agent": agent or None,
+                "role": role,
+                "since": None if since is None else since.isoformat(),
+                "until": None if until is None else until.isoformat(),
+                "after": after,
+                "limit": limit,
+            }
+        )
+
     async def approvals(self) -> tuple[Approval, ...]:
         """Everything that somebody is asked now, over all tasks."""
         return tuple([one async for one in self._shell.api.open_approvals()])
@@ -135,14 +164,21 @@ class Client:
         mode: str = "",
         model: str = "",
         title: str = "",
+        worktree: str | bool = False,
+        base: str = "",
         reply: ReplyContract | None = None,
         on_question: AsyncOnQuestion | None = None,
         wait_for_person: bool = False,
     ) -> TurnHandle:
         """Start an agent of the configuration with a prompt, and return its turn. `mode` is `tui`, `stream` or `acp`;
         blank: as configured. `on_question` answers what the agent asks: see `TaskHandle.follow`. The agent stays for
-        the next prompt (`turn.task.run`), until `turn.task.stop()` or its idle time is over."""
-        asked = open_request(agent, cwd=cwd, mode=mode, model=model, title=title or first_words(prompt))
+        the next prompt (`turn.task.run`), until `turn.task.stop()` or its idle time is over. `worktree`: it works in a
+        git worktree of its own, from `base` or what is checked out; a text is the name of its branch."""
+        if worktree == "":
+            raise UsageError("the name of the worktree is blank", remedy="True names it after the title")
+        tree = AskedWorktree(name=worktree if isinstance(worktree, str) else "", base=base) if worktree else None
+        title = title or first_words(prompt)
+        asked = open_request(agent, cwd=cwd, mode=mode, model=model, title=title, worktree=tree)
         asked = structs.replace(asked, prompt=prompt, reply=reply)
         task = await self._open(asked, None)
         assert task.first_prompt is not None, "a prompt was sent with it"
@@ -163,10 +199,11 @@ class Client:
         prompt: str | None = None,
         reply: ReplyContract | None = None,
         task_id: SessionId | None = None,
+        worktree: AskedWorktree | None = None,
     ) -> TaskHandle:
         """Open a task and follow it. With `prompt`, that is sent at once, and is the handle's `first_prompt`; `reply`
         is the form that its answer must have. To repeat this with the same `task_id` opens nothing new. `cwd` is by
-        default the folder that we are in."""
+        default the folder that we are in; with `worktree` the task works in a git worktree of that."""
         asked = OpenTask(
             agent=agent,
             driver=driver,
@@ -179,6 +216,7 @@ class Client:
             policy=None if policy is None else dict(policy),
             prompt=prompt,
             reply=reply,
+            worktree=worktree,
         )
         return await self._open(asked, task_id)
 

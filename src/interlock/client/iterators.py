@@ -111,7 +111,7 @@ class Frames(AsyncIterator[TaskFrame]):
 def refuse_if_lost(state: TaskState, trouble: InterlockError | None) -> None:
     """Raise where waiting any longer would be for nothing."""
     if state.sync is SyncState.ERROR:
-        raise UsageError(f"task {state.task_id} cannot be followed: {state.problem}", remedy="mend it, and `refresh()`")
+        raise UsageError(f"task {state.task_id} cannot be followed: {state.problem}", remedy="fix it, and `refresh()`")
     if trouble is not None:
         raise trouble
 

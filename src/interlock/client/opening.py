@@ -12,17 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from interlock.client.shapes import OpenTask
-from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.errors import MissingAgent, UsageError
+from interlock.vocabulary.wire.resources import AskedWorktree, OpenTask
 
 if TYPE_CHECKING:
     from interlock.agents.port import AgentSpec
     from interlock.runtime.config.agent_choice import Mode
+    from interlock.runtime.config.sections import WorktreeSection
 
 _MODEL: Final = "model"
-_MAX_TITLE: Final = 40
 # How each is usually installed. For others, whoever configured them knows.
-_PACKAGES: Final = {
+NPM_PACKAGES: Final = {
     "claude": "@anthropic-ai/claude-code",
     "codex": "@openai/codex",
     "gemini": "@google/gemini-cli",
@@ -31,14 +31,25 @@ _PACKAGES: Final = {
     "kimi": "@moonshot-ai/kimi-code",
     "cn": "@continuedev/cli",
     "copilot": "@github/copilot",
+    "cline": "cline",
+    "droid": "droid",
     "claude-code-acp": "@zed-industries/claude-code-acp",
 }
 
 
 def open_request(
-    name: str, *, cwd: str | Path | None = None, mode: str = "", model: str = "", title: str = ""
+    name: str,
+    *,
+    cwd: str | Path | None = None,
+    mode: str = "",
+    model: str = "",
+    title: str = "",
+    worktree: AskedWorktree | None = None,
 ) -> OpenTask:
-    """The task to open for an agent of the configuration. `name` may be `model`, for a model API with `model`."""
+    """The task to open for an agent of the configuration. `name` may be `model`, for a model API with `model`.
+
+    `worktree`: a git worktree of its own; what is copied there and run first is as the configuration says.
+    """
     from msgspec import structs
 
     from interlock.runtime.config.agent_choice import choose_agent
@@ -64,12 +75,17 @@ def open_request(
         environment=dict(spec.environment),
         title=title,
         policy=policy,
+        worktree=None if worktree is None else _as_configured(worktree, config.worktree),
     )
 
 
-def first_words(prompt: str) -> str:
-    """A title for a session that has none: how its prompt begins."""
-    return " ".join(prompt.split())[:_MAX_TITLE]
+def _as_configured(asked: AskedWorktree, section: WorktreeSection) -> AskedWorktree:
+    from msgspec import structs
+
+    seconds = section.setup_seconds
+    return structs.replace(
+        asked, copy=section.copy, disposable=section.disposable, setup=section.setup, setup_seconds=seconds
+    )
 
 
 def _mode(word: str) -> Mode | None:
@@ -108,9 +124,9 @@ def _check_program(spec: AgentSpec) -> None:
     place = str(Path(spec.cwd, program)) if os.sep in program else program
     if shutil.which(place, path=spec.environment.get("PATH", os.environ.get("PATH"))) is not None:
         return
-    package = _PACKAGES.get(program)
+    package = NPM_PACKAGES.get(program)
     how = f"install it, such as with `npm install -g {package}`" if package else f"install {program}"
-    raise UsageError(
+    raise MissingAgent(
         f"{spec.agent} is not installed: there is no program {program!r} in PATH",
         remedy=f"{how}, or set agents.{spec.agent}; `interlock doctor` tells what is there",
     )

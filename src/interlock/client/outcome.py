@@ -210,9 +210,9 @@ def _why(prompt_id: PromptId, found: PromptOutcome, result: TurnResult) -> str:
         case _ if turn is not None and turn.state is TurnState.UNKNOWN:
             return f"events of turn {turn.turn_id} are lost: how it ended is not known"
         case _ if turn is not None:
-            return f"turn {turn.turn_id} has no end, and nobody runs it in task {look.summary.task_id}"
+            return f"turn {turn.turn_id} has no end, and no server runs it in task {look.summary.task_id}"
         case _:
-            return f"prompt {prompt_id} waits, and nobody runs it in task {look.summary.task_id}"
+            return f"prompt {prompt_id} waits, and no server runs it in task {look.summary.task_id}"
 
 
 _VERBS: Final = {

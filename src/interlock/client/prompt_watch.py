@@ -20,13 +20,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from interlock.client.shapes import TaskDetail
 from interlock.lifecycle.turns import TurnRecord
 from interlock.vocabulary.evidence import LOG_UNAVAILABLE, NO_PROFILE_FITS
 from interlock.vocabulary.ids import PromptId, TurnId
 from interlock.vocabulary.states import Activity, Attention, TaskStatus, TurnState
 from interlock.vocabulary.wire.badge import Badge
 from interlock.vocabulary.wire.frames import Message, QueueView, TaskSummary
+from interlock.vocabulary.wire.resources import TaskDetail
 
 GRACE_SECONDS: Final = 5.0
 DENIED_AGAIN_SECONDS: Final = 0.2
@@ -140,7 +140,7 @@ def _of_queue(watch: Watch, look: PromptLook, now: float) -> tuple[Watch, Prompt
 
 def _of_badge(watch: Watch, look: PromptLook, now: float) -> tuple[Watch, PromptOutcome | None]:
     badge = look.summary.badge
-    if watch.past_questions or badge is None or not badge.needs_person or is_unrecorded(badge):
+    if watch.past_questions or badge is None or not badge.is_blocked or is_unrecorded(badge):
         return replace(watch, broken_at=None), None
     blocked = PromptOutcome(ending=PromptEnding.BLOCKED, look=look)
     if not look.is_broken:

@@ -1,9 +1,8 @@
-"""The shell of the machines: does what they ask for, and tells them what came of it.
+"""The shell of the client's machine: does what it asks for, and feeds back what came of it.
 
 Laws:
 1. One input at a time: what an output leads to at once waits until the input before it is through.
-2. The shell decides nothing about a task. Each question goes out with the deadline that the machine gave it, and its
-   answer comes back with its generation.
+2. The shell decides nothing: see `ClientMachine`. It keeps the time, the ids of requests and the chance in a delay.
 3. One timer, for the earliest deadline. It may ring too early, never too late.
 """
 
@@ -12,54 +11,46 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Final, Protocol, assert_never
+from collections.abc import Callable
+from typing import Protocol, TypeAlias, assert_never
 
-from interlock.client.board_feed import BoardFeed, OnLines
+from msgspec import structs
+
 from interlock.client.errors import Refusal
-from interlock.client.machine.board import Board
-from interlock.client.machine.inputs import (
-    CheckAnswered,
-    CheckFailed,
-    CheckReason,
-    CheckRequested,
-    Connected,
-    Disconnected,
-    EnsureConnected,
-    FellBehind,
-    FrameArrived,
-    Join,
-    JoinAcked,
-    JoinFailed,
-    Leave,
-    Output,
-    PullRuntime,
-    StatusHeard,
-    TaskInput,
-    TimerFired,
+from interlock.client.machine.board import Board, BoardRetryDue, BoardWanted, LinesChanged, RetryBoard
+from interlock.client.machine.client_machine import (
+    CheckRefused,
+    CheckSucceeded,
+    CheckTask,
+    ClientInput,
+    ClientMachine,
+    ClientOutput,
+    FramePushed,
+    LookedAgain,
+    PushedFrame,
+    RequestAnswered,
+    RequestFailed,
+    ReviveConnection,
+    SendRequest,
+    TaskFollowed,
+    TaskLeft,
+    TaskTold,
+    TimePassed,
 )
-from interlock.client.machine.manager import TaskStateManager
+from interlock.client.machine.inputs import CheckReason, Connected, Disconnected, EnsureConnected, TaskInput
 from interlock.client.machine.state import TaskState
-from interlock.client.timeouts import Chance, ClientTimeouts
+from interlock.client.timeouts import Chance, ClientTimeouts, delay_before
 from interlock.client.transport.api import Api
-from interlock.client.transport.connection import Connection, Pushed
+from interlock.client.transport.connection import Connection
 from interlock.client.transport.discovery import Address
 from interlock.client.transport.http import Http
 from interlock.client.transport.pending_answers import Answer
 from interlock.vocabulary.errors import InterlockError, Unreachable, UsageError
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.wire.frames import TaskSummary
-from interlock.vocabulary.wire.requests import (
-    BoardBehind,
-    BoardTask,
-    TaskBehind,
-    TaskJoin,
-    TaskJoined,
-    TaskLeave,
-    TaskResume,
-)
+from interlock.vocabulary.wire.requests import BoardJoined, TaskJoined, TaskLeave
 
-_GONE: Final = frozenset({401, 403, 404})
+OnLines: TypeAlias = Callable[[tuple[TaskSummary, ...]], None]
 
 
 class TaskWatcher(Protocol):
@@ -87,55 +78,56 @@ class ClientShell:
         self.connection = Connection(
             address, on_push=self._hear, on_edge=self._turn, patience=self._patience, chance=chance
         )
-        self._board = BoardFeed(self.connection, self._hear_lines, self._patience, chance)
         self._on_lines = on_lines
         self._on_edge = on_edge
-        self._manager = TaskStateManager()
+        self._chance = chance
+        self._machine = ClientMachine(self._tell)
         self._watchers: dict[SessionId, TaskWatcher] = {}
-        self._inbox: deque[tuple[SessionId, TaskInput]] = deque()
+        self._inbox: deque[ClientInput] = deque()
         self._is_deciding = False
         self._timer: asyncio.TimerHandle | None = None
+        self._board_timer: asyncio.TimerHandle | None = None
         self._pulling: set[asyncio.Task[None]] = set()
         self._is_closed = False
         self._closing = asyncio.Lock()
 
     @property
     def board(self) -> Board:
-        return self._board.board
+        return self._machine.board
 
     @property
     def problem(self) -> InterlockError | None:
         """Why there will be no connection, whatever is waited for."""
         return self.connection.problem
 
-    # Tasks
+    # What a client asks for
 
     def open(self, task_id: SessionId, watcher: TaskWatcher) -> None:
         """Follow a task. One watcher a task."""
         self._refuse_if_closed()
+        self._take(TaskFollowed(task_id))
         self._watchers[task_id] = watcher
-        outputs = self._manager.open(task_id, self._now())
-        self._carry_out(outputs)
-        self._arm(task_id)
 
     def close_task(self, task_id: SessionId) -> None:
         """Follow it no longer."""
         self._watchers.pop(task_id, None)
-        self._carry_out(self._manager.close(task_id, self._now()))
+        self._take(TaskLeft(task_id))
 
     def state(self, task_id: SessionId) -> TaskState | None:
-        return self._manager.state(task_id)
+        return self._machine.manager.state(task_id)
 
     def feed(self, task_id: SessionId, input: TaskInput) -> None:
         """Tell the machine of a task something."""
-        self._inbox.append((task_id, input))
-        self._decide()
+        self._take(TaskTold(task_id, input))
 
     def look_again(self, reason: CheckReason) -> None:
         """Whatever was in the way may be gone: connect, and check every task."""
-        self.connection.revive()
-        for task_id in tuple(self._manager.machines):
-            self.feed(task_id, CheckRequested(reason))
+        self._take(LookedAgain(reason))
+
+    def want_board(self) -> None:
+        """From now on, follow the lines of the board."""
+        self._refuse_if_closed()
+        self._take(BoardWanted())
 
     async def close(self) -> None:
         """Leave, and end everything that is under way. Nothing of it is left when this returns, also where another call
@@ -145,11 +137,11 @@ class ClientShell:
 
     async def _end(self) -> None:
         self._is_closed = True
-        for task_id in tuple(self._manager.machines):
+        for task_id in tuple(self._machine.manager.machines):
             self.close_task(task_id)
-        self._board.close()
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._board_timer):
+            if timer is not None:
+                timer.cancel()
         for task in self._pulling:
             task.cancel()
         await asyncio.gather(*self._pulling, return_exceptions=True)
@@ -158,49 +150,49 @@ class ClientShell:
 
     # Deciding
 
-    def _decide(self) -> None:
+    def _take(self, input: ClientInput) -> None:
+        self._inbox.append(input)
         if self._is_deciding:
             return
         self._is_deciding = True
         try:
             while self._inbox:
-                self._take(*self._inbox.popleft())
+                for output in self._machine.step(self._inbox.popleft(), self._now()):
+                    self._carry_out(output)
         finally:
             self._is_deciding = False
+        self._arm()
 
-    def _take(self, task_id: SessionId, input: TaskInput) -> None:
-        before = self._manager.state(task_id)
-        outputs = self._manager.step(task_id, input, self._now())
-        after = self._manager.state(task_id)
+    def _tell(self, task_id: SessionId, before: TaskState, input: TaskInput, after: TaskState) -> None:
         watcher = self._watchers.get(task_id)
-        if watcher is not None and before is not None and after is not None and after is not before:
+        if watcher is not None:
             watcher.stepped(before, input, after)
-        self._carry_out(outputs)
-        self._arm(task_id)
 
-    def _carry_out(self, outputs: Iterable[tuple[SessionId, Output]]) -> None:
-        for task_id, output in outputs:
-            match output:
-                case PullRuntime():
-                    self._pull(task_id, output)
-                case Join():
-                    self._join(task_id, output)
-                case EnsureConnected():
-                    self.connection.ensure()
-                case Leave():
-                    self._leave(task_id)
-                case unreachable:
-                    assert_never(unreachable)
+    def _carry_out(self, output: ClientOutput) -> None:
+        match output:
+            case CheckTask():
+                self._pull(output)
+            case SendRequest():
+                self._send(output)
+            case EnsureConnected():
+                self.connection.ensure()
+            case ReviveConnection():
+                self.connection.revive()
+            case RetryBoard(failures):
+                self._delay_board(failures)
+            case LinesChanged(lines):
+                self._on_lines(lines)
+            case unreachable:
+                assert_never(unreachable)
 
-    # The timer
+    # Time
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _arm(self, task_id: SessionId) -> None:
-        """Have the timer ring by the deadline of a task. A deadline that went away is noticed when it does."""
-        machine = self._manager.machines.get(task_id)
-        due_at = None if machine is None else machine.deadline
+    def _arm(self) -> None:
+        """Have the timer ring by the earliest deadline. A deadline that went away is noticed when it does."""
+        due_at = self._machine.deadline
         if due_at is None or self._is_closed or (self._timer is not None and self._timer.when() <= due_at):
             return
         if self._timer is not None:
@@ -209,114 +201,62 @@ class ClientShell:
 
     def _ring(self) -> None:
         self._timer = None
-        now = self._now()
-        for task_id, machine in tuple(self._manager.machines.items()):
-            if machine.deadline is not None and machine.deadline <= now:
-                self._inbox.append((task_id, TimerFired()))
-        self._decide()
-        for task_id in self._manager.machines:
-            self._arm(task_id)
+        self._take(TimePassed())
 
-    # Checks
-
-    def _pull(self, task_id: SessionId, asked: PullRuntime) -> None:
+    def _delay_board(self, failures: int) -> None:
         if self._is_closed:
             return
-        task = asyncio.create_task(self._check(task_id, asked), name=f"interlock check {task_id}")
+        if self._board_timer is not None:
+            self._board_timer.cancel()
+        delay = delay_before(failures, self._chance, self._patience)
+        self._board_timer = asyncio.get_running_loop().call_later(delay, self._take, BoardRetryDue())
+
+    # Questions
+
+    def _pull(self, asked: CheckTask) -> None:
+        if self._is_closed:
+            return
+        task = asyncio.create_task(self._check(asked), name=f"interlock check {asked.task_id}")
         self._pulling.add(task)
         task.add_done_callback(self._pulling.discard)
 
-    async def _check(self, task_id: SessionId, asked: PullRuntime) -> None:
+    async def _check(self, asked: CheckTask) -> None:
         seconds = max(0.001, asked.deadline_at - self._now())
         try:
-            check = await self.api.runtime_check(task_id, seconds=seconds)
+            check = await self.api.runtime_check(asked.task_id, seconds=seconds)
         except InterlockError as failed:
-            is_gone = isinstance(failed, Refusal) and failed.status in _GONE
-            self.feed(task_id, CheckFailed(asked.generation, str(failed), is_gone=is_gone))
+            self._take(CheckRefused(asked.task_id, asked.generation, str(failed), _status(failed)))
         else:
-            self.feed(task_id, CheckAnswered(asked.generation, check))
+            self._take(CheckSucceeded(asked.task_id, asked.generation, check))
 
-    # Rooms
-
-    def _join(self, task_id: SessionId, asked: Join) -> None:
+    def _send(self, asked: SendRequest) -> None:
         def answered(outcome: Answer | InterlockError) -> None:
-            if isinstance(outcome, TaskJoined):
-                self.feed(task_id, JoinAcked(asked.generation, outcome.snapshot))
-                return
-            is_final = isinstance(outcome, Refusal) and outcome.status in _GONE
-            self.feed(task_id, JoinFailed(asked.generation, str(outcome), is_final=is_final))
+            if isinstance(outcome, TaskJoined | BoardJoined):
+                self._take(RequestAnswered(asked.task_id, asked.generation, outcome))
+            elif not isinstance(asked.request, TaskLeave):
+                status = _status(outcome) if isinstance(outcome, InterlockError) else None
+                self._take(RequestFailed(asked.task_id, asked.generation, str(outcome), status))
 
-        request_id = self.connection.new_id()
-        request: TaskJoin | TaskResume
-        if asked.is_resume:
-            request = TaskResume(
-                id=request_id,
-                task_id=task_id,
-                version=asked.after_version or 0,
-                stream_id=asked.stream_id,
-                cursor=asked.cursor,
-            )
-        else:
-            request = TaskJoin(id=request_id, task_id=task_id, after_version=asked.after_version)
+        request = structs.replace(asked.request, id=self.connection.new_id())
+        seconds = None if asked.deadline_at is None else max(0.001, asked.deadline_at - self._now())
         try:
-            self.connection.post(request, answered, max(0.001, asked.deadline_at - self._now()))
+            self.connection.post(request, answered, seconds)
         except (Unreachable, UsageError) as failed:
-            self.feed(task_id, JoinFailed(asked.generation, str(failed)))
-
-    def _leave(self, task_id: SessionId) -> None:
-        if self.connection.is_connected:
-            request = TaskLeave(id=self.connection.new_id(), task_id=task_id)
-            try:
-                self.connection.post(request, lambda _: None)
-            except (Unreachable, UsageError):
-                return  # whoever is not heard is no longer in the room either, or is told what is not wanted
+            answered(failed)
 
     # The socket
 
-    def _hear(self, pushed: Pushed) -> None:
-        if isinstance(pushed, BoardTask | BoardBehind):
-            self._board.hear(pushed)
-            return
-        before = self._manager.state(pushed.task_id)
-        if before is None:
-            self._manager.dropped += 1
-        elif isinstance(pushed, TaskBehind):
-            self.feed(pushed.task_id, FellBehind(pushed.version, pushed.tick))
-        else:
-            self.feed(pushed.task_id, FrameArrived(pushed))
+    def _hear(self, pushed: PushedFrame) -> None:
+        self._take(FramePushed(pushed))
 
     def _turn(self, is_connected: bool, reason: str) -> None:
-        self._manager.is_connected = is_connected
-        if not is_connected:
-            self._board.disconnect()
-        input = Connected() if is_connected else Disconnected(reason)
-        for task_id in tuple(self._manager.machines):
-            self.feed(task_id, input)
-        if is_connected:
-            self._board.connect()
+        self._take(Connected() if is_connected else Disconnected(reason))
         self._on_edge()
-
-    # The board
-
-    def want_board(self) -> None:
-        """From now on, follow the lines of the board."""
-        self._refuse_if_closed()
-        self._board.want()
-
-    def _hear_lines(self, lines: tuple[TaskSummary, ...]) -> None:
-        for line in lines:
-            if line.task_id in self._manager.machines:
-                self.feed(
-                    line.task_id,
-                    StatusHeard(
-                        task_status=line.task_status,
-                        version=line.version,
-                        turn_id=line.turn_id,
-                        status_updated_at=line.status_updated_at,
-                    ),
-                )
-        self._on_lines(lines)
 
     def _refuse_if_closed(self) -> None:
         if self._is_closed:
             raise UsageError("this client is closed", remedy="make a new one")
+
+
+def _status(failed: InterlockError) -> int | None:
+    return failed.status if isinstance(failed, Refusal) else None

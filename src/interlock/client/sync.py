@@ -262,6 +262,9 @@ class SyncTask:
     message_page = blocking(TaskHandle.message_page)
     why = blocking(TaskHandle.why)
     screen = blocking(TaskHandle.screen)
+    turn_changes = blocking(TaskHandle.turn_changes)
+    diff = blocking(TaskHandle.diff)
+    review_file = blocking(TaskHandle.review_file)
     state_document = blocking(TaskHandle.state_document)
     wait = blocking(TaskHandle.wait)
     settled = blocking(TaskHandle.settled)
@@ -275,6 +278,8 @@ class SyncTask:
     decide = blocking(TaskHandle.decide)
     start = blocking(TaskHandle.start)
     stop = blocking(TaskHandle.stop)
+    mark_seen = blocking(TaskHandle.mark_seen)
+    rename = blocking(TaskHandle.rename)
     delete = blocking(TaskHandle.delete)
     queued_message_blocked = in_loop(TaskHandle.queued_message_blocked)
     sync_task_detail = in_loop(TaskHandle.sync_task_detail)
@@ -353,6 +358,7 @@ class SyncClient:
 
     server = blocking(Client.server)
     tasks = blocking(Client.tasks)
+    search = blocking(Client.search)
     approvals = blocking(Client.approvals)
     refresh = in_loop(Client.refresh)
     page_visible = in_loop(Client.page_visible)
@@ -377,6 +383,8 @@ class SyncClient:
         mode: str = "",
         model: str = "",
         title: str = "",
+        worktree: str | bool = False,
+        base: str = "",
         reply: ReplyContract | None = None,
         on_question: OnQuestion | None = None,
         wait_for_person: bool = False,
@@ -390,6 +398,8 @@ class SyncClient:
             mode=mode,
             model=model,
             title=title,
+            worktree=worktree,
+            base=base,
             reply=reply,
             on_question=None if on_question is None else _pass_on,
             wait_for_person=wait_for_person,

@@ -39,7 +39,6 @@ from interlock.client.machine.inputs import (
 from interlock.client.machine.state import SyncState, TaskState
 from interlock.client.outcome import open_questions, outcome_of
 from interlock.client.prompt_watch import PromptEnding
-from interlock.client.shapes import AgentStanding, ApprovalStanding, Cancelled, Page, PromptStanding, TaskDetail
 from interlock.client.shell import ClientShell
 from interlock.client.turn import AsyncOnQuestion, TurnHandle
 from interlock.lifecycle.task_status import has_open_turn
@@ -61,8 +60,20 @@ from interlock.vocabulary.wire.requests import (
     QueueRemove,
     QueueSetGate,
     Request,
+    TaskSeen,
+)
+from interlock.vocabulary.wire.resources import (
+    AgentStanding,
+    ApprovalStanding,
+    Cancelled,
+    Page,
+    PromptStanding,
+    SeenStanding,
+    TaskDetail,
+    TaskTitle,
 )
 from interlock.vocabulary.wire.task_screen import TaskScreen
+from interlock.vocabulary.wire.workspace import ReviewAct, ReviewedFile, ReviewFile, TaskDiff, TurnChanges
 
 T = TypeVar("T")
 _REMEDIES: Final = {
@@ -141,6 +152,15 @@ class TaskHandle:
         """What the terminal of the agent shows, and whether that is so now. With the `digest` of a picture that is
         known already, an unchanged one is not told again (`is_unchanged`). `UsageError` where it has none."""
         return await self._shell.api.screen(self.task_id, since)
+
+    async def turn_changes(self) -> tuple[TurnChanges, ...]:
+        """How many files and lines each turn changed, oldest first, as the log counts it."""
+        return tuple([one async for one in self._shell.api.turn_changes(self.task_id)])
+
+    async def diff(self, turn: TurnId | int | None = None, *, path: str = "", is_stat: bool = False) -> TaskDiff:
+        """What a turn did to the files, by its id or number (by default the newest with a record), with the patch of
+        all files or of one; with `is_stat` without a patch."""
+        return await self._shell.api.diff(self.task_id, "" if turn is None else str(turn), path, is_stat=is_stat)
 
     async def state_document(self) -> StateDocument:
         """The state document of the session, `{"__run": {...}}`, with its version. Of a task that is followed, the
@@ -306,7 +326,7 @@ class TaskHandle:
             raise
         except asyncio.CancelledError:
             # Whether it was taken is not known here, and nobody waits to be told: the status will say so.
-            self._shell.feed(self.task_id, CancelFailed("nobody waited for the answer to the stop"))
+            self._shell.feed(self.task_id, CancelFailed("the wait for the answer to the stop was given up"))
             raise
         self._shell.feed(self.task_id, CancelAcked(done.delivered, done.problem))
         return done
@@ -350,6 +370,23 @@ class TaskHandle:
     async def stop(self) -> AgentStanding:
         """Stop the agent. An open turn is interrupted."""
         return await self._shell.api.stop(self.task_id, new_id("key"))
+
+    async def mark_seen(self, turn_id: TurnId | None = None) -> SeenStanding:
+        """Say that somebody looked at how the turn ended, by default the newest: it is seen on every board then."""
+        request = TaskSeen(id=self._id(), task_id=self.task_id, turn_id=turn_id)
+        by_http = partial(self._shell.api.mark_seen, self.task_id, turn_id, new_id("key"))
+        return await self._command(request, by_http, SeenStanding)
+
+    async def rename(self, title: str) -> TaskTitle:
+        """Give the task another title, on every board."""
+        return await self._shell.api.rename(self.task_id, title, new_id("key"))
+
+    async def review_file(self, turn_id: TurnId, path: str, act: ReviewAct, *, comment: str = "") -> ReviewedFile:
+        """Accept what a turn did to a file, send it back with a comment, or discard it. `UsageError` where that is not
+        possible: then the file is left as it is."""
+        spawn = os.environ.get(SPAWN_ID_VARIABLE, "")
+        asked = ReviewFile(turn_id=turn_id, path=path, act=act, comment=comment, from_spawn=spawn)
+        return await self._shell.api.review(self.task_id, asked, new_id("prm"))
 
     async def delete(self) -> None:
         """Put the task away. Its log stays."""

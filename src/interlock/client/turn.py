@@ -41,8 +41,8 @@ from interlock.vocabulary.wire.approval import Approval
 from interlock.vocabulary.wire.frames import Message, Role
 
 if TYPE_CHECKING:
-    from interlock.client.shapes import Cancelled
     from interlock.client.task import TaskHandle
+    from interlock.vocabulary.wire.resources import Cancelled
 
 _ASK_AGAIN_SECONDS: Final = 15.0
 
@@ -93,7 +93,7 @@ class PromptFollower:
 
     def _is_worth_asking(self, state: TaskState) -> bool:
         """Whether the prompt may stand otherwise than it did, by what is known here."""
-        may_block = state.badge is not None and state.badge.needs_person and not self._watch.past_questions
+        may_block = state.badge is not None and state.badge.is_blocked and not self._watch.past_questions
         if self.turn_id is not None:
             is_working = state.turn_id == self.turn_id and classify(state.status) is StatusClass.ACTIVE
             return may_block or not (is_working and state.is_verified)

@@ -232,6 +232,17 @@ def step(state: ProcessState, input: ProcessInput, now: float) -> tuple[ProcessS
     return following, (LifecycleChanged(state.lifecycle, following.lifecycle),)
 
 
+def heard(state: ProcessState, now: float) -> ProcessState:
+    """A sign of life that changes nothing else, such as one more piece of text (law 2)."""
+    return ProcessState(
+        last_active=max(state.last_active, now),
+        lifecycle=state.lifecycle,
+        substate=state.substate,
+        tools=state.tools,
+        unnamed=state.unnamed,
+    )
+
+
 def _tools_after(state: ProcessState, input: ProcessInput, at: float) -> tuple[OpenTools, OpenTools]:
     """The tools in flight after `input`: those with an id, and those without."""
     tools, unnamed = state.tools, state.unnamed

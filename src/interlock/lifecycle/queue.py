@@ -17,7 +17,6 @@ Laws:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final
 
 from interlock.lifecycle.table import Edge, Machine
@@ -32,15 +31,7 @@ from interlock.vocabulary.events.audit import (
 )
 from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import PromptId
-
-
-class PromptState(StrEnum):
-    """Where one prompt stands."""
-
-    QUEUED = "queued"
-    DISPATCHED = "dispatched"
-    REMOVED = "removed"
-
+from interlock.vocabulary.states import PromptState
 
 TRANSITIONS: Final[tuple[Edge[PromptState, None], ...]] = (
     Edge(PromptState.QUEUED, QueueEventKind.EDITED, PromptState.QUEUED),
@@ -92,6 +83,7 @@ class SendQueue:
         self._queued: dict[PromptId, None] = {}  # in order, so that the head costs the same however long the history
         self.is_open = True
         self.gate_reason = ""
+        self.is_paused = False  # a person closed the gate; otherwise a limit or a failure did
         self._kept: PromptId | None = None  # the prompt of the last receipt that said what keeps it
 
     def add(self, data: Payload) -> None:
@@ -112,8 +104,9 @@ class SendQueue:
                 elif prompt.stage is stage is DeliveryStage.QUEUED:
                     self._kept = prompt_id
                     self.prompts[prompt_id] = replace(prompt, waits_for=waits_for)
-            case QueueGate(is_open=is_open, reason=reason):
+            case QueueGate(is_open=is_open, reason=reason, decided_by=who):
                 self.is_open, self.gate_reason = is_open, "" if is_open else reason
+                self.is_paused = not is_open and bool(who)
             case _:
                 pass
 

@@ -3,7 +3,8 @@
 Laws:
 1. Only a death that nobody explained restarts: `crashed`, or `unclean`. A stop, a clean end and want of memory do not.
 2. Each attempt waits longer than the one before, up to a cap; the delay is a deadline, and data.
-3. So many attempts in a window, and no more. An end that is explained begins a new window; want of memory does not.
+3. So many attempts in a window, and no more, also over restarts of the server: `recall` counts those of the log. An
+   end that is explained begins a new window; want of memory does not.
 4. A stale resume id is not the agent's fault: the attempt without it is free and at once. It is free once in a window,
    or an agent that blames the id each time would be started for ever.
 5. Every decision says in a sentence what was decided and why.
@@ -11,6 +12,7 @@ Laws:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, assert_never
@@ -19,7 +21,7 @@ from interlock.vocabulary.states import ExitReason
 
 _DIED: Final = {
     ExitReason.CRASHED: "the agent crashed",
-    ExitReason.UNCLEAN: "the agent is gone, and nobody saw how it ended",
+    ExitReason.UNCLEAN: "the agent is gone, and how it ended is not known",
 }
 
 
@@ -28,7 +30,7 @@ class RestartPolicy:
     """How often, and how soon. No attempt at all: `max_attempts` 0."""
 
     max_attempts: int = 3
-    window_seconds: float = 600.0
+    window_seconds: float = 3_600.0
     first_delay_seconds: float = 1.0
     max_delay_seconds: float = 60.0
 
@@ -64,6 +66,10 @@ class Restarts:
         self._attempts: tuple[float, ...] = ()
         self._freed_at: float | None = None
 
+    def recall(self, made_at: Iterable[float]) -> None:
+        """Count attempts that the log tells of, oldest first, in seconds of the same clock."""
+        self._attempts = (*made_at, *self._attempts)
+
     @property
     def is_fresh(self) -> bool:
         """Whether nothing counts against the agent."""
@@ -94,7 +100,8 @@ class Restarts:
     def _again(self, reason: ExitReason, now: float) -> RestartDecision:
         made, policy, died = len(self._attempts), self.policy, _DIED[reason]
         if made >= policy.max_attempts:
-            message = f"{died}; not restarted: {made} restarts within {policy.window_seconds:g} s were of no help"
+            times = f"{made} restart{'' if made == 1 else 's'} within {policy.window_seconds:g} s"
+            message = f"{died}; not restarted: {times} were of no help"
             return RestartDecision(verdict=RestartVerdict.EXHAUSTED, message=message)
         delay = _delay_seconds(made, policy)
         self._attempts = (*self._attempts, now)

@@ -56,7 +56,7 @@ def exit_to_reason(exit_reason: ExitReason, *, stop_requested: bool, detail: str
         case ExitReason.OOM:
             message = "the agent's process was killed because memory ran out"
         case ExitReason.UNCLEAN:
-            message = "the agent's process is gone, and nobody saw how it ended"
+            message = "the agent's process is gone, and how it ended is not known"
         case unreachable:
             assert_never(unreachable)
     return TerminationReason.error(f"{message}: {detail}" if detail else message)

@@ -17,12 +17,13 @@ from interlock.log.port import DamageKind, Followed, LogDamage, VersionConflict
 from interlock.vocabulary.actions import verify_log
 from interlock.vocabulary.errors import ContractError, MalformedEvent
 from interlock.vocabulary.events.codec import encode_event
-from interlock.vocabulary.events.envelope import TYPE_OF, Event, UnknownEvent
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.events.registry import DECLARATIONS, Durability
 from interlock.vocabulary.ids import SessionId, is_valid_id
 
 _LINK: Final = b"interlock-log-1\n"
 _START: Final = b"interlock-log-1 session\n"
+_EPHEMERAL: Final = frozenset(one.payload for one in DECLARATIONS.values() if one.durability is Durability.EPHEMERAL)
 
 
 def start(session_id: SessionId) -> bytes:
@@ -81,12 +82,8 @@ def _refuse_misplaced(session_id: SessionId, event: Event, seq: int) -> None:
         raise ContractError(f"event {event.id} belongs to session {event.session_id}, not to {session_id}")
     if event.seq is not None and event.seq != seq:
         raise ContractError(f"event {event.id} says seq {event.seq}; the next of session {session_id} is {seq}")
-    if not isinstance(event.data, UnknownEvent):
-        declaration = DECLARATIONS[TYPE_OF[type(event.data)]]
-        if declaration.durability is Durability.EPHEMERAL:
-            raise ContractError(
-                f"event {event.id} ({declaration.type}) is shown live and never logged; publish it instead"
-            )
+    if type(event.data) in _EPHEMERAL:
+        raise ContractError(f"event {event.id} ({event.type}) is shown live and never logged; publish it instead")
 
 
 class ChainRow(NamedTuple):

@@ -15,22 +15,18 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
 
 import apsw
 import msgspec
 from msgspec import Struct, structs
 
+from interlock.log.host import host
 from interlock.log.port import LogUnavailable
 from interlock.log.private_file import folder_key
+from interlock.log.process_life import process_start as process_start
 from interlock.vocabulary.errors import Unreachable
-
-_PROC: Final = Path("/proc")
-# A dead process that nobody waited for, or that is just going away, writes no more.
-_GONE_STATES: Final = frozenset("ZXx")
 
 
 class Holder(Struct, frozen=True, kw_only=True):
@@ -75,15 +71,16 @@ class Life(StrEnum):
 
 def this_process() -> Holder:
     """The holder that we would be."""
+    here = host()
     started = process_start(os.getpid())
     assert started is not None, "we live"
     return Holder(
         pid=os.getpid(),
         started=started,
-        boot_id=_read(_PROC / "sys/kernel/random/boot_id") or _output("sysctl", "-n", "kern.bootsessionuuid"),
-        pid_namespace=_namespace(),
+        boot_id=here.boot_id(),
+        pid_namespace=here.pid_namespace(),
         host=os.uname().nodename,
-        machine_id=_read(Path("/etc/machine-id")),
+        machine_id=here.machine_id(),
     )
 
 
@@ -101,27 +98,6 @@ def judge(holder: Holder, here: Holder) -> Life:
         return Life.ALIVE if process_start(holder.pid) == holder.started else Life.DEAD
     except Unreachable:
         return Life.UNKNOWN
-
-
-def process_start(pid: int) -> str | None:
-    """When a process began, as its system spells it; None if there is none. Raises `Unreachable` if it is hidden."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return None
-    except PermissionError:
-        pass  # somebody else's, but there
-    try:
-        # The name of the program, in parentheses, may itself hold blanks and parentheses.
-        fields = (_PROC / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-        state, started = fields[0], fields[19]
-    except (OSError, IndexError) as error:
-        if (_PROC / "self" / "stat").exists():
-            raise Unreachable(f"process {pid} is there, but cannot be looked at") from error
-        state, _, started = _output("ps", "-o", "stat=,lstart=", "-p", str(pid)).partition(" ")
-        if not started:
-            raise Unreachable(f"process {pid} is there, but ps does not show it") from error
-    return None if state[0] in _GONE_STATES else started.strip()
 
 
 def take(connection: apsw.Connection, here: Holder, now_unix_ms: int, *, force: bool = False) -> int:
@@ -189,7 +165,7 @@ def _held(holder: Holder | None, life: Life, heartbeat_age_seconds: float) -> Le
             f"{who} is writing to this log ({seen})", next_action="use that one, or stop it first", holder=holder
         )
     return LeaseHeld(
-        f"{who} holds this log, and from here it cannot be told whether it lives ({seen})",
+        f"{who} holds this log, and it cannot be determined from here whether it is alive ({seen})",
         next_action="make sure that it is stopped, then open the log with force",
         holder=holder,
     )
@@ -200,27 +176,3 @@ def _decode_holder(spelled: str) -> Holder | None:
         return msgspec.json.decode(spelled, type=Holder)
     except msgspec.MsgspecError:
         return None
-
-
-def _namespace() -> str:
-    try:
-        return str((_PROC / "self/ns/pid").readlink())
-    except OSError:
-        return ""
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
-
-
-def _output(*command: str) -> str:
-    try:
-        # A start time must be spelled the same for every reader, whatever their language and time zone.
-        plain = {**os.environ, "LC_ALL": "C", "TZ": "UTC0"}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False, env=plain)
-        return done.stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):
-        return ""

@@ -20,6 +20,7 @@ from interlock.log.port import (
     Slice,
     TurnSlice,
 )
+from interlock.log.snapshots import MemorySnapshots
 from interlock.log.sqlite.turn_index import TurnIndex, process_of, turn_slice, whole_slice
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.events.envelope import Event
@@ -72,6 +73,7 @@ class MemoryLog:
         self._sessions: dict[SessionId, list[Stamped]] = {}
         self._order: list[Event] = []
         self._followers = Followers()
+        self.snapshots = MemorySnapshots(self.sessions)
         self._is_closed = False
 
     async def append(

@@ -238,7 +238,7 @@ class _Import:
         """Put the event of a line where it belongs, or say why it cannot be."""
         try:
             if isinstance(line.found, MalformedEvent):
-                raise _Refused(line.found.reason, "mend or remove the line and import again", line.found.field)
+                raise _Refused(line.found.reason, "fix or remove the line and import again", line.found.field)
             await self._place(line.found)
         except _Refused as refused:
             problem = LineProblem(
@@ -338,4 +338,4 @@ def _encode(event: Event) -> bytes:
     try:
         return encode_event(event)
     except ContractError as error:
-        raise _Refused(str(error), "mend or remove the line and import again") from error
+        raise _Refused(str(error), "fix or remove the line and import again") from error

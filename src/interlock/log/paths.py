@@ -30,9 +30,7 @@ def _clear_errors(home: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise LogUnavailable(
-            f"{home} cannot be used: {error.strerror}", next_action=f"mend it, or {_CHOOSE}"
-        ) from error
+        raise LogUnavailable(f"{home} cannot be used: {error.strerror}", next_action=f"fix it, or {_CHOOSE}") from error
 
 
 def prepare_home(home: Path) -> Path:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from enum import StrEnum
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -23,6 +23,9 @@ from interlock.vocabulary.errors import InterlockError
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.evidence import Moment
 from interlock.vocabulary.ids import SessionId, TurnId
+
+if TYPE_CHECKING:
+    from interlock.log.snapshots import Snapshots
 
 
 class VersionConflict(InterlockError):
@@ -106,7 +109,8 @@ class Committed(NamedTuple):
 
 
 class SessionSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One session. `head` is the hex digest that ends its chain; a purged session keeps its summary as a tombstone."""
+    """One session. `head` is the hex digest that ends its chain; a purged session keeps its summary as a tombstone.
+    `archive` names the file that its events were moved to; blank: they are in the store."""
 
     session_id: SessionId
     version: int
@@ -114,6 +118,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
     first_at: Moment | None = None
     last_at: Moment | None = None
     is_purged: bool = False
+    archive: str = ""
 
 
 class SessionPage(Struct, frozen=True, kw_only=True):
@@ -128,6 +133,11 @@ Followed: TypeAlias = Event | LogDamage
 
 class Log(Protocol):
     """A store. All methods may be called from many tasks at once."""
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """What folds of its sessions came to: a cache."""
+        ...
 
     async def append(
         self, session_id: SessionId, events: Sequence[Event], *, expected_version: int | None = None

@@ -25,12 +25,12 @@ def read_private_file(path: Path, *, max_bytes: int) -> bytes:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
     try:
         _refuse_odd(path, os.fstat(descriptor))
         found = os.read(descriptor, max_bytes + 1)  # of a plain file it is all, or as much as was asked for
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
     finally:
         os.close(descriptor)
     if len(found) > max_bytes:
@@ -38,11 +38,14 @@ def read_private_file(path: Path, *, max_bytes: int) -> bytes:
     return found
 
 
-def _unreadable(path: Path, error: OSError) -> UsageError:
+def unreadable(path: Path, error: OSError) -> UsageError:
+    """Why a file cannot be read, with what to do about that."""
     if error.errno == errno.ELOOP:
         return UsageError(f"{path} is a symlink", remedy="put the file itself there")
     if error.errno in (errno.ENXIO, errno.EISDIR):
         return UsageError(f"{path} is not a plain file", remedy="look at what it is, and move it away")
+    if error.errno == errno.ENOTDIR:
+        return UsageError(f"{path} cannot be read: a part of the path is not a folder", remedy="check the path")
     return UsageError(f"{path} cannot be read: {error.strerror}", remedy="run as its owner")
 
 

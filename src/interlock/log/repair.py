@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from interlock.log.chain import ChainRow, Decoder, link, start
 from interlock.log.port import DamageKind, LogDamage
-from interlock.log.sqlite import turn_index
+from interlock.log.sqlite import snapshot_table, turn_index
 from interlock.log.sqlite.faults import UNREADABLE, rows_of, scan
 from interlock.log.sqlite.readers import head_of
 from interlock.log.sqlite.store import SqliteLog
@@ -97,7 +97,7 @@ class RepairPlan(Struct, frozen=True, kw_only=True):
         if self.steps:
             return "run `interlock log repair --apply` to do this; nothing is deleted"
         if self.damage:
-            return "nothing more can be mended here; what is missing may be in an export or a backup"
+            return "nothing more can be repaired here; what is missing may be in an export or a backup"
         return "nothing to do"
 
 
@@ -142,6 +142,7 @@ async def apply_repair(log: SqliteLog, plan: RepairPlan) -> int:
         changed = sum(_do(connection, step) for step in plan.steps)
         for session_id in {step.session_id: None for step in plan.steps if is_valid_id(step.session_id)}:
             turn_index.rebuild(connection, session_id, log.schema.decode)
+            snapshot_table.forget(connection, session_id)
         return changed
 
     return await log.maintain("repair", details, work)
@@ -173,7 +174,7 @@ def _plan(connection: apsw.Connection, reports: list[VerifyReport], decode: Deco
     """The steps; None where they cannot be told, because a summary that they rest on cannot be read."""
     found: list[RepairStep] = list(_condemn(connection, {report.session_id: report for report in reports}, decode))
     for report in reports:
-        if is_valid_id(report.session_id):
+        if is_valid_id(report.session_id) and not report.archive:  # a file is mended by its backup, and by nothing else
             try:
                 found += _mend_head(connection, report, decode)
             except UNREADABLE:

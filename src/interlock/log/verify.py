@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import apsw
 from msgspec import Struct, structs
 
+from interlock.log.archive.reading import ArchiveFault, archived, file_problem, folder_of
 from interlock.log.chain import ChainRow, Decoder, Head, Inspector, damage, link
 from interlock.log.port import DamageKind, LogDamage
 from interlock.log.sqlite import turn_index
@@ -76,6 +77,7 @@ class VerifyReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `is_anchored` tells whether the given anchor is a state that this log passed through; None: no anchor was given, or
     it cannot be told, because events up to it were purged or are damaged. A hole that repair left stays a damage.
+    `archive` is the file that its events were moved to.
     `index_problem` is why its index of turns cannot be used. It is a cache: reading is slower, and no less sound.
     """
 
@@ -88,6 +90,7 @@ class VerifyReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_purged: bool = False
     is_anchored: bool | None = None
     index_problem: str = ""
+    archive: str = ""
 
     @property
     def anchor(self) -> Anchor:
@@ -202,7 +205,15 @@ class Examination:
             self._head, self._is_purged = head_of(connection, self.session_id)
         except UNREADABLE:
             self._head, self._is_purged = None, False
-        rows = rows_of(connection, self.session_id, self._cursor, PAGE)
+        try:
+            rows = rows_of(connection, self.session_id, self._cursor, PAGE)
+        except ArchiveFault as fault:
+            for row in fault.rows:
+                self._see(connection, row)
+            self._add(DamageKind.UNREADABLE, str(fault), max(fault.first_seq, self._cursor + 1), fault.last_seq)
+            list(self._inspector.skip_to(fault.last_seq))
+            self._cursor = fault.last_seq
+            return self._head is None or fault.last_seq >= self._head.version
         for row in rows:
             self._cursor = max(self._cursor, row.seq)
             if self._head is None or (row.seq <= self._head.version and not self._is_purged):
@@ -216,6 +227,11 @@ class Examination:
     def report(self, connection: apsw.Connection, hidden: list[int]) -> VerifyReport:
         """Say what was found, once the last page was seen."""
         self._end(connection)
+        tombstone = archived(connection, self.session_id)
+        if tombstone is not None and self._is_purged:
+            self._add(DamageKind.HEAD_MISMATCH, "it was purged, and its archive file may be left; purge it again")
+        if tombstone is not None and not self.damage and (problem := file_problem(folder_of(connection), tombstone)):
+            self._add(DamageKind.CHANGED, problem)
         for seq in self._twice(connection):
             self._add(DamageKind.DUPLICATED, "more than one row has this number", seq)
         for seq in sorted(hidden):
@@ -237,6 +253,7 @@ class Examination:
             is_purged=self._is_purged,
             is_anchored=is_anchored,
             index_problem=self._index_problem(connection),
+            archive="" if tombstone is None else tombstone.file,
         )
 
     def _index_problem(self, connection: apsw.Connection) -> str:

@@ -7,7 +7,9 @@ Laws:
    answered, for the grace that the CLI needs until it shows something. A mark that this turn ended shortens the wait.
 3. Until then the verdict before it holds, except after a dialog: that is gone, and what follows it is not known yet.
 4. A frame that says nothing keeps working and a dialog for `watched_gap_seconds`, a dialog also for as long as the
-   screen is blank; then it is unknown. It never keeps idle.
+   screen is blank; then it is unknown. It never keeps idle. Two frames keep work for longer: a blank one after a
+   submit, until the grace of the CLI is over; and one that shows this turn without the mark that the CLI sets below
+   each that ended, for as long as it stands.
 5. A submit opens a turn and is work that is due. Work, or a dialog that only work brings, opens a turn by itself. A
    submit that is answered by a picker opened no turn. Weak work, such as a prompt in a queue, is due and not shown.
 6. A turn may be over before anybody looked: its prompt in the transcript and a mark below it prove that it ran.
@@ -106,7 +108,8 @@ def see(
             state = _echoed(state, surface) if is_echoed else state
             return _see_idle(state, surface, key, now, pace, reported_hold_seconds)
         case _:
-            return _see_nothing(state, now, policy, is_blank=is_blank)
+            runs_on = surface.is_unended and state.turn is not None and (is_echoed or state.turn.shows_work)
+            return _see_nothing(state, now, policy, pace, is_blank=is_blank, runs_on=runs_on)
 
 
 def _at_work(turn: BelievedTurn | None, surface: SurfaceAssessment, now: float) -> BelievedTurn:
@@ -165,9 +168,15 @@ def _is_weak(turn: BelievedTurn | None, surface: SurfaceAssessment) -> bool:
     return surface.is_weak and not (is_on_screen and surface.turn_end is not None)
 
 
-def _see_nothing(state: Steady, now: float, policy: MonitorPolicy, *, is_blank: bool) -> Steady:
+def _see_nothing(
+    state: Steady, now: float, policy: MonitorPolicy, pace: Pace, *, is_blank: bool, runs_on: bool
+) -> Steady:
     since = now if state.silent_since is None else state.silent_since
     due = since + policy.watched_gap_seconds
+    if state.believed is BusinessState.WORKING and runs_on:
+        return Steady(state.believed, state.turn)
+    if is_blank and state.turn is not None and not state.turn.shows_work and not state.turn.was_answered:
+        due = max(due, state.turn.opened_at + pace.submit_grace_seconds)
     if state.believed is BusinessState.WORKING and now < due:
         return Steady(state.believed, state.turn, silent_since=since, due=due)
     if state.believed is BusinessState.AWAITING_OPERATOR and (is_blank or now < due):

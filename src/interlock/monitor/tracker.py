@@ -7,6 +7,7 @@ Laws:
    window: what happened between two polls was not seen.
 3. A turn whose prompt stands in the composer again was interrupted, also where the surface has no word for it. So was
    one in which a person was asked, and whose CLI marks each turn that completes, and does not mark this one: a refusal.
+   A mark of an end counts if it was not there at the submit, or not on every screen that showed the turn at work.
 4. A submit that showed nothing at all opens no turn: once its grace is over, the surface is judged as before it. Nor
    does a dialog that nobody's prompt led to, such as one at a start: a turn that was inferred and showed no work never
    completes.
@@ -19,6 +20,7 @@ Laws:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -76,6 +78,7 @@ class TrackerEvent(StrEnum):
 
 
 Said: TypeAlias = Output | StandingChanged
+_BUSY: Final = (BusinessState.WORKING, BusinessState.AWAITING_OPERATOR)
 _CAPTURES: Final = (EvidenceSource.SCREEN, EvidenceSource.PANE_TITLE)
 _ENDS_TURN: Final = (TrackerEvent.COMPLETED, TrackerEvent.INTERRUPTED, TrackerEvent.FAILED, TrackerEvent.GONE)
 _ANOMALIES: Final = {"stalled_recovered": TrackerEvent.RECOVERED, TURN_ABANDONED: TrackerEvent.ABANDONED}
@@ -140,6 +143,7 @@ class TuiTrackerSession:
         self._progress = ProgressState()
         self._is_first_look = False
         self._native = native_end.NativeEnd()
+        self._lasting_rows: Counter[str] | None = None
         self._turn_began_at = 0.0
         self._marks_completion = any(one.end is TurnEnd.COMPLETED for one in reader.profile.endings)
 
@@ -175,7 +179,8 @@ class TuiTrackerSession:
     def on_snapshot(self, snapshot: Snapshot, now: float, arrival: Arrival = Arrival.POLLED) -> Verdict:
         """A snapshot was taken."""
         baseline = self._turn.turn.baseline if self._turn and self._turn.turn else None
-        self._snapshot, self._read = snapshot, self._reader.parse_snapshot(snapshot, baseline)
+        read = self._reader.parse_snapshot(snapshot, baseline, self._lasting_rows)
+        self._snapshot, self._read = snapshot, read
         reading = self._reading = self._weighed(snapshot, self._read, now)
         self._is_polled = arrival is Arrival.POLLED
         if snapshot.is_dead:
@@ -192,6 +197,9 @@ class TuiTrackerSession:
                 self._arbitrate(ChannelClosed(rung) if self._is_polled else ChannelOpened(rung), now)
         self._is_blank = snapshot.is_blank
         self._see(reading, arrival, now)
+        if self._turn is not None and reading.assessment.business_state in _BUSY:
+            rows = Counter(reading.projection.rows)
+            self._lasting_rows = rows if self._lasting_rows is None else self._lasting_rows & rows
         self._hear_status(now)
         self._hear_title(snapshot.title, now)
         return self._verdict(now)
@@ -390,6 +398,7 @@ class TuiTrackerSession:
         self._native, self._turn_began_at = native_end.NativeEnd(), now
         state = completion.CompletionState(self._policy) if self._turn is None else self._turn
         baseline = _NOTHING if self._reading is None else self._reading.projection
+        self._lasting_rows = None
         name = turn_id or TurnId(f"tracked-{self._turns}")
         turn = Submit(name, baseline, prompt, observer, is_inferred=is_inferred, was_found=was_found)
         self._turn, said = completion.step(state, turn, now)

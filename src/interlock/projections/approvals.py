@@ -5,15 +5,20 @@ Laws:
 2. `open` until it is decided; `decided` until the log shows that the agent went on; then it is `closed`, with how. It
    is open again, with the reason, if the decision did not reach the agent.
 3. The end of its turn closes a question: nobody can answer it any more.
+4. A step of a workflow that waits for a decision is a question, too, of no turn, with the id `WORKFLOW:STEP`. The next
+   fact about that step closes it, or the end of its workflow does. One that waits for a lost step asks nothing: there
+   is nothing to decide.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import structs
 
+from interlock.lifecycle.children.workflow_step import GATE_REACHED
 from interlock.vocabulary.events.audit import (
     DecisionAction,
     DecisionUndelivered,
@@ -24,16 +29,22 @@ from interlock.vocabulary.events.audit import (
     RunState,
     ToolCallDecided,
     ToolCallSuspended,
+    WorkflowEvent,
+    WorkflowEventKind,
 )
 from interlock.vocabulary.events.conversation import ToolResult
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import TurnId
 from interlock.vocabulary.run import RunStatus
-from interlock.vocabulary.states import Attention
+from interlock.vocabulary.states import Attention, StepState
 from interlock.vocabulary.wire.approval import Approval, ApprovalState
 
 MAX_CALLED_WITH: Final = 4_000
+RELEASE: Final = "release"
+GIVE_UP: Final = "give-up"
+"""What can be decided about a held step that is no gate."""
+PLAIN_CHOICES: Final[Mapping[str, str]] = {"go": "allow_once", "stop": "reject_once"}
 
 
 class ApprovalFold:
@@ -68,10 +79,37 @@ class ApprovalFold:
                 target = self._of_call.get((event.turn_id, call_id, occurrence), "")
                 self._move(target, ApprovalState.CLOSED, "" if error is None else error.kind)
             case RunState(status=RunStatus.DONE):
-                for one in [one for one in self.approvals.values() if one.turn_id == event.turn_id]:
-                    self._move(one.approval_id, ApprovalState.CLOSED, "turn_ended")
+                self._end_turn(event.turn_id)
+            case WorkflowEvent() as fact:
+                self._fold_workflow(event, fact)
             case _:
                 pass
+
+    def _end_turn(self, turn_id: TurnId | None) -> None:
+        for one in [one for one in self.approvals.values() if one.turn_id == turn_id]:
+            if one.attention is not Attention.DECISION:  # that is of no turn
+                self._move(one.approval_id, ApprovalState.CLOSED, "turn_ended")
+
+    def _fold_workflow(self, event: Event, fact: WorkflowEvent) -> None:
+        """Law 4."""
+        if fact.kind is WorkflowEventKind.WORKFLOW_FINISHED:
+            for one in [one for one in self.approvals if one.startswith(f"{fact.workflow_id}:")]:
+                self._move(one, ApprovalState.CLOSED, "workflow_over")
+            return
+        target = f"{fact.workflow_id}:{fact.step_id}"
+        self._move(target, ApprovalState.CLOSED, decision_of(fact), fact.decided_by)
+        if _waits_for_decision(fact):
+            choices = fact.choices or (RELEASE, GIVE_UP)
+            self.approvals[target] = Approval(
+                approval_id=target,
+                session_id=event.session_id,
+                turn_id=None,
+                state=ApprovalState.OPEN,
+                attention=Attention.DECISION,
+                question=fact.question or _held_question(fact),
+                options=tuple(_choice(one, choices) for one in choices),
+                asked_at=event.ts,
+            )
 
     def _ask_about_call(self, event: Event, asked: ToolCallSuspended) -> None:
         suspension = asked.ticket.suspension
@@ -133,6 +171,32 @@ class ApprovalFold:
             outcome=known.outcome or outcome,
             decided_by=known.decided_by or decided_by,
         )
+
+
+def _waits_for_decision(fact: WorkflowEvent) -> bool:
+    is_held = fact.step_state is StepState.HELD and (fact.reason == GATE_REACHED or fact.subagent_id is not None)
+    return is_held or fact.step_state is StepState.NEEDS_ORCHESTRATOR
+
+
+def _held_question(fact: WorkflowEvent) -> str:
+    why = fact.reason.replace("_", " ")
+    return f"Step {fact.step_id} waits for a decision{f': {why}' if why else ''}. Run it again, or give it up?"
+
+
+def _choice(choice: str, choices: tuple[str, ...]) -> DialogOption:
+    """A choice as an option. Only of exactly `go` and `stop` is it known which one allows, and which one rejects."""
+    is_plain = sorted(choices) == sorted(PLAIN_CHOICES)
+    return DialogOption(label=choice, kind=PLAIN_CHOICES.get(choice, "") if is_plain else "")
+
+
+def decision_of(fact: WorkflowEvent) -> str:
+    """What was decided about a step that waited."""
+    if not fact.decided_by:
+        return fact.step_state.value if fact.step_state is not None else ""
+    if fact.step_state is StepState.PENDING:
+        return RELEASE
+    chosen = fact.checkpoint.get("choice") if isinstance(fact.checkpoint, dict) else None
+    return str(chosen) if chosen else GIVE_UP
 
 
 def _attention(spelled: Json) -> Attention:

@@ -10,7 +10,9 @@ Laws:
    are another. A question that is open again, since a decision did not reach the agent, is another edge: it is told
    again, with the reason.
 6. What nobody wants to hear is noted all the same, so that it is no news on the day that somebody does.
-7. Text of a notice is one line without control characters, and no longer than `MAX_TEXT`; what is
+7. A stall is told as a question is, once a turn; a crash as an end is, with its count. That all is quiet is told once
+   the whole board was seen, and has stood as long as a question must (`fleet_rest`).
+8. Text of a notice is one line without control characters, and no longer than `MAX_TEXT`; what is
    asked, with the command or the file that it is about, than `MAX_QUESTION`.
 """
 
@@ -36,8 +38,10 @@ from interlock.projections.attention_ledger import (
     note,
 )
 from interlock.projections.badge import badge_of
+from interlock.projections.fleet_rest import FleetRest, is_busy
 from interlock.vocabulary.ids import SessionId
-from interlock.vocabulary.states import Outcome, TaskStatus
+from interlock.vocabulary.states import Activity, Attention, Outcome, TaskStatus
+from interlock.vocabulary.wire.badge import Badge
 from interlock.vocabulary.wire.frames import TaskSummary
 
 MAX_TEXT: Final = 300
@@ -57,8 +61,8 @@ _END_REASONS: Final[Mapping[Outcome | None, str]] = {
     Outcome.PARTIAL: "failed; a partial answer was kept",
     Outcome.TIMED_OUT: "ran out of time",
 }
-_END_KINDS: Final = frozenset(_ENDS.values())
-_ASKS: Final = frozenset({NoticeKind.APPROVAL, NoticeKind.QUESTION, NoticeKind.PLAN})
+_END_KINDS: Final = frozenset({*_ENDS.values(), NoticeKind.CRASHED})  # what happened at a time, and is told at once
+_ASKS: Final = frozenset({NoticeKind.APPROVAL, NoticeKind.QUESTION, NoticeKind.PLAN, NoticeKind.DECISION})
 _ASKED: Final = "asks"
 
 
@@ -79,7 +83,12 @@ class Lost:
     """The board cannot be seen any more: what waits to be told is not known to stand, and waits anew when it is."""
 
 
-Input: TypeAlias = Sighted | AttentionTimerFired | Lost
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """Every line that the board had was seen."""
+
+
+Input: TypeAlias = Sighted | AttentionTimerFired | Lost | Surveyed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +108,7 @@ class AttentionState:
     versions: Mapping[SessionId, int] = field(default_factory=dict)
     standing: Mapping[SessionId, frozenset[str]] = field(default_factory=dict)
     pending: Mapping[str, tuple[datetime, Notice]] = field(default_factory=dict)
+    fleet: FleetRest = field(default_factory=FleetRest)
 
     @property
     def deadline(self) -> datetime | None:
@@ -112,11 +122,15 @@ def step(state: AttentionState, given: Input, now: datetime) -> tuple[AttentionS
     match given:
         case Sighted():
             state, more = _see(state, given, now)
-            return state, (*told, *more)
+            state, last = _heed_rest(state, now)
+            return state, (*told, *more, *last)
+        case Surveyed():
+            state, last = _heed_rest(replace(state, fleet=replace(state.fleet, is_whole=True)), now)
+            return state, (*told, *last)
         case AttentionTimerFired():
             return state, told
         case Lost():
-            return replace(state, pending={}), told
+            return replace(state, pending={}, fleet=FleetRest()), told
         case unreachable:
             assert_never(unreachable)
 
@@ -132,7 +146,10 @@ def _see(state: AttentionState, given: Sighted, now: datetime) -> tuple[Attentio
     noted = state.ledger.tasks.get(task)
     if version < max(state.versions.get(task, 0), 0 if noted is None else noted.version):
         return state, []
-    needs = _needs(given, now)
+    badge = given.summary.badge or badge_of(given.summary, now)
+    needs = _needs(given.summary, badge, now)
+    end = next((one for one in needs if one.kind in _ENDS.values()), None)
+    state = replace(state, fleet=state.fleet.see(task, end, is_busy=is_busy(given.summary, badge)))
     before = state.standing.get(task, frozenset())
     state = replace(
         state,
@@ -153,10 +170,24 @@ def _fire(state: AttentionState, now: datetime) -> tuple[AttentionState, tuple[N
         if when > now:
             break
         state = replace(state, pending={key: one for key, one in state.pending.items() if key != notice.key})
-        if notice.key in state.standing.get(notice.task_id, ()) and not _is_known(state, notice, frozenset()):
+        stands = notice.kind is NoticeKind.ALL_QUIET or notice.key in state.standing.get(notice.task_id, ())
+        if stands and not _is_known(state, notice, frozenset()):
             state, more = _tell(state, notice)
             told += more
     return state, tuple(told)
+
+
+def _heed_rest(state: AttentionState, now: datetime) -> tuple[AttentionState, list[Notice]]:
+    """Let that all is quiet wait to be told, or no longer."""
+    notice = state.fleet.rest(state.ledger)
+    others = {key: one for key, one in state.pending.items() if one[1].kind is not NoticeKind.ALL_QUIET}
+    if notice is None:
+        return (state if len(others) == len(state.pending) else replace(state, pending=others)), []
+    if not state.policy.quiet_seconds:
+        return _tell(state, notice)
+    due = now + timedelta(seconds=state.policy.quiet_seconds)
+    known = state.pending.get(notice.key, (due, notice))
+    return replace(state, pending={**others, notice.key: known}), []
 
 
 def _raise(
@@ -197,16 +228,14 @@ def _is_known(state: AttentionState, notice: Notice, before: frozenset[str]) -> 
     return not any(f"/{_ASKED}:" in key for key in keys[keys.index(blank) + 1 :])
 
 
-def _needs(given: Sighted, now: datetime) -> tuple[Notice, ...]:
+def _needs(summary: TaskSummary, badge: Badge, now: datetime) -> tuple[Notice, ...]:
     """What the badge says that a person is needed for: the end first, for it may explain the rest."""
-    summary = given.summary
-    badge = summary.badge or badge_of(summary, now)
     end = None if summary.task_status is TaskStatus.DELETE else _ENDS.get(badge.outcome)
-    needs: list[Notice] = []
+    needs = _mishaps(summary, badge, now)
     if end is not None:
         notice = _notice(summary, end, summary.status_updated_at or now, "")
         needs.append(structs.replace(notice, reason=_END_REASONS.get(badge.outcome, notice.reason)))
-    if badge.needs_person:
+    if badge.is_blocked:
         kind = NoticeKind(badge.attention.value)
         asked = summary.held if kind is NoticeKind.HELD else _edge(summary)
         notice = _notice(summary, kind, now, "" if kind is NoticeKind.ERROR else asked)
@@ -214,9 +243,25 @@ def _needs(given: Sighted, now: datetime) -> tuple[Notice, ...]:
     return tuple(needs)
 
 
+def _mishaps(summary: TaskSummary, badge: Badge, now: datetime) -> list[Notice]:
+    """That its process crashed, and that its turn is stalled and asks nothing."""
+    found: list[Notice] = []
+    if summary.crashed_at and summary.task_status is not TaskStatus.DELETE:
+        at = summary.crashed_at[-1]
+        notice = _notice(summary, NoticeKind.CRASHED, at, "")
+        count = f" {badge.crashes} times in an hour" if badge.crashes > 1 else ""
+        key = f"{summary.task_id}/{NoticeKind.CRASHED.value}/{at.isoformat()}"
+        found.append(structs.replace(notice, key=key, reason=f"{notice.reason}{count}"))
+    if badge.activity is Activity.STALLED and badge.attention is Attention.NONE and not badge.is_over:
+        found.append(_notice(summary, NoticeKind.STALLED, now, ""))
+    return found
+
+
 def _edge(summary: TaskSummary) -> str:
     """The name of what is asked, and of each time that it is asked again."""
     asked = summary.approval_id or summary.question
+    if summary.asks is Attention.DECISION and summary.asked_at is not None:  # a step may wait again, under its one id
+        return f"{asked}@{summary.asked_at.isoformat()}"
     return f"{asked}#{summary.undelivered}" if asked and summary.undelivered else asked
 
 
@@ -237,7 +282,7 @@ def _notice(summary: TaskSummary, kind: NoticeKind, at: datetime, asked: str) ->
         agent=scrub(summary.agent),
         title=scrub(summary.title),
         reason=REASONS[kind],
-        question="" if kind in _END_KINDS else scrub(_asked(summary), MAX_QUESTION),
+        question="" if kind in _END_KINDS or kind is NoticeKind.STALLED else scrub(_asked(summary), MAX_QUESTION),
         at=at,
     )
     digest = hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from interlock.projections.task.worktree import worktree_sentence
 from interlock.vocabulary.ending_words import failure_words
 from interlock.vocabulary.events.audit import (
     AgentSession,
+    ChildEnded,
     DecisionUndelivered,
     DialogAnswered,
     DialogClosed,
     DialogOpened,
+    PermissionDecision,
     ProcessEvent,
     ProcessEventKind,
     QueueGate,
     RunState,
     SessionDeleted,
     SessionOpened,
+    SessionRenamed,
+    SessionSeen,
     StreamCheckpoint,
     SurfaceEvent,
     TurnFailed,
@@ -26,8 +31,15 @@ from interlock.vocabulary.events.audit import (
 )
 from interlock.vocabulary.events.conversation import AssistantMessage, MessageSource, ToolCall, ToolResult, UserMessage
 from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.workspace import (
+    FileReviewAct,
+    FileReviewed,
+    WorkspaceChanged,
+    WorkspacePhase,
+    WorktreeChanged,
+)
 from interlock.vocabulary.run import RunStatus
-from interlock.vocabulary.states import Attention
+from interlock.vocabulary.states import Attention, SubagentState
 
 EXCERPT_LENGTH: Final = 80
 _PROCESS: Final[Mapping[ProcessEventKind, str]] = {
@@ -41,6 +53,13 @@ _PROCESS: Final[Mapping[ProcessEventKind, str]] = {
     ProcessEventKind.RESTART_DUE: "a restart of the process is scheduled",
     ProcessEventKind.RESTARTS_EXHAUSTED: "the process was restarted too often and is not restarted again",
     ProcessEventKind.CENSUS: "the processes of the agent were counted",
+}
+_REVIEWED: Final[Mapping[FileReviewAct, str]] = {
+    FileReviewAct.ACCEPTED: "was accepted",
+    FileReviewAct.SENT_BACK: "was sent back",
+    FileReviewAct.DISCARDING: "is about to be discarded",
+    FileReviewAct.DISCARDED: "was discarded: the file is as it was before the turn",
+    FileReviewAct.KEPT: "was not discarded after all",
 }
 
 
@@ -82,22 +101,70 @@ def _watched(event: Event) -> str:
         case SurfaceEvent(activity=activity, attention=attention):
             needs = "" if attention is Attention.NONE else f", needs {attention.value}"
             return f"the terminal looked {activity.value}{needs}"
-        case DialogOpened() | DialogAnswered() | DecisionUndelivered() | DialogClosed():
+        case DialogOpened() | DialogAnswered() | DecisionUndelivered() | DialogClosed() | PermissionDecision():
             return _question(event.data)
         case QueueGate(is_open=is_open, reason=reason):
             return "the queue goes on" if is_open else f"the queue is held: {excerpt(reason)}"
-        case SessionOpened(agent=agent, driver=driver):
-            return f"the session was opened for {agent}, driven by {driver}"
-        case SessionDeleted(decided_by=who):
-            return f"the session was put away by {excerpt(who)}" if who else "the session was put away"
+        case SessionOpened(agent=agent, driver=driver, parent_id=parent):
+            child = "" if parent is None else f", as a child of {parent}"
+            return f"the session was opened for {agent}, driven by {driver}{child}"
+        case SessionDeleted(decided_by=who) | SessionSeen(seen_by=who) | SessionRenamed(decided_by=who) as done:
+            return f"{_done(done)} by {excerpt(who)}" if who else _done(done)
         case AgentSession(native_session_id=name):
             return f"the agent calls its session {excerpt(name)}" if name else "the agent's own session id is of no use"
         case _:
-            return f"a {event.type} was recorded"
+            return _recorded(event)
 
 
-def _question(told: DialogOpened | DialogAnswered | DecisionUndelivered | DialogClosed) -> str:
+def _recorded(event: Event) -> str:
+    if isinstance(event.data, ChildEnded):
+        return _ended_by_parent(event.data)
+    if isinstance(event.data, WorkspaceChanged):
+        return _workspace(event.data)
+    if isinstance(event.data, WorktreeChanged):
+        return worktree_sentence(event.data)
+    if isinstance(event.data, FileReviewed):
+        return _review(event.data)
+    return f"a {event.type} was recorded"
+
+
+def _workspace(told: WorkspaceChanged) -> str:
+    edge = "began" if told.phase is WorkspacePhase.START else "ended"
+    if not told.tree:
+        return f"the files when the turn {edge} are not known: {excerpt(told.problem)}"
+    since = (
+        "" if not told.base else f": {told.file_count} changed since the tree before (+{told.added} -{told.removed})"
+    )
+    return f"the files when the turn {edge} were kept{since}"
+
+
+def _review(told: FileReviewed) -> str:
+    by = f" by {excerpt(told.decided_by)}" if told.decided_by else ""
+    why = f": {excerpt(told.problem)}" if told.problem else ""
+    return f"the change of {excerpt(told.path)} {_REVIEWED[told.act]}{by}{why}"
+
+
+def _ended_by_parent(told: ChildEnded) -> str:
+    seconds = "" if told.timeout_ms is None else f" of {told.timeout_ms / 1000:g} s"
+    if told.status is SubagentState.TIMED_OUT:
+        return f"its time as a child{seconds} was over: {told.parent_session_id} ended it"
+    return f"its parent {told.parent_session_id} ended it: {excerpt(told.reason)}"
+
+
+def _done(told: SessionDeleted | SessionSeen | SessionRenamed) -> str:
     match told:
+        case SessionDeleted():
+            return "the session was archived"
+        case SessionSeen():
+            return "the end of the turn was seen"
+        case SessionRenamed(title=title):
+            return f"the session was renamed to {excerpt(title)}"
+
+
+def _question(told: DialogOpened | DialogAnswered | DecisionUndelivered | DialogClosed | PermissionDecision) -> str:
+    match told:
+        case PermissionDecision():
+            return _by_rule(told)
         case DialogOpened(attention=attention, question=question):
             return f"the agent asks ({attention.value}): {excerpt(question)}"
         case DecisionUndelivered(reason=reason):
@@ -106,6 +173,15 @@ def _question(told: DialogOpened | DialogAnswered | DecisionUndelivered | Dialog
             return f"it was answered: {excerpt(option or text)}"
         case DialogClosed(outcome=outcome):
             return f"the question went away: {outcome.value}"
+
+
+def _by_rule(decided: PermissionDecision) -> str:
+    said = {"allow": "allowed", "deny": "denied", "ask": "left open"}[decided.decision.value]
+    file = f" of {decided.file} ({decided.file_digest[:12]})" if decided.file else ""
+    words = "; ".join(" ".join(one.words) for one in decided.commands)
+    return (
+        f"rule {decided.rule or 'unknown'}{file} {said} call {decided.call_id}{f': {excerpt(words)}' if words else ''}"
+    )
 
 
 def _process(told: ProcessEvent) -> str:

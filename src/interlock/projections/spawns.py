@@ -34,7 +34,8 @@ class SpawnStanding(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpawnRow:
-    """One life. `attempt` is the number of the restart that it was, if it was one; 0 is a free attempt."""
+    """One life. `attempt` is the number of the restart that it was, if it was one; 0 is a free attempt. `is_foreign`:
+    somebody else started it, and it was only taken up."""
 
     spawn_id: SpawnId
     session_id: SessionId
@@ -52,6 +53,7 @@ class SpawnRow:
     duration_seconds: float | None = None
     attempt: int | None = None
     is_adopted: bool = False
+    is_foreign: bool = False
     is_released: bool = False
     stop_requested: datetime | None = None
     message: str = ""
@@ -87,7 +89,10 @@ class SpawnLog:
 
     def _add_process(self, event: Event, spawn_id: SpawnId, data: ProcessEvent) -> None:
         key = event.session_id, spawn_id
-        row = self._rows.get(key) or self._new_row(event, spawn_id)
+        row = self._rows.get(key)
+        if row is None:
+            is_foreign = data.kind is ProcessEventKind.ADOPTED
+            row = replace(self._new_row(event, spawn_id), is_foreign=is_foreign)
         if not row.is_over:
             row = _told(row, data, event.ts)
         self._rows[key] = replace(row, census=tuple(dict.fromkeys((*row.census, *data.ended))))

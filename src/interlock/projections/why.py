@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import takewhile
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -28,6 +29,7 @@ from interlock.projections.turn_evidence import Dossier, dossiers_in, dossiers_o
 from interlock.vocabulary.actions import NextAction, diagnose_session, inspect_log
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.audit import (
+    PermissionDecision,
     ProcessEvent,
     ProcessEventKind,
     StreamCheckpoint,
@@ -38,9 +40,12 @@ from interlock.vocabulary.events.audit import (
 )
 from interlock.vocabulary.events.conversation import AssistantMessage, ToolCall, ToolResult, UserMessage
 from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.workspace import FileReviewed, WorkspaceChanged
 from interlock.vocabulary.evidence import Evidence, Moment
 from interlock.vocabulary.ids import SessionId, TurnId
 from interlock.vocabulary.states import Activity, Attention, TurnState
+
+_OF_FILES: Final = (WorkspaceChanged, FileReviewed)
 
 
 class Piece(Struct, frozen=True, kw_only=True):
@@ -84,8 +89,9 @@ class SurfaceStep(Struct, frozen=True, kw_only=True):
 class Explanation(Struct, frozen=True, kw_only=True):
     """Why a turn stands as it does. Without `record` the log, as far as it was read, holds no such turn.
 
-    `reply`: whether the answer has the form that its prompt asked for. `missing` is what `completed` would have needed
-    and did not have. `as_of_seq` is the last event that was read.
+    `reply`: whether the answer has the form that its prompt asked for. `by_rule`: questions that rules answered.
+    `files`: what was recorded of the work tree at the edges of the turn, and of reviews of its changes.
+    `missing` is what `completed` would have needed and did not have. `as_of_seq` is the last event that was read.
     """
 
     session_id: SessionId | None
@@ -97,6 +103,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     path: tuple[PathStep, ...] = ()
     surface: tuple[SurfaceStep, ...] = ()
     reply: TurnReply | None = None
+    by_rule: tuple[Piece, ...] = ()
+    files: tuple[Piece, ...] = ()
     missing: tuple[str, ...] = ()
     is_final: bool = False
     is_time_doubtful: bool = False
@@ -183,12 +191,23 @@ def _explain(turn: Dossier, known: list[Event], as_of: int | None, *, is_doubtfu
         path=tuple(_path(turn)),
         surface=tuple(_surface(turn, known)),
         reply=_reply(turn, known),
+        by_rule=tuple(_piece(event) for event in _of_turn(turn, known) if isinstance(event.data, PermissionDecision)),
+        files=tuple(_piece(event) for event in _of_turn(turn, known) if isinstance(event.data, _OF_FILES)),
         missing=tuple(_missing(turn)),
         is_final=turn.state.is_terminal or turn.state is TurnState.UNKNOWN,
         is_time_doubtful=is_doubtful,
         other_events=sum(id(event) not in told for event in turn.counted),
         next_actions=turn.record.next_actions,
     )
+
+
+def _of_turn(turn: Dossier, known: list[Event]) -> Iterator[Event]:
+    """What names the turn, since it began (law 6): an event of the envelope's turn, or data that tell of one."""
+    first = turn.facts.first_seq or 0
+    for event in known:
+        named = event.data.turn_id if isinstance(event.data, _OF_FILES) else event.turn_id
+        if event.session_id == turn.key[0] and named == turn.turn_id and (event.seq or 0) >= first:
+            yield event
 
 
 def _path(turn: Dossier) -> Iterator[PathStep]:
@@ -297,9 +316,7 @@ def _surface(turn: Dossier, known: list[Event]) -> Iterator[SurfaceStep]:
 
 def _reply(turn: Dossier, known: list[Event]) -> TurnReply | None:
     """What was recorded of the reply, since the turn began: what stands before that is no word on it."""
-    first = turn.facts.first_seq or 0
-    mine = (event for event in known if event.session_id == turn.key[0] and event.turn_id == turn.turn_id)
-    return next((one.data for one in mine if isinstance(one.data, TurnReply) and (one.seq or 0) >= first), None)
+    return next((one.data for one in _of_turn(turn, known) if isinstance(one.data, TurnReply)), None)
 
 
 def _missing(turn: Dossier) -> Iterator[str]:

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
+from msgspec import structs
+
 from interlock.lifecycle.turn import Basis
 from interlock.projections.why import Explanation, PathStep, SurfaceStep
+from interlock.vocabulary.actions import NextActionKind
 from interlock.vocabulary.advice import advice_lines
 from interlock.vocabulary.ending_words import ending_detail
 from interlock.vocabulary.events.audit import SurfaceResult, TurnReply
 from interlock.vocabulary.evidence import TELLS_WHERE
 from interlock.vocabulary.states import Attention
+
+
+def told_lines(explanation: Explanation) -> list[str]:
+    """What `interlock why` prints. Who reads that needs no advice to run this very command."""
+    advice = (action for action in explanation.next_actions if action.kind is not NextActionKind.EXPLAIN_TURN)
+    return render_lines(structs.replace(explanation, next_actions=tuple(advice)))
 
 
 def render_lines(explanation: Explanation) -> list[str]:
@@ -36,6 +45,8 @@ def render_lines(explanation: Explanation) -> list[str]:
         "seen, and did not count",
         (_line(piece.seq, piece.at, f"{piece.says}: {piece.because}") for piece in explanation.not_counted),
     )
+    lines += _section("answered by rules", (_line(piece.seq, piece.at, piece.says) for piece in explanation.by_rule))
+    lines += _section("files", (_line(piece.seq, piece.at, piece.says) for piece in explanation.files))
     lines += _section("timeline", map(_path_line, explanation.path))
     lines += _section("the terminal", (line for step in explanation.surface for line in _surface_lines(step)))
     if explanation.reply is not None:

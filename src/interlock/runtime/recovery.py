@@ -2,7 +2,8 @@
 
 Laws:
 1. Nothing is assumed: a process lives only if that very process (number and start time) is found.
-2. An agent that outlived its runtime is adopted, with its turn still open. Any other is ended, with all it started.
+2. An agent that outlived its runtime is adopted, with its turn still open. Any other is ended, with all it started,
+   unless somebody else had started it.
    Where nobody can tell whether one lives, nothing is done about it, and whoever asked is told.
 3. What is provably over gets its end: an open turn its closing batch, with the text of the last checkpoint; an open
    call its result; an open dialog its close. A turn of which events are lost gets none: its end may be among them, and
@@ -15,6 +16,7 @@ Laws:
 6. An agent whose end is known may have left processes: unless the log says that they were looked for, they are.
 7. An agent of another home (this one is a copy) is neither adopted nor ended, nor is what it started. While it may live
    its session is not run here. What waited in the queue when the copy was made is held: the original may send it.
+8. What waits in the queue of a child is held until its parent takes the child up again (`lineage.py`).
 """
 
 from __future__ import annotations
@@ -29,11 +31,14 @@ from msgspec import ValidationError, convert, structs
 from interlock.agents.port import Adopter, AgentHandle, AgentSpec, Driver, ProcessIdentity, StopReport
 from interlock.agents.processes.identity import is_alive
 from interlock.agents.processes.stopping import stop_tree
+from interlock.agents.terminal.launch import is_foreign
+from interlock.lifecycle.children.open_work import OpenWork
 from interlock.lifecycle.closing import abandoned_ending, closing_batch
 from interlock.lifecycle.turn import TurnFacts
 from interlock.lifecycle.turns import LOG_DAMAGED, record_of
 from interlock.log.home_identity import HomeStanding, NotOurs
 from interlock.log.port import Log, Slice
+from interlock.runtime.lineage import unowned_gate
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.session.agent.calls import Services
 from interlock.runtime.session.supervisor import Supervisor
@@ -124,12 +129,15 @@ async def recover(
         problem=problem,
     )
     is_news = handle is not None or ended is not None or settled is not None or queued or problem
+    is_news = is_news or bool(OpenWork.of(event.data for event in found.events))
     return recovered if is_news else None, supervisor
 
 
 async def _stop_left(book: SessionFold, events: Sequence[Event], log: Log, services: Services) -> StopReport:
     """End what is left of the newest spawn, if it is ours."""
     spawn, home = book.spawn, services.home
+    if spawn is not None and is_foreign(spawn.event.where):
+        return StopReport()  # somebody else started it: nothing of it is ours to end
     if spawn is not None:
         return await stop_tree(_identity(spawn), spawn.spawn_id) if home.owns(spawn.event.owner) else StopReport()
     if (unswept := _unswept(events, home)) is None:
@@ -151,6 +159,9 @@ def _hold(book: SessionFold, home: HomeStanding) -> QueueGate | None:
     """Close the gate for a prompt that must not go by itself."""
     if home.is_fresh_copy and book.queue.is_open and book.queue.waiting:
         return QueueGate(is_open=False, reason=f"this home is a copy of {home.copied_from}, which may send them")
+    unowned = unowned_gate(book.opened)
+    if unowned is not None and book.queue.is_open and book.queue.waiting:
+        return unowned
     return book.queue.hold_redacted()
 
 
@@ -211,7 +222,7 @@ async def _adopt(
         return None, f"{home.refusal}, and it has ended"
     if spawn.event.where is None:
         return None, "the runtime ended, and this kind of agent ends with it"
-    if spec is None or driver is None or not _can_adopt(driver):
+    if spec is None or driver is None or not can_adopt(driver):
         identity = _identity(spawn)
         if identity is None or is_alive(identity):
             raise Unreachable(f"agent {spawn.event.pid or ''} may live, and nothing here can take it up")
@@ -238,7 +249,7 @@ def _can_expect(handle: object) -> TypeGuard[_Expecting]:
     return hasattr(handle, "expect")
 
 
-def _can_adopt(driver: object) -> TypeGuard[Adopter]:
+def can_adopt(driver: object) -> TypeGuard[Adopter]:
     return hasattr(driver, "adopt")
 
 
@@ -272,7 +283,7 @@ def missing_ends(
     elif turn is not None:
         ending = abandoned_ending(turn, turn.run_id or run_id, why)
         if is_unproven:
-            message = f"{why}; nobody knows whether the prompt reached the agent"
+            message = f"{why}; it is unknown whether the prompt reached the agent"
             advice = (NextAction(NextActionKind.ASK_OPERATOR), NextAction(NextActionKind.SEND_AGAIN))
             ending = replace(ending, error_kind="delivery_unknown", error_message=message, next_actions=advice)
         ends += closing_batch(turn, ending)

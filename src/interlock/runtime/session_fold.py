@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from interlock.lifecycle.decisions import approvals
 from interlock.lifecycle.decisions.decisions import ToolCalls, evolve
@@ -18,6 +20,8 @@ from interlock.projections.usage import UsageFold
 from interlock.vocabulary.events.audit import (
     AgentSession,
     DialogClosed,
+    PermissionBehavior,
+    PermissionDecision,
     ProcessEvent,
     ProcessEventKind,
     SessionDeleted,
@@ -26,8 +30,13 @@ from interlock.vocabulary.events.audit import (
 )
 from interlock.vocabulary.events.conversation import UserMessage
 from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.workspace import WorktreeChanged
 from interlock.vocabulary.evidence import Moment
 from interlock.vocabulary.ids import PromptId, SessionId, SpawnId, TurnId
+from interlock.vocabulary.states import ExitReason
+
+_RESTARTS_KEPT: Final = 100
+_EXPLAINED: Final = frozenset({ExitReason.CLEAN, ExitReason.STOPPED, ExitReason.IDLE_TTL, ExitReason.REPLACED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +58,10 @@ class SessionFold:
         self.queue = SendQueue()
         self.dialogs = Dialogs()
         self.opened: SessionOpened | None = None
+        self.worktree: WorktreeChanged | None = None
         self.is_deleted = False
         self.native: AgentSession | None = None
+        self.native_spawn: SpawnId | None = None
         self.spawn: LivingSpawn | None = None
         self.turn_id: TurnId | None = None
         self.turn: TurnFacts | None = None  # the open one; None between turns
@@ -58,11 +69,13 @@ class SessionFold:
         self._looked_at: ToolCalls | None = None
         self._suspended: tuple[ToolCallState, ...] = ()
         self.closed_questions: set[str] = set()  # of the newest turn
+        self.allowed_by_rule: Counter[str] = Counter()  # in the newest turn, by the digest of what was allowed
         self.prompt_id: PromptId | None = None
         self.budget_seconds: float | None = None
         self.turn_began_at: Moment | None = None
         self.usage = UsageFold()
         self.turn_of: dict[PromptId, TurnId] = {}
+        self.restarts_at: tuple[Moment, ...] = ()
         self._given_up: TurnId | None = None
 
     @classmethod
@@ -105,6 +118,7 @@ class SessionFold:
         self.queue.add(data)
         self.dialogs.add(data)
         self.usage.add(event)
+        self.worktree = data if isinstance(data, WorktreeChanged) else self.worktree
         match data:
             case UserMessage(prompt_id=prompt_id) if event.turn_id is not None:
                 self._open(event.turn_id, event.ts)
@@ -120,11 +134,12 @@ class SessionFold:
             case SessionOpened():
                 self.opened = data
             case AgentSession():
-                self.native = data
+                self.native, self.native_spawn = data, event.spawn_id
             case ProcessEvent():
                 self._absorb_process(event, data)
             case _:
                 self.is_deleted |= isinstance(data, SessionDeleted)
+                self._count_rule(data)
                 if self.calls is not None and event.turn_id == self.turn_id:
                     self.calls = evolve(self.calls, data)
         self._find_open_turn()
@@ -133,12 +148,21 @@ class SessionFold:
         facts = None if self.turn_id is None else self.turns.turns.get((self.session_id, self.turn_id))
         self.turn = None if facts is None or self.is_over(facts) else facts
 
+    def _count_rule(self, data: object) -> None:
+        if isinstance(data, PermissionDecision) and data.decision is PermissionBehavior.ALLOW:
+            self.allowed_by_rule[data.arguments_digest] += 1
+
     def _open(self, turn_id: TurnId, at: Moment) -> None:
         self.turn_id, self.calls, self.turn_began_at = turn_id, ToolCalls(turn_id), at
         self.prompt_id = self.budget_seconds = None
         self.closed_questions = set()
+        self.allowed_by_rule = Counter()
 
     def _absorb_process(self, event: Event, data: ProcessEvent) -> None:
+        if data.kind is ProcessEventKind.RESTART_DUE and data.attempt:  # 0: a free one
+            self.restarts_at = (*self.restarts_at, event.ts)[-_RESTARTS_KEPT:]
+        elif data.kind is ProcessEventKind.EXITED and data.exit_reason in _EXPLAINED:
+            self.restarts_at = ()
         if event.spawn_id is None:
             return
         kind = ProcessEventKind

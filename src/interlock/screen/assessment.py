@@ -106,7 +106,8 @@ class SurfaceAssessment:
     """The axes of one snapshot, with the evidence for them. Axes that were not read are `unknown`.
 
     `turn_end` is what the surface itself says about how its latest turn ended; None where it says nothing. `is_weak`:
-    the same frame also appears for a moment while the tool does something else.
+    the same frame also appears for a moment while the tool does something else. `is_unended`: the latest prompt has no
+    end below it, and the tool marks every end.
     """
 
     availability: Availability = Availability.UNKNOWN
@@ -120,6 +121,7 @@ class SurfaceAssessment:
     turn_end: TurnEnd | None = None
     block: OperatorBlock | None = None
     is_weak: bool = False
+    is_unended: bool = False
 
     @property
     def is_gone(self) -> bool:

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
+from msgspec import Struct
+
 from interlock.screen.regions import Located
 from interlock.screen.snapshot import Row, Snapshot, Style
 
@@ -145,3 +147,35 @@ def _check_cursor(asked: CursorIs, scene: ScreenScene) -> Rows | None:
         return NO_ROWS
     region, cursor = scene.located[asked.region], scene.snapshot.cursor
     return (cursor[1],) if region is not None and cursor is not None and cursor[1] in region else None
+
+
+# The tables of styles and conditions, in which rules, endings and key steps of a profile are written.
+
+
+class ProfilePart(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of a profile. A key that it does not know is refused."""
+
+
+class StyleTable(ProfilePart, frozen=True):
+    fg: str | tuple[str, ...] | None = None
+    bg: str | tuple[str, ...] | None = None
+    bold: bool | None = None
+    dim: bool | None = None
+    italic: bool | None = None
+    underline: bool | None = None
+    reverse: bool | None = None
+
+
+class ConditionTable(ProfilePart, frozen=True):
+    region: str | None = None
+    match: str | None = None
+    absent: str | None = None
+    style: StyleTable | None = None
+    present: str | None = None
+    missing: str | None = None
+    title: str | None = None
+    title_absent: str | None = None
+    command: str | None = None
+    cursor: str | None = None
+    cursor_in: str | None = None
+    draft: bool | None = None

@@ -142,6 +142,7 @@ def _by_rule(
         turn_end=end,
         block=_block(rule, rule.kind, scene, profile) if rule.kind is not None else None,
         is_weak=rule.proof is Proof.WEAK,
+        is_unended=rule.is_unended,
     )
 
 

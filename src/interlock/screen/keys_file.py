@@ -12,8 +12,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from interlock.screen.condition_tables import ConditionTable, ProfilePart
-from interlock.screen.conditions import Condition
+from interlock.screen.conditions import Condition, ConditionTable, ProfilePart
 from interlock.screen.keys import KEY_NAME, MODEL, SESSION, Arguments, Keys, KeyStep
 from interlock.screen.profile import BrokenProfile, Override, Pace, Versions
 

@@ -26,7 +26,7 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProfileRule:
-    """What a screen on which all conditions hold says."""
+    """What a screen on which all conditions hold says. `is_unended`: the latest prompt on it has no end yet."""
 
     id: str
     when: tuple[Condition, ...]
@@ -38,6 +38,7 @@ class ProfileRule:
     kind: BlockKind | None = None
     region: str = "screen"
     options: str | None = None
+    is_unended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,17 @@ import msgspec
 from msgspec import Meta
 
 from interlock.screen.assessment import Availability, BlockKind, BusinessState, InputMode, TurnEnd
-from interlock.screen.condition_tables import ConditionTable, ProfilePart, StyleTable
 from interlock.screen.conditions import (
     CommandMatches,
     Condition,
+    ConditionTable,
     CursorIs,
     DraftIs,
+    ProfilePart,
     RegionStands,
     RowMatches,
     StyleSpec,
+    StyleTable,
     TitleMatches,
 )
 from interlock.screen.keys import Keys
@@ -82,6 +84,7 @@ class RuleTable(ProfilePart, frozen=True):
     kind: BlockKind | None = None
     region: str = SCREEN.name
     options: str | None = None
+    unended: bool = False
 
 
 class EndingTable(ProfilePart, frozen=True):
@@ -247,6 +250,8 @@ class _Compiler:
             raise BrokenProfile(
                 path, f"rule {table.id!r}: `kind` belongs to the state awaiting_operator, and to no other"
             )
+        if table.unended and table.state is not BusinessState.UNKNOWN:
+            raise BrokenProfile(path, f"rule {table.id!r}: `unended` belongs to the state unknown, and to no other")
         return ProfileRule(
             id=table.id,
             when=self.conditions(table.when, f"{path}.when"),
@@ -258,6 +263,7 @@ class _Compiler:
             kind=table.kind,
             region=table.region,
             options=table.options,
+            is_unended=table.unended,
         )
 
     def conditions(self, tables: Sequence[ConditionTable], path: str) -> tuple[Condition, ...]:

@@ -36,13 +36,18 @@ class ScreenReader:
     metadata: ParserMetadata
     anomalies: tuple[SurfaceAnomaly, ...] = ()
 
-    def parse_snapshot(self, snapshot: Snapshot, baseline: DialogProjection | None = None) -> ScreenReading:
-        """Read a snapshot. `baseline` is the projection at the submit: what stood there says nothing about this turn.
+    def parse_snapshot(
+        self, snapshot: Snapshot, baseline: DialogProjection | None = None, lasting_rows: Counter[str] | None = None
+    ) -> ScreenReading:
+        """Read a snapshot. `baseline` is the projection at the submit: what stood there says nothing about this turn,
+        unless it was out of sight since: `lasting_rows` are those of every screen on which the turn was at work.
 
         A position in the text would say nothing either, for an alternate screen is drawn anew.
         """
         reading = read_screen(snapshot, self.profile, self.metadata, self.anomalies)
-        if baseline is None or reading.assessment.turn_end is None or _is_of_this_turn(reading, baseline):
+        if baseline is None or reading.assessment.turn_end is None:
+            return reading
+        if _is_of_this_turn(reading, baseline) or (lasting_rows is not None and _has_come(reading, lasting_rows)):
             return reading
         return replace(reading, assessment=replace(reading.assessment, turn_end=None))
 
@@ -50,9 +55,15 @@ class ScreenReader:
 def _is_of_this_turn(reading: ScreenReading, baseline: DialogProjection) -> bool:
     """Whether the mark of an ending is new, or stands below a prompt that is."""
     now = reading.projection
-    marks = {now.rows[row] for one in reading.assessment.evidence[1:] for row in one.rows}
     prompts, before = (Counter(text.rows[row] for row in text.prompt_rows) for text in (now, baseline))
-    return bool(prompts - before) or any(now.rows.count(mark) > baseline.rows.count(mark) for mark in marks)
+    return bool(prompts - before) or _has_come(reading, Counter(baseline.rows))
+
+
+def _has_come(reading: ScreenReading, rows: Counter[str]) -> bool:
+    """Whether the mark of an ending stands on the screen more often than among these rows."""
+    now = reading.projection.rows
+    marks = {now[row] for one in reading.assessment.evidence[1:] for row in one.rows}
+    return any(now.count(mark) > rows[mark] for mark in marks)
 
 
 def select_reader(profiles: Sequence[Profile], cli: str, version: str | None = None) -> ScreenReader:

@@ -44,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             policy=config.run.policy(),
             monitor=config.monitor_policies(),
             limits=config.pool.limits(),
+            tree=config.tree.limits(),
             notify=config.notify,
             specs=specs_by(config, os.environ),
             secrets=secrets,

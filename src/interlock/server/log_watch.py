@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 from interlock.log.port import Committed, Followed, Log, LogDamage, LogUnavailable, SessionPage, Slice, TurnSlice
+from interlock.log.snapshots import Snapshots
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId
 
@@ -24,8 +25,12 @@ class WatchedLog:
     """A log. `problem` is why it takes nothing now; blank: nothing is known against it."""
 
     def __init__(self, log: Log) -> None:
-        self._log = log
+        self.store = self._log = log
         self.problem = ""
+
+    @property
+    def snapshots(self) -> Snapshots:
+        return self._log.snapshots
 
     async def append(
         self, session_id: SessionId, events: Sequence[Event], *, expected_version: int | None = None
@@ -59,6 +64,11 @@ class WatchedLog:
 
     async def close(self) -> None:
         await self._log.close()
+
+
+def store_of(log: Log) -> Log:
+    """The store itself."""
+    return log.store if isinstance(log, WatchedLog) else log
 
 
 def problem_of(log: Log) -> str:

@@ -9,15 +9,15 @@ Laws:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from interlock.projections.spawns import SpawnRow
+from interlock.projections.task.summary import TaskTally
 from interlock.projections.usage import Usage
-from interlock.server.ledger import UsageLedger
 from interlock.server.live.hub import Hub
 from interlock.vocabulary.wire.badge import Badge
+from interlock.vocabulary.wire.frames import TaskSummary
 
 METRICS_TYPE: Final = "text/plain; version=0.0.4"
 _NO_STATUS: Final = "none"
@@ -34,33 +34,30 @@ class Family:
     samples: Mapping[str, float] = field(default_factory=dict)
 
 
-async def collect(hub: Hub, ledger: UsageLedger, *, is_recording: bool) -> tuple[Family, ...]:
-    """Everything there is to tell, now."""
-    spawns: list[SpawnRow] = []
-    totals: list[Usage] = []
-    for task_id, view in list(hub.views.items()):
-        account = await ledger.account(task_id, view.version)
-        spawns += account.spawns.rows()
-        totals.append(account.usage.total)
-    return (*_of_tasks(hub), *_of_spawns(spawns), *_of_usage(totals), *_of_server(hub, is_recording=is_recording))
+async def collect(hub: Hub, *, is_recording: bool) -> tuple[Family, ...]:
+    """Everything there is to tell, now. Of a task at rest its line says it all, and no log is read."""
+    told = [one async for one in hub.tallies()]
+    lines, tallies = [line for line, _ in told], [tally for _, tally in told]
+    return (
+        *_of_tasks(lines, tallies),
+        *_of_spawns(tallies),
+        *_of_usage([one.usage for one in tallies]),
+        *_of_server(hub, is_recording=is_recording),
+    )
 
 
-def _of_tasks(hub: Hub) -> Iterable[Family]:
-    views = list(hub.views.values())
-    now = hub.rooms.now()
-    lines = [view.summary(now) for view in views]
+def _of_tasks(lines: Sequence[TaskSummary], tallies: Sequence[TaskTally]) -> Iterable[Family]:
     statuses = Counter(line.task_status.value if line.task_status else _NO_STATUS for line in lines)
     badges = [line.badge for line in lines if line.badge is not None]
-    turns = Counter(facts.state.value for view in views for facts in view.turns.turns.values())
+    turns = _sum({state.value: count for state, count in one.turns.items()} for one in tallies)
     yield Family(name="interlock_tasks", kind="gauge", help="Tasks by status.", label="status", samples=statuses)
     yield from _of_badges(badges)
-    yield _one(
-        "interlock_tasks_unsupervised", "gauge", "Tasks that nobody runs.", sum(not v.is_supervised for v in views)
-    )
+    alone = sum(not line.is_supervised for line in lines)
+    yield _one("interlock_tasks_unsupervised", "gauge", "Tasks that no server runs.", alone)
     yield Family(name="interlock_turns", kind="gauge", help="Turns by state.", label="state", samples=turns)
     yield _one("interlock_approvals_open", "gauge", "Questions that wait.", sum(line.open_approvals for line in lines))
     yield _one("interlock_prompts_queued", "gauge", "Prompts that wait.", sum(line.queued for line in lines))
-    yield _one("interlock_log_events_total", "counter", "Events of all tasks.", sum(view.version for view in views))
+    yield _one("interlock_log_events_total", "counter", "Events of all tasks.", sum(line.version for line in lines))
 
 
 def _of_badges(badges: list[Badge]) -> Iterable[Family]:
@@ -78,11 +75,18 @@ def _of_badges(badges: list[Badge]) -> Iterable[Family]:
     yield _one("interlock_restarts_last_hour", "gauge", "Restarts of agents in the last hour.", crashes)
 
 
-def _of_spawns(rows: list[SpawnRow]) -> Iterable[Family]:
-    ended = Counter((row.reason.value if row.reason else row.standing.value) for row in rows if row.is_over)
+def _sum(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return total
+
+
+def _of_spawns(tallies: Sequence[TaskTally]) -> Iterable[Family]:
+    ended = _sum(one.spawns_ended for one in tallies)
     told = "Lives of agents that ended, by reason."
     yield Family(name="interlock_spawns_ended_total", kind="counter", help=told, label="reason", samples=ended)
-    not_ended = sum(not row.is_over for row in rows)
+    not_ended = sum(one.spawns_not_ended for one in tallies)
     yield _one("interlock_spawns_not_ended", "gauge", "Lives of agents of which the log has no end.", not_ended)
 
 

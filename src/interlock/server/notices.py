@@ -12,14 +12,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from interlock.projections.attention import AttentionPolicy, AttentionTimerFired, Lost, Sighted
+from interlock.projections.attention import AttentionPolicy, AttentionTimerFired, Input, Sighted, Surveyed
 from interlock.runtime.config.sections import NotifySection
 from interlock.runtime.notify.notifier import BoardWatcher, LedgerFile, NoticeChannel, Outlets
 from interlock.server.live.hub import Hub
@@ -31,6 +31,8 @@ MAX_LINES: Final = 1_000
 ENDING_SECONDS: Final = 1.0
 _FIRST_PAUSE_SECONDS: Final = 1.0
 _MAX_PAUSE_SECONDS: Final = 60.0
+_READ_LOG_SECONDS: Final = 0.25
+_LONG_SECONDS: Final = 3600.0
 _JOIN: Final = BoardJoin(id="notices")
 _frames: Final = msgspec.json.Decoder(BoardJoined | BoardTask)
 _logger: Final = logging.getLogger("interlock.server")
@@ -67,15 +69,32 @@ class BoardEar:
         self._is_over = True
         self._bell.set()
 
-    async def lines(self) -> AsyncIterator[Sighted | Lost]:
-        """What was heard, until the end."""
+    def take(self) -> tuple[TaskSummary, ...]:
+        """What was heard and not taken yet."""
+        heard, self._waiting = tuple(self._waiting), deque()
+        self._bell.clear()
+        return heard
+
+    async def wait(self, seconds: float) -> None:
+        """Until there is something to take, but no longer than that."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._bell.wait()
+
+    async def lines(self, is_whole: Callable[[], bool] = lambda: True) -> AsyncIterator[Input]:
+        """What was heard, until the end; and once, that this was all that there is."""
+        is_surveyed = False
         while True:
             while self._waiting and not self._is_over:
                 yield Sighted(self._waiting.popleft())
             if self._is_over:
                 return
+            if not is_surveyed and is_whole():
+                is_surveyed = True
+                yield Surveyed()
+                continue
             self._bell.clear()
-            await self._bell.wait()
+            await self.wait(_READ_LOG_SECONDS if not is_surveyed else _LONG_SECONDS)
 
 
 class Notices:
@@ -119,12 +138,14 @@ class Notices:
 
     async def _watch_once(self, hub: Hub) -> None:
         ear = self._ear = BoardEar()
-        watcher = BoardWatcher(self._file, self._outlets.tell, _logger.warning, self._policy)
+        watcher = BoardWatcher(
+            self._file, self._outlets.tell, _logger.warning, self._policy, channels=self._outlets.names
+        )
         try:
             await watcher.take(AttentionTimerFired())  # from when on ends are news is noted before anything is seen
             # Also before the whole log is read: its lines come when they are known.
             hub.rooms.join_board(ear, _JOIN)
-            await watcher.follow(ear.lines())
+            await watcher.follow(ear.lines(lambda: hub.is_ready))
         finally:
             hub.rooms.drop(ear)
 
@@ -137,7 +158,7 @@ async def noticing(
     if not channels:
         yield None
         return
-    async with Outlets(channels, _logger.warning) as outlets:
+    async with Outlets(channels, _logger.warning, file=LedgerFile(home)) as outlets:
         notices = Notices(home, settings, outlets)
         try:
             yield notices

@@ -12,23 +12,23 @@ Reading blocks, for as long as the table of processes takes to read.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from interlock.agents.port import ProcessIdentity
 from interlock.agents.processes.census import Census
+from interlock.agents.processes.identity import read_table
+from interlock.log.host import host
 from interlock.vocabulary.errors import Unreachable
 from interlock.vocabulary.ids import SpawnId
 
-_TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _WORD_DIGITS: Final = 8
 
 Address: TypeAlias = "tuple[IPv4Address | IPv6Address, int]"
+Spawns: TypeAlias = Mapping[SpawnId, ProcessIdentity | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,32 @@ def is_of_spawn(connection: PeerConnection, leader: ProcessIdentity | None, spaw
         found = Census(leader, spawn_id).look()
     except (OSError, Unreachable):
         return False
-    return any(name in _sockets(one.identity.pid) for one in found)
+    return any(name in set(host().open_names(one.identity.pid)) for one in found)
+
+
+def sender_of(connection: PeerConnection, spawns: Spawns, marks: tuple[str, ...] = ()) -> SpawnId | None:
+    """The spawn of which a process holds the client's end: one of these, or one whose id begins with one of `marks`."""
+    name = _socket_name(connection)
+    if not name:
+        return None
+    try:
+        table = read_table()
+        marked = {one for seen in table.values() for one in seen.spawn_ids if marks and one.startswith(marks)}
+        leaders = {**dict.fromkeys(map(SpawnId, marked)), **spawns}
+        for spawn_id, leader in leaders.items():
+            found = Census(leader, spawn_id).look_at(table)
+            if any(name in set(host().open_names(one.identity.pid)) for one in found):
+                return spawn_id
+    except (OSError, Unreachable):
+        return None
+    return None
 
 
 def _socket_name(connection: PeerConnection) -> str:
     """How /proc spells the client's socket; blank where the client is not on this machine, or cannot be seen."""
-    for table in _TABLES:
-        with suppress(OSError, ValueError, IndexError):
-            for line in table.read_text(encoding="ascii").splitlines()[1:]:
+    for table in host().tcp_tables():
+        with suppress(ValueError, IndexError):
+            for line in table.splitlines()[1:]:
                 fields = line.split()
                 # The client's own entry: its end is the local one.
                 if _read(fields[1]) == connection.client and _read(fields[2]) == connection.server:
@@ -90,12 +108,3 @@ def _read(spelled: str) -> Address:
     words = [address[at : at + _WORD_DIGITS] for at in range(0, len(address), _WORD_DIGITS)]
     packed = b"".join(int(word, 16).to_bytes(4, "little") for word in words)
     return _unmapped(ip_address(packed)), int(port, 16)
-
-
-def _sockets(pid: int) -> set[str]:
-    held: set[str] = set()
-    with suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:  # it ended, or is another user's
-        for entry in entries:
-            with suppress(OSError):
-                held.add(str(Path(entry.path).readlink()))
-    return held

@@ -32,28 +32,38 @@ from interlock.agents.evidence.hooks import hook_socket
 from interlock.agents.pool.pool import PoolLimits
 from interlock.agents.port import Driver
 from interlock.log.home_identity import HomeStanding, copy_is_settled, settle_home
+from interlock.log.lease import this_process
 from interlock.log.port import Log
 from interlock.log.private_file import folder_key
 from interlock.log.sqlite.store import SqliteLog
 from interlock.monitor.policy import DEFAULT_POLICIES, MonitorPolicies
+from interlock.runtime.children.owner import ChildOwner
+from interlock.runtime.children.subagents import DEFAULT_LIMITS
+from interlock.runtime.children.tree_limits import TreeLimits
 from interlock.runtime.config.sections import NotifySection
 from interlock.runtime.notify.channels import channels_of, desktop_channel
 from interlock.runtime.notify.notifier import NoticeChannel
 from interlock.runtime.policy import RunPolicy
 from interlock.runtime.redaction.redactor import Redactor
 from interlock.runtime.redaction.values import named_secrets
+from interlock.runtime.rules.keeper import RuleKeeper
 from interlock.runtime.runtime import Runtime, SpecSource, spec_from_log
+from interlock.server.commands.children import ChildCommands
 from interlock.server.commands.commands import Commands
+from interlock.server.commands.workflows import WorkflowCommands
 from interlock.server.http.access import Tokens
 from interlock.server.http.app import create_app
 from interlock.server.http.http_protocol import http_protocol
 from interlock.server.live.hub import Hub
+from interlock.server.live.searching import TranscriptSearch
 from interlock.server.live.socket import socket_options
-from interlock.server.log_watch import WatchedLog
+from interlock.server.log_watch import WatchedLog, store_of
 from interlock.server.notices import noticing
 from interlock.server.redacted_logging import log_without_secrets
 from interlock.server.settings import ServerSettings
+from interlock.server.starting import StartReport, told_start
 from interlock.server.state import ServerState
+from interlock.server.status_file import keeping_status
 from interlock.vocabulary.errors import UsageError
 
 SERVER_FILE: Final = "server.json"
@@ -64,12 +74,15 @@ _logger: Final = logging.getLogger("interlock.server")
 
 
 class ServerFile(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a server of this home is to be found. `folder` is the home itself: a copy of it has another."""
+    """Where a server of this home is to be found. `folder` is the home itself: a copy of it has another. `started` and
+    `boot_id` tell its process from a later one with its number."""
 
     url: str
     pid: int
     started_at: datetime
     folder: str = ""
+    started: str = ""
+    boot_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +97,11 @@ class Setup:
     monitor: MonitorPolicies = DEFAULT_POLICIES
     policy: RunPolicy | None = None
     limits: PoolLimits | None = None
+    tree: TreeLimits = DEFAULT_LIMITS
     notify: NotifySection | None = None
     specs: SpecSource = spec_from_log
     secrets: frozenset[str] = frozenset()
+    records_workspaces: bool = True
 
 
 async def serve(
@@ -102,9 +117,13 @@ async def serve(
     """
     check_host(setup.settings.host, allow_remote=setup.allow_remote)
     with signals(ends_process=ends_process) as (asked, asked_again):
-        life = asyncio.create_task(_live(setup, asked, on_ready))
+        is_started = asyncio.Event()
+        life = asyncio.create_task(_live(setup, asked, is_started, on_ready))
         try:
             await _first_of(life, asked)
+            if not is_started.is_set() and not life.done():
+                # Nobody was told of it yet, and what it has not done the next start does.
+                life.cancel()
             # Not by a cancel: whoever waits for an agent to stop goes on waiting for it, as it should.
             seconds = setup.settings.closing_seconds
             await _first_of(life, asked_again, seconds)
@@ -119,18 +138,23 @@ async def serve(
             life.cancel()
             await asyncio.gather(life, return_exceptions=True)
             raise
-        await life
+        with suppress(asyncio.CancelledError):
+            await life
     return 0
 
 
-async def _live(setup: Setup, asked: asyncio.Event, on_ready: Callable[[ServerFile], None]) -> None:
+async def _live(
+    setup: Setup, asked: asyncio.Event, is_started: asyncio.Event, on_ready: Callable[[ServerFile], None]
+) -> None:
     tokens = Tokens.load_or_create(setup.home)
     drivers = builtin_drivers(setup.home, monitor=setup.monitor) if setup.drivers is None else setup.drivers
     # Agents inherit our environment: what is a secret by its name is one, also where no agent is given it by name.
     redactor = Redactor({tokens.operator, tokens.observer} | named_secrets(os.environ) | setup.secrets)
     with log_without_secrets(redactor), bind(setup.settings) as listening:
         async with (
+            told_start(setup.home) as start,
             await SqliteLog.open(setup.home) as store,
+            _reading(start, store),
             Runtime(
                 log := WatchedLog(store),
                 drivers,
@@ -139,18 +163,33 @@ async def _live(setup: Setup, asked: asyncio.Event, on_ready: Callable[[ServerFi
                 specs=setup.specs,
                 hooks=hook_socket(setup.home),
                 redactor=redactor,
-                home=_settled(setup.home),
+                home=(standing := _settled(setup.home)),
+                sleeps=True,
+                records_workspaces=setup.records_workspaces,
+                rules=RuleKeeper(setup.home, os.environ),
             ) as runtime,
             # Before agents are let go, and after clients were told: an agent that we end ourselves is no news.
             noticing(setup.home, setup.notify or NotifySection(), _channels(setup)) as notices,
-            running(runtime, log, tokens, setup.settings, listening) as server,
+            running(runtime, log, tokens, setup.settings, listening, home=setup.home, tree=setup.tree) as server,
         ):
+            if standing.is_fresh_copy:  # what waits in it is held first, however long that takes
+                await runtime.settled()
             copy_is_settled(setup.home)
             if notices is not None:
                 notices.watch(server.state.hub)
-            with announced(setup.home, server.url) as told:
-                on_ready(told)
-                await _first_of(server.task, asked)
+            async with keeping_status(setup.home, server.state.hub, log):
+                with announced(setup.home, server.url) as told:
+                    start.end_when(lambda: server.state.hub.is_ready)
+                    is_started.set()
+                    on_ready(told)
+                    await _first_of(server.task, asked)
+
+
+@asynccontextmanager
+async def _reading(start: StartReport, store: SqliteLog) -> AsyncIterator[None]:
+    """The runtime reads every session to recover it, and the hub to show it."""
+    await start.watch(store, times=2)
+    yield
 
 
 def _settled(home: Path) -> HomeStanding:
@@ -204,27 +243,61 @@ class Running:
             await self.task
         finally:
             await self.state.commands.close()
+            await self.state.children.close()
+            await self.state.workflows.close()
 
 
 @asynccontextmanager
 async def running(
-    runtime: Runtime, log: Log, tokens: Tokens, settings: ServerSettings, listening: socket.socket
+    runtime: Runtime,
+    log: Log,
+    tokens: Tokens,
+    settings: ServerSettings,
+    listening: socket.socket,
+    *,
+    home: Path | None = None,
+    tree: TreeLimits = DEFAULT_LIMITS,
 ) -> AsyncIterator[Running]:
-    """A server over a runtime that runs, for as long as the block. It ends as a restart would: clients come back."""
+    """A server over a runtime that runs, for as long as the block. It ends as a restart would: clients come back.
+
+    `home`: below it worktrees are made; without one there are none."""
     hub = Hub(runtime, log)
-    commands = Commands(runtime, hub, settings, log=log)
+    owner = ChildOwner(runtime, log, limits=tree)
+    children = ChildCommands(runtime, hub, settings, owner)
+    workflows = WorkflowCommands(runtime, hub, settings, owner, log)
+    commands = Commands(runtime, hub, settings, log=log, home=home, workflows=workflows)
+    repairing: asyncio.Task[None] | None = None
+    search = TranscriptSearch(store_of(log), lambda: hub.is_ready)
     try:
         await hub.start()
-        state = ServerState(runtime=runtime, log=log, hub=hub, commands=commands, tokens=tokens, settings=settings)
+        search.start()
+        state = ServerState(
+            runtime=runtime,
+            log=log,
+            hub=hub,
+            commands=commands,
+            children=children,
+            workflows=workflows,
+            search=search,
+            tokens=tokens,
+            settings=settings,
+        )
         server = Running(state, listening)
     except BaseException:
+        await search.close()
         await hub.close("the server could not be started")
         raise
-    try:
-        await server.started()
-        yield server
-    finally:
-        await server.close("the server stops")
+    async with owner:  # its end comes after that of the last command
+        try:
+            await server.started()
+            repairing = asyncio.create_task(commands.repair_worktrees())
+            yield server
+        finally:
+            if repairing is not None:
+                repairing.cancel()
+                await asyncio.gather(repairing, return_exceptions=True)
+            await search.close()
+            await server.close("the server stops")
 
 
 class _Uvicorn(uvicorn.Server):
@@ -309,7 +382,15 @@ def url_of(host: str, port: int) -> str:
 @contextmanager
 def announced(home: Path, url: str) -> Iterator[ServerFile]:
     """`server.json`, for as long as the block."""
-    told = ServerFile(url=url, pid=os.getpid(), started_at=datetime.now(UTC), folder=folder_key(home))
+    here = this_process()
+    told = ServerFile(
+        url=url,
+        pid=here.pid,
+        started_at=datetime.now(UTC),
+        folder=folder_key(home),
+        started=here.started,
+        boot_id=here.boot_id,
+    )
     path = home / SERVER_FILE
     draft = path.with_name(f".{path.name}.{told.pid}")
     draft.unlink(missing_ok=True)

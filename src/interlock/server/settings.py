@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+
+@cache
+def server_version() -> str:
+    """The installed version; `unknown` where the package is not installed."""
+    try:
+        return version("interlock")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

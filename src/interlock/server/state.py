@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 from interlock.log.port import Log
 from interlock.runtime.runtime import Runtime
+from interlock.server.commands.children import ChildCommands
 from interlock.server.commands.commands import Commands
+from interlock.server.commands.workflows import WorkflowCommands
 from interlock.server.http.access import Tokens
 from interlock.server.live.hub import Hub
+from interlock.server.live.searching import TranscriptSearch
 from interlock.server.settings import ServerSettings
 
 
@@ -20,5 +23,8 @@ class ServerState:
     log: Log
     hub: Hub
     commands: Commands
+    children: ChildCommands
+    workflows: WorkflowCommands
+    search: TranscriptSearch
     tokens: Tokens
     settings: ServerSettings

@@ -37,9 +37,7 @@ def load_or_create_tokens(home: Path) -> TokenFile:
             _create(path)
         return _read(path)
     except OSError as error:
-        raise UsageError(
-            f"{path} cannot be used: {error.strerror}", remedy="mend it, or choose another home"
-        ) from error
+        raise UsageError(f"{path} cannot be used: {error.strerror}", remedy="fix it, or choose another home") from error
 
 
 def _read(path: Path) -> TokenFile:

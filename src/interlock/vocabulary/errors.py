@@ -27,12 +27,20 @@ class UsageError(InterlockError):
         self.remedy = remedy
 
 
+class MissingAgent(UsageError):
+    """The program of the agent that was asked for is not installed; `remedy` says how to install it."""
+
+
 class PeerFault(InterlockError):
     """Something outside (an agent, the network, a file) broke its side of a protocol."""
 
 
 class Unreachable(InterlockError):
     """The thing asked about could not be asked. Nothing is known about its state."""
+
+
+class StillStarting(Unreachable):
+    """The server that was asked for is starting: it reads its log, and answers when it has."""
 
 
 class MalformedEvent(PeerFault):

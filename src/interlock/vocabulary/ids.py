@@ -56,6 +56,17 @@ def sortable_id(prefix: str, unix_ms: int, entropy: bytes) -> str:
     return f"{prefix}_{letters}"
 
 
+def moment_of(spelled: str) -> int | None:
+    """The milliseconds that an id of `sortable_id` holds; None of any other."""
+    letters = spelled.rpartition("_")[2]
+    if len(letters) != 2 * len(_SHIFTS) or any(letter not in _ALPHABET for letter in letters):
+        return None
+    number = 0
+    for letter in letters:
+        number = number << 5 | _ALPHABET.index(letter)
+    return number >> (8 * _ENTROPY_BYTES) if number >> (8 * _ENTROPY_BYTES) < 1 << _TIME_BITS else None
+
+
 def new_event_id(unix_ms: int, entropy: bytes) -> EventId:
     return EventId(sortable_id("evt", unix_ms, entropy))
 

@@ -138,7 +138,7 @@ _WORKFLOW_SPELLINGS: Final[Mapping[object, WorkflowState]] = {
 
 class TaskStatus(StrEnum):
     """What clients call the state of a session. None at all (null): no prompt was ever accepted. `UNKNOWN`: a turn
-    began, and nobody can say how it stands, because nobody runs it or events of it are lost."""
+    began, and nobody can say how it stands, because no server runs it or events of it are lost."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -164,13 +164,14 @@ class Activity(StrEnum):
 
 
 class Attention(StrEnum):
-    """The second axis: whether, and for what, the agent needs a person. `held` is said of a badge only: prompts wait
-    behind a closed gate."""
+    """The second axis: whether, and for what, the agent needs a person. `decision` and `held` are said of a badge only:
+    a step of a workflow waits for a decision, and prompts wait behind a closed gate."""
 
     NONE = "none"
     APPROVAL = "approval"
     QUESTION = "question"
     PLAN = "plan"
+    DECISION = "decision"
     AUTH = "auth"
     QUOTA = "quota"
     ERROR = "error"
@@ -189,6 +190,18 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
 
 
+class BoardGroup(StrEnum):
+    """Where a session stands on a board, in the order of the board. `done`: its last turn completed, and nobody has
+    looked at it yet; once somebody has, it is `idle`."""
+
+    NEEDS_YOU = "needs_you"
+    STUCK = "stuck"
+    WORKING = "working"
+    DONE = "done"
+    IDLE = "idle"
+    ENDED = "ended"
+
+
 class DriverKind(StrEnum):
     """How we talk to an agent. A terminal is the one kind whose answer text we do not own."""
 
@@ -196,3 +209,11 @@ class DriverKind(StrEnum):
     STREAM = "stream"
     ACP = "acp"
     MODEL = "model"
+
+
+class PromptState(StrEnum):
+    """Where one prompt stands."""
+
+    QUEUED = "queued"
+    DISPATCHED = "dispatched"
+    REMOVED = "removed"

@@ -22,6 +22,7 @@ from interlock.agents.observations import (
 )
 from interlock.vocabulary.foreign_json import mapping
 from tests.agents.acp.golden import check, records, short
+from tests.each_row import each_row
 
 AGENTS = ("gemini", "qwen", "opencode", "vibe", "claude-code-acp")
 
@@ -43,12 +44,12 @@ def told(agent: str) -> list[list[Observation]]:
     return parts
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@each_row("agent", AGENTS)
 def test_a_recorded_session_means_what_is_on_file(agent: str) -> None:
     check(f"{agent}/acp", [line for part in told(agent) for line in ["---", *short(part)]])
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@each_row("agent", AGENTS)
 def test_the_first_turn_is_one_whole_message(agent: str) -> None:
     words = "".join(f"word{number:02} " for number in range(20))
     turn = told(agent)[1]
@@ -57,7 +58,7 @@ def test_the_first_turn_is_one_whole_message(agent: str) -> None:
     assert turn[-1] == TurnEnded(ending=TurnEnding.NATURAL)
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@each_row("agent", AGENTS)
 def test_the_tool_turn_has_one_call_which_returns_once(agent: str) -> None:
     turn = told(agent)[2]
     called = [one for one in turn if isinstance(one, ToolCalled)]
@@ -84,7 +85,7 @@ def test_a_question_names_its_call_and_its_options_by_kind(agent: str) -> None:
     assert [one.is_answered for one in turn if isinstance(one, ApprovalGone)] == [True]
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@each_row("agent", AGENTS)
 def test_a_cancelled_turn_is_interrupted_and_leaves_no_whole_message(agent: str) -> None:
     turn = told(agent)[3]
     assert turn[-1] == TurnEnded(ending=TurnEnding.INTERRUPTED)

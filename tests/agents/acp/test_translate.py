@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from interlock.agents.acp import calls
 from interlock.agents.acp.translate import AcpTranslator
 from interlock.agents.observations import (
     ApprovalAsked,
@@ -18,6 +19,7 @@ from interlock.agents.observations import (
     UsageReported,
 )
 from interlock.vocabulary.events.registry import Json
+from tests.each_row import each_row
 
 
 def begun() -> AcpTranslator:
@@ -117,3 +119,41 @@ def test_figures_of_a_resumed_session_are_not_claimed_for_its_first_turn() -> No
         seen = translator.received({"id": number, "result": {"stopReason": "end_turn", "usage": usage}})
         figures.append([one.input_tokens for one in seen if isinstance(one, UsageReported)])
     assert figures == [[], [100]]
+
+
+@each_row(
+    ("error", "kind", "message"),
+    [
+        ({"code": -32603, "message": "Internal error"}, "agent_error", "Internal error"),
+        ({"message": "Internal error", "data": {"details": "no luck"}}, "agent_error", "Internal error: no luck"),
+        ({"message": "Internal error", "data": "no luck"}, "agent_error", "Internal error: no luck"),
+        ({"message": "Internal error", "data": {"details": 3}}, "agent_error", "Internal error"),
+        ({"data": {"details": "no luck"}}, "agent_error", "no luck"),
+        ({"data": "no luck"}, "agent_error", "no luck"),
+        ({"code": -32000, "message": "Sign in"}, "auth_required", "Sign in"),
+        ({"code": "E7"}, "agent_error", "error E7"),
+        ({}, "agent_error", "error unknown"),
+        ("none", "agent_error", "error unknown"),
+    ],
+)
+def test_an_error_ends_the_turn_in_its_own_words(error: Json, kind: str, message: str) -> None:
+    (ended,) = begun().received({"id": 1, "error": error})
+    assert ended == TurnEnded(ending=TurnEnding.ERROR, error_kind=kind, error_message=message)
+
+
+def test_of_more_open_calls_than_are_kept_nothing_is_told_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(calls, "MAX_OPEN_CALLS", 2)
+    translator = begun()
+    for call_id in ("c1", "c2", "c3"):
+        update(translator, sessionUpdate="tool_call", toolCallId=call_id, title="look", status="pending")
+    told = [
+        one
+        for call_id in ("c3", "c1")
+        for one in update(translator, sessionUpdate="tool_call_update", toolCallId=call_id, status="completed")
+    ]
+    assert [(type(one), one.call_id) for one in told if isinstance(one, ToolCalled | ToolReturned)] == [
+        (ToolCalled, "c1"),
+        (ToolReturned, "c1"),
+    ]

@@ -10,13 +10,14 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from interlock.agents.acp.link import AcpWire
 from interlock.agents.acp.translate import PERMISSION, AcpTranslator
-from interlock.agents.acp.wire import AcpWire
 from interlock.agents.observations import Observation, Traced, Warned
 from interlock.agents.processes.child import ChildProcess
+from interlock.agents.processes.handle import ObservationQueue
 from interlock.agents.processes.lines import Line
-from interlock.agents.processes.observation_queue import ObservationQueue
 from interlock.vocabulary.events.registry import Json
+from tests.each_row import each_row
 
 Message = dict[str, Json]
 
@@ -44,7 +45,7 @@ def forwarded(message: Message) -> list[dict[str, Any]]:
     return received(Line(msgspec.json.encode(message)))[0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("message", "seen"),
     [
         ({"id": 1, "result": {"a": 1}}, {"id": 1, "result": {"a": 1}}),

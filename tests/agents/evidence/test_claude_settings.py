@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from interlock.agents.evidence.claude_settings import EVENTS, installed_in, notes_on, with_hooks, without_hooks
 from interlock.agents.evidence.hook_command import MARKER, hook_command
 from interlock.vocabulary.errors import UsageError
+from tests.each_row import each_row
 
 COMMAND: Final = hook_command("claude")
 MINE: Final = '{"matcher": "Bash", "hooks": [{"type": "command", "command": "mine"}]}'
@@ -52,7 +53,7 @@ BAD: Final = {
 }
 
 
-@pytest.mark.parametrize("before", GOOD.values(), ids=GOOD.keys())
+@each_row("before", GOOD.values(), ids=GOOD.keys())
 def test_every_event_gets_our_command_and_the_rest_stays(before: bytes) -> None:
     after = with_hooks(before, COMMAND)
     assert installed_in(after) == dict.fromkeys(EVENTS, COMMAND)
@@ -67,25 +68,25 @@ def test_every_event_gets_our_command_and_the_rest_stays(before: bytes) -> None:
     assert list(new) == list(old)
 
 
-@pytest.mark.parametrize("before", GOOD.values(), ids=GOOD.keys())
+@each_row("before", GOOD.values(), ids=GOOD.keys())
 def test_installing_twice_is_installing_once(before: bytes) -> None:
     once = with_hooks(before, COMMAND)
     assert with_hooks(once, COMMAND) == once
 
 
-@pytest.mark.parametrize("name", sorted(GOOD.keys() - {"empty", "blank", "odd blanks", "empty hooks"}))
+@each_row("name", sorted(GOOD.keys() - {"empty", "blank", "odd blanks", "empty hooks"}))
 def test_taking_out_gives_the_same_bytes(name: str) -> None:
     assert without_hooks(with_hooks(GOOD[name], COMMAND)) == GOOD[name]
 
 
-@pytest.mark.parametrize("before", GOOD.values(), ids=GOOD.keys())
+@each_row("before", GOOD.values(), ids=GOOD.keys())
 def test_every_byte_of_the_user_stays_in_its_order(before: bytes) -> None:
     """Whatever is not ours is a subsequence of what is written."""
     after = iter(with_hooks(before, COMMAND))
     assert all(byte in after for byte in before.strip())
 
 
-@pytest.mark.parametrize("data", BAD.values(), ids=BAD.keys())
+@each_row("data", BAD.values(), ids=BAD.keys())
 def test_what_claude_could_not_read_is_refused(data: bytes) -> None:
     with pytest.raises(UsageError, match="settings"):
         with_hooks(data, COMMAND)

@@ -10,6 +10,7 @@ import pytest
 from interlock.agents.evidence.codex_settings import EVENTS, installed_in, notes_on, with_hooks, without_hooks
 from interlock.agents.evidence.hook_command import MARKER, hook_command
 from interlock.vocabulary.errors import UsageError
+from tests.each_row import each_row
 
 COMMAND: Final = hook_command("codex")
 OWN: Final = b'[[hooks.Stop]]\nmatcher = "x"\n[[hooks.Stop.hooks]]\ntype = "command"\ncommand = "mine" # keep\n'
@@ -39,7 +40,7 @@ BAD: Final = {
 }
 
 
-@pytest.mark.parametrize("before", GOOD.values(), ids=GOOD.keys())
+@each_row("before", GOOD.values(), ids=GOOD.keys())
 def test_every_event_gets_our_command_and_every_byte_stays(before: bytes) -> None:
     after = with_hooks(before, COMMAND)
     assert after.startswith(before)

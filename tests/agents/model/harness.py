@@ -22,7 +22,7 @@ from interlock.agents.model.calls import (
     Piece,
     RequestedCall,
 )
-from interlock.agents.model.handle import ModelHandle
+from interlock.agents.model.driver import ModelHandle
 from interlock.agents.observations import (
     ApprovalAsked,
     ApprovalGone,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from interlock.agents.model import ModelDriver
 from interlock.agents.model.calls import ModelAnswer, RequestedCall
-from interlock.agents.model.handle import ModelHandle
+from interlock.agents.model.driver import ModelHandle
 from interlock.agents.observations import ApprovalAsked, Observation, ToolCalled, ToolReturned, TurnEnded, TurnEnding
 from interlock.agents.port import Decision, Prompt
 from interlock.agents.processes.identity import identity_of

@@ -19,6 +19,7 @@ from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import PromptId, TurnId
 from interlock.vocabulary.states import DriverKind
 from tests.agents.model.harness import PlayedModel, Reader, ended, spawn, spec
+from tests.each_row import each_row
 
 
 def test_the_driver_says_what_it_is_and_can() -> None:
@@ -70,7 +71,7 @@ def test_a_spawn_that_is_stopped_at_once_was_ready_and_exited() -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "options",
     [
         {"no_such": 1},

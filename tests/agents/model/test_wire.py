@@ -38,6 +38,7 @@ from interlock.projections.replay.items import (
 )
 from interlock.vocabulary.events.conversation import Resource, ToolError
 from interlock.vocabulary.ids import CallId
+from tests.each_row import each_row
 
 ITEMS: list[ReplayItem] = [
     CompactionMemory(summary="before", limitations=("short",)),
@@ -99,7 +100,7 @@ def test_every_item_has_its_place_and_ids_are_unique_on_the_wire() -> None:
     assert {message.instructions for message in requests} == {"be brief"}
 
 
-@pytest.mark.parametrize("cut", range(len(ITEMS)))
+@each_row("cut", range(len(ITEMS)))
 def test_a_longer_conversation_begins_with_the_parts_of_a_shorter_one(cut: int) -> None:
     whole = [part for message in shape(ITEMS) for part in message]
     shorter = [part for message in shape(ITEMS[:cut]) for part in message]
@@ -119,7 +120,7 @@ def test_an_answer_in_pieces_is_one_text_and_its_calls() -> None:
     assert answer.usage == CallUsage(input_tokens=3, output_tokens=2)
 
 
-@pytest.mark.parametrize("args", ["{", "[1]", '"x"', "nul", '{"a":\ud800}', {"a": object()}, {"a": float("nan"), 1: 2}])
+@each_row("args", ["{", "[1]", '"x"', "nul", '{"a":\ud800}', {"a": object()}, {"a": float("nan"), 1: 2}])
 def test_arguments_that_are_no_json_object_are_kept_as_text_and_not_run(args: str | dict[str, Any]) -> None:
     (call,) = answer_of(ModelResponse(parts=[ToolCallPart("f", args, "c")])).calls
     assert call.unreadable or call.args is not None

@@ -9,6 +9,7 @@ import pytest
 from interlock.agents.pool.pool import IdleFacts, idle_deadline_seconds
 from interlock.lifecycle.process import ProcessState
 from interlock.vocabulary.states import Lifecycle
+from tests.each_row import each_row
 
 STATE = ProcessState(last_active=100.0, lifecycle=Lifecycle.IDLE)
 FREE = IdleFacts(has_open_work=False)
@@ -38,7 +39,7 @@ def test_what_is_used_or_not_ours_is_kept(facts: IdleFacts) -> None:
     assert idle_deadline_seconds(STATE, 60.0, facts) is None
 
 
-@pytest.mark.parametrize("off", [None, 0.0, -1.0, float("inf"), float("nan")])
+@each_row("off", [None, 0.0, -1.0, float("inf"), float("nan")])
 def test_it_can_be_switched_off(off: float | None) -> None:
     assert idle_deadline_seconds(STATE, off, FREE) is None
 

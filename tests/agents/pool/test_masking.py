@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agents.pool.masking import masked_argv, masked_text
+from interlock.agents.pool.masking import masked_argv, masked_text, starred_text
+from tests.each_row import each_row
 
 RANDOM_WORD = "dGhpc2lzQ3p4X2pLOTdRd1pYbTR0UjBu"
 
@@ -70,6 +71,25 @@ def test_what_is_no_secret_stays(argv: list[str]) -> None:
 def test_a_secret_that_shows_by_its_shape_is_masked_in_any_text(secret: str) -> None:
     text = masked_text(f"401 from the server, with ({secret}) given\nand more")
     assert text == "401 from the server, with (***) given\nand more"
+
+
+@each_row(
+    ("kind", "shortest"),
+    [
+        *(
+            (kind, "abcdefghijklmno1")
+            for kind in ("sk-", "sk_", "pk-", "rk_", "pypi-", "github_pat_", "glpat-", "AIza")
+        ),
+        *((kind, "abcdefghijklmno1") for kind in ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "hf_", "npm_")),
+        *((kind, "abcdefg1") for kind in ("xoxb-", "xoxp-", "Bearer ", "bearer\t", "API_KEY=", "MY_TOKEN=", "APIKEY=")),
+        *((kind, "ABCDEFGHIJK1") for kind in ("AKIA", "ASIA", "Basic ")),
+        ("eyJ", "abcdefgh.ijkl"),
+    ],
+)
+def test_a_secret_is_starred_from_the_length_of_its_kind_on(kind: str, shortest: str) -> None:
+    """A shorter word is most often no secret, and the text keeps its length, so that it can still be pointed at."""
+    assert starred_text(f"with {kind}{shortest}, then") == f"with {kind}{'*' * len(shortest)}, then"
+    assert starred_text(f"with {kind}{shortest[1:]}, then") == f"with {kind}{shortest[1:]}, then"
 
 
 def test_a_private_key_is_masked_even_if_its_end_is_cut_off() -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from interlock.agents.port import DeliveryUnknown, NotDelivered
+from interlock.agents.port import DeliveryUnknown, NotDelivered, StopReport
 from interlock.agents.processes import child as child_module
 from interlock.agents.processes.child import STDERR_TAIL_BYTES, ChildProcess, inherited_environment
 from interlock.agents.processes.stopping import StopPolicy
@@ -54,6 +54,28 @@ def test_it_says_every_line_and_then_how_it_ended() -> None:
             assert not child.is_alive
 
     asyncio.run(run())
+
+
+def test_a_stop_takes_the_childs_end_for_the_time_up_to_which_its_group_is_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its number may have been given to another by the time of the stop, and what began since is none of ours."""
+    told = list[int | None]()
+
+    async def stop(*given: object, leader_seen_ticks: int | None) -> StopReport:
+        told.append(leader_seen_ticks)
+        return StopReport()
+
+    async def main() -> None:
+        monkeypatch.setattr(child_module, "now_ticks", lambda: 1800)
+        async with started(*shell("exit 0")) as child:
+            await child.exited()
+            monkeypatch.setattr(child_module, "now_ticks", lambda: 9000)
+            await child.stop()
+
+    monkeypatch.setattr(child_module, "stop_tree", stop)
+    asyncio.run(main())
+    assert told[0] == 1800
 
 
 def test_a_death_by_signal_is_told_as_one() -> None:
@@ -221,8 +243,10 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
 
     async def run() -> None:
         for argv, cwd, error, words in cases:
+            before = set(os.listdir("/dev/fd"))  # noqa: PTH208 - the names are numbers
             with pytest.raises(error, match=words):
                 await ChildProcess.start(argv, cwd=cwd, environment=dict(os.environ), spawn_id=new_spawn_id())
+            assert set(os.listdir("/dev/fd")) == before, "its pipe is closed"  # noqa: PTH208
 
     asyncio.run(run())
 

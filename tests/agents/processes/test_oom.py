@@ -37,7 +37,7 @@ class Kernel:
         self._account.write_text(self._words.format(kills=kills))
 
     def account(self) -> MemoryAccount:
-        return MemoryAccount.of(7, proc=self.proc, control_groups=self.groups)
+        return MemoryAccount.of(7, (self.proc, self.groups))
 
 
 @pytest.fixture(params=[V2, V1], ids=["v2", "v1"])
@@ -82,7 +82,7 @@ def test_an_account_that_cannot_be_read_proves_nothing(tmp_path: Path, words: st
 
 
 def test_a_process_that_is_gone_has_no_account(tmp_path: Path) -> None:
-    assert MemoryAccount.of(8, proc=tmp_path, control_groups=tmp_path) == MemoryAccount(None, None)
+    assert MemoryAccount.of(8, (tmp_path, tmp_path)) == MemoryAccount(None, None)
 
 
 def test_a_real_process_is_looked_up_without_an_error() -> None:

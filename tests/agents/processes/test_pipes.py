@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import pytest
 
 from interlock.agents.processes.lines import Line
-from interlock.agents.processes.pipes import WaitingLines
+from interlock.agents.processes.pipes import OutputPipe, WaitingLines
 
 
 class Tap(asyncio.ReadTransport):
@@ -109,5 +110,28 @@ def test_the_last_words_of_a_child_are_bounded_and_the_time_of_a_slow_taker_is_n
         talking.child_is_over()
         talking.feed(b"x" * (2 << 20))
         assert talking.ended.done()
+
+    asyncio.run(run())
+
+
+def test_a_pipe_tells_its_bytes_waits_while_it_is_paused_and_closes_at_its_end() -> None:
+    async def run() -> None:
+        told: asyncio.Queue[bytes] = asyncio.Queue()
+        pipe = OutputPipe()
+        pipe.read_into(told.put_nowait, lambda: told.put_nowait(b""))
+        os.write(pipe.writing, b"one")
+        async with asyncio.timeout(100):
+            assert await told.get() == b"one"
+        pipe.pause_reading()
+        os.write(pipe.writing, b"two")
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert told.empty()
+        pipe.resume_reading()
+        pipe.close_writing()
+        async with asyncio.timeout(100):
+            assert [await told.get(), await told.get()] == [b"two", b""]
+        pipe.resume_reading()  # of a pipe that is over: nothing
+        pipe.close()
 
     asyncio.run(run())

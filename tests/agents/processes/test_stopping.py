@@ -70,7 +70,8 @@ def test_one_that_is_gone_before_it_can_be_woken_was_ended_by_the_signal(monkeyp
 
 
 def test_a_child_that_ignores_interrupts_is_told_to_end() -> None:
-    report, pid = asyncio.run(stopped_after_first_line("sleep 600 & echo $!; wait"))
+    # The child itself tells its number: by then the shell has made it ignore interrupts, as it does for `&`.
+    report, pid = asyncio.run(stopped_after_first_line("sh -c 'echo $$; exec sleep 600' & wait"))
     assert ended_pid(report, pid).signal == "SIGTERM"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from interlock.agents.processes.child import ChildProcess
-from interlock.agents.processes.table import command_of, read_table
+from interlock.agents.processes.identity import command_of, read_table
 from interlock.testing.scripted_model import ScriptedModel
 from interlock.vocabulary.ids import SpawnId
 from tests.agents.processes.trees import living_of, new_spawn_id, until
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.real
 
 
 def daemons_of(spawn_id: SpawnId) -> list[str]:
-    commands = [command_of(seen) for seen in read_table(spawn_id).values() if seen.is_tagged]
+    commands = [command_of(seen) for seen in read_table().values() if spawn_id in seen.spawn_ids]
     return [command for command in commands if "daemon" in command.split("/")[-1] or "--managed-daemon" in command]
 
 

@@ -13,8 +13,8 @@ from typing import Final
 
 from interlock.agents.port import ProcessIdentity
 from interlock.agents.processes.child import ChildProcess
+from interlock.agents.processes.identity import read_table
 from interlock.agents.processes.stopping import StopPolicy
-from interlock.agents.processes.table import read_table
 from interlock.vocabulary.ids import SpawnId
 
 QUICK: Final = StopPolicy(interrupt_seconds=0.3, terminate_seconds=0.3, kill_seconds=5.0)
@@ -35,7 +35,7 @@ async def until(condition: Callable[[], bool], *, seconds: float = PATIENCE_SECO
 
 
 def living_of(spawn_id: SpawnId) -> list[ProcessIdentity]:
-    return [seen.identity for seen in read_table(spawn_id).values() if seen.is_tagged]
+    return [seen.identity for seen in read_table().values() if spawn_id in seen.spawn_ids]
 
 
 @asynccontextmanager

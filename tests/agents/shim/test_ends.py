@@ -50,9 +50,9 @@ def test_a_program_may_end_in_its_own_way_when_it_is_told_to() -> None:
 def test_a_bug_in_the_shim_restores_the_terminal_as_well() -> None:
     """Broken on purpose, in its own process: the first byte of the program raises."""
     broken = (
-        "from interlock.agents.shim import pump, run\n"
+        "from interlock.agents.shim import run\n"
         "def breaks(self): raise RuntimeError('broken')\n"
-        "pump.Pump._read_child = breaks\n"
+        "run.Pump._read_child = breaks\n"
         "run.run_shim(['sh', '-c', 'echo x; sleep 600'])"
     )
     with Around("true") as around:
@@ -67,8 +67,8 @@ def test_a_background_job_that_never_stops_writing_does_not_keep_the_shim() -> N
     """In its own process, where every look at the terminal of the program finds more."""
     flooded = (
         "import os, sys\n"
-        "from interlock.agents.shim import pump, run\n"
-        "pump.Pump._read_child = lambda self: pump.LIMIT_BYTES\n"
+        "from interlock.agents.shim import run\n"
+        "run.Pump._read_child = lambda self: run.LIMIT_BYTES\n"
         "sys.exit(os.waitstatus_to_exitcode(run.run_shim(['sh', '-c', 'exit 3'])))"
     )
     with Around("true") as around:

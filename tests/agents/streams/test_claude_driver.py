@@ -36,6 +36,7 @@ from interlock.vocabulary.ids import PromptId, TurnId
 from interlock.vocabulary.states import DriverKind
 from tests.agents.processes.trees import new_spawn_id
 from tests.agents.streams.claude_fake import READY, heard_by, make_fake
+from tests.each_row import each_row
 
 SPAWN: Final = new_spawn_id()
 PROMPT: Final = Prompt(prompt_id=PromptId("prm_1"), turn_id=TurnId("trn_1"), text="Grüße")
@@ -109,7 +110,7 @@ def test_the_mode_comes_behind_what_the_user_gave_which_may_begin_with_a_launche
     assert command_line(AgentSpec(agent="a", driver="claude-stream"))[0] == "claude"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("argv", "options"),
     [
         (("claude", "--output-format=text"), {}),

@@ -30,11 +30,12 @@ from interlock.agents.observations import (
     UsageScope,
     Warned,
 )
-from interlock.agents.streams.claude.asking import DECIDED, INITIALIZE
 from interlock.agents.streams.claude.lines import ClaudeLines
+from interlock.agents.streams.claude.questions import DECIDED, INITIALIZE
 from interlock.vocabulary.events.audit import DeliveryStage
 from interlock.vocabulary.events.registry import Json
 from tests.agents.streams.claude_recordings import FOLDER, NAMES, lines_of, play, told
+from tests.each_row import each_row
 
 Frame = dict[str, Json]
 UUID: Final = "9a2b1f60-0000-4000-8000-000000000001"
@@ -107,13 +108,13 @@ def the_end(seen: list[Observation]) -> TurnEnded:
 # Every recording
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_a_recording_means_what_was_reviewed(name: str) -> None:
     expected = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
     assert [told(seen) for seen in play(name)] == expected
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_the_pieces_of_a_recorded_message_are_the_whole(name: str) -> None:
     pieces: dict[str, str] = {}
     for seen in play(name):
@@ -147,9 +148,7 @@ def test_several_blocks_in_one_frame_all_come_out() -> None:
     assert [one.call_id for one in results if isinstance(one, ToolReturned)] == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    "kind", ["web_search_tool_result", "redacted_thinking", "image", "tool_result", "brand_new", ""]
-)
+@each_row("kind", ["web_search_tool_result", "redacted_thinking", "image", "tool_result", "brand_new", ""])
 def test_a_block_that_is_no_call_of_a_tool_is_kept_as_trace(kind: str) -> None:
     block: Frame = {"type": kind, "id": "a", "name": "Bash", "input": {}, "content": "found"}
     (seen,) = feed(prompted(), assistant(block))
@@ -187,7 +186,7 @@ def test_a_retry_takes_back_what_the_dead_attempt_streamed() -> None:
     assert feed(reader, retry) == [RetryBegun(message="overloaded, attempt 1 of 2", attempt=1)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("info", "warned"),
     [
         ({"status": "allowed_warning", "resetsAt": 9}, "allowed_warning"),
@@ -367,7 +366,7 @@ def test_a_prompt_that_was_queued_and_then_known_already_is_accepted_once() -> N
 # How a turn ends
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("more", "ending", "kind", "code"),
     [
         ({}, TurnEnding.NATURAL, "", ""),
@@ -559,7 +558,7 @@ def test_zeros_do_not_wipe_out_what_the_calls_reported() -> None:
     assert not of_kind(UsageReported, feed(prompted(), result(usage=zeros, total_cost_usd=0)))
 
 
-@pytest.mark.parametrize("figure", [-1, True, "7", 2**60, None, [], 1.5])
+@each_row("figure", [-1, True, "7", 2**60, None, [], 1.5])
 def test_a_figure_that_is_no_count_is_missing(figure: Json) -> None:
     (usage,) = of_kind(UsageReported, feed(prompted(), result(usage={"input_tokens": figure, "output_tokens": 1})))
     assert isinstance(usage, UsageReported)
@@ -577,9 +576,7 @@ def test_a_line_of_megabytes_is_read_whole() -> None:
     assert len(trace.raw) == TRACE_MAX_CHARACTERS
 
 
-@pytest.mark.parametrize(
-    "line", [b"", b"Warning: something", b"[]", b"null", b'"text"', b"\xff\xfe", b"7", b"[" * 100_000]
-)
+@each_row("line", [b"", b"Warning: something", b"[]", b"null", b'"text"', b"\xff\xfe", b"7", b"[" * 100_000])
 def test_what_is_no_object_is_kept_as_trace(line: bytes) -> None:
     assert [type(one) for one in prompted().feed(line)] == [Traced]
 

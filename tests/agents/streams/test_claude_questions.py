@@ -10,6 +10,7 @@ from interlock.agents.streams.claude.questions import OpenQuestion, answer, read
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.states import Attention
+from tests.each_row import each_row
 
 RULE: dict[str, Json] = {
     "type": "addRules",
@@ -78,7 +79,7 @@ def test_a_denial_says_why() -> None:
     assert answer(approval(), Decision(request_id="q", is_allowed=False, option_id="deny"))["message"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "decision",
     [
         yes(option_id="deny"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from interlock.agents.observations import (
     MessageEnded,
     Observation,
@@ -29,6 +27,7 @@ from interlock.agents.streams.codex.exec_lines import CodexLines
 from interlock.vocabulary.events.audit import DeliveryStage
 from interlock.vocabulary.events.conversation import ToolError
 from interlock.vocabulary.events.registry import Json
+from tests.each_row import each_row
 
 
 def told(*messages: dict[str, Json]) -> list[Observation]:
@@ -56,8 +55,8 @@ def test_a_turn_is_told_to_have_begun() -> None:
     assert told({"type": "turn.started"}) == [PromptReached(stage=DeliveryStage.STARTED)]
 
 
-@pytest.mark.parametrize("when", ["created", "started"])
-@pytest.mark.parametrize(
+@each_row("when", ["created", "started"])
+@each_row(
     ("fields", "called"),
     [
         (
@@ -87,7 +86,7 @@ def test_a_tool_is_told_when_it_begins(when: str, fields: dict[str, Json], calle
     assert told(item(when, **fields)) == [called]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "output", "error"),
     [
         ({"type": "command_execution", "aggregated_output": "hi\n", "exit_code": 0}, "hi\n", ""),
@@ -208,7 +207,7 @@ def test_calls_that_are_open_at_the_end_get_their_results() -> None:
     assert [one.call_id for one in seen if isinstance(one, ToolReturned)] == ["c", "d"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [b"Reading prompt...", b"{", b"[]", b'{"type": "ping"}', b'{"type": "item.completed"}', b"\xff", b"[" * 9999],
 )

@@ -28,6 +28,7 @@ from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.states import Attention
 from tests.agents.acp.golden import check, printed, short
+from tests.each_row import each_row
 
 AT_REST: Json = {
     "type": "response",
@@ -147,7 +148,7 @@ def test_the_state_names_the_session_once() -> None:
     assert told(reader, AT_REST, AT_REST) == [named]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "decision", "said"),
     [
         ("confirm", Decision(request_id="u1", is_allowed=True), {"confirmed": True}),
@@ -172,7 +173,7 @@ def test_a_notice_of_an_extension_is_no_question() -> None:
     assert isinstance(seen, Traced)
 
 
-@pytest.mark.parametrize("line", [b"", b"\xff", b"[]", b'{"type":"new"}', b'{"type":7}', b'{"type":"message_update"}'])
+@each_row("line", [b"", b"\xff", b"[]", b'{"type":"new"}', b'{"type":7}', b'{"type":"message_update"}'])
 def test_what_is_not_known_is_kept_as_trace(line: bytes) -> None:
     (seen,) = PiLines().feed(line)
     assert isinstance(seen, Traced)

@@ -25,6 +25,7 @@ from interlock.agents.observations import (
 from interlock.agents.port import AgentSpec
 from interlock.agents.streams.qwen import QwenLines, qwen_argv
 from tests.agents.acp.golden import RECORDINGS, check, printed, short
+from tests.each_row import each_row
 
 
 def told(*lines: bytes) -> list[Observation]:
@@ -152,7 +153,7 @@ def test_what_a_child_writes_carries_its_name() -> None:
     assert MessageEnded(text="from below", sub_agent="c1") in seen
 
 
-@pytest.mark.parametrize("line", [b"", b"\xff", b"[]", b'{"type":"new"}', b'{"type":"assistant"}', b'{"type":{}}'])
+@each_row("line", [b"", b"\xff", b"[]", b'{"type":"new"}', b'{"type":"assistant"}', b'{"type":{}}'])
 def test_what_is_not_known_is_kept_as_trace(line: bytes) -> None:
     (seen,) = told(line)
     assert isinstance(seen, Traced)

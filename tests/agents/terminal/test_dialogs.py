@@ -14,6 +14,7 @@ from interlock.agents.terminal.launch import recognise
 from interlock.screen.assessment import BlockKind, Option
 from interlock.screen.selection import select_reader
 from interlock.screen.snapshot import read_snapshot
+from tests.each_row import each_row
 from tests.screen.profiles.frames import snapshot_at
 
 RULE = "─" * 60
@@ -77,7 +78,7 @@ def test_a_duration_that_goes_on_with_the_time_makes_no_other_dialog(before: str
     assert is_same_dialog(dialog_of(before), dialog_of(after), seconds)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "seconds"),
     [
         ("sleep 20s", "sleep 30s", 1.0),
@@ -174,7 +175,7 @@ def test_a_dialog_that_takes_several_answers_is_not_answered_by_one() -> None:
         answer_to(asked, decision(label="Lint"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("argv", "cli", "words"),
     [
         (("claude", "--debug"), "claude", 1),

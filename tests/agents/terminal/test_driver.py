@@ -21,18 +21,20 @@ from interlock.agents.observations import (
     Exited,
     Progressed,
     PromptReached,
+    ScreenLeft,
     StandingSeen,
     ToolsSeen,
     TurnEnded,
     TurnEnding,
     Warned,
 )
-from interlock.agents.port import AgentSpec, Decision, DeliveryUnknown, NotDelivered
+from interlock.agents.port import AgentSpec, Decision, DeliveryUnknown, KeptOut, NotDelivered
 from interlock.agents.processes.identity import is_alive
 from interlock.agents.terminal.answering import AnswerPolicy
 from interlock.agents.terminal.driver import TerminalDriver
 from interlock.agents.terminal.launch import AgentGone, read_where
-from interlock.agents.tmux.panes import start_pane
+from interlock.agents.tmux import typing
+from interlock.agents.tmux.panes import list_panes, start_pane
 from interlock.agents.tmux.typing import TypingPolicy
 from interlock.monitor.policy import MonitorPolicies, MonitorPolicy
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
@@ -77,6 +79,24 @@ def test_a_turn_is_told_from_ready_to_ready() -> None:
             assert "Yes." in shown.tail
             await seen.until(BecameReady)
             assert seen.of(Warned) == []
+
+    run(main())
+
+
+def test_a_turn_that_is_never_seen_to_start_is_told_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quick one: its end was held back until nothing waited for its start any more, five seconds later."""
+    monkeypatch.setattr(typing._Attempt, "_is_started", lambda *_: False)
+    policy = replace(QUICK, typing=replace(QUICK.typing, started_within_seconds=600))
+
+    async def main() -> None:
+        async with driving(policy) as driver, agent(driver) as seen:
+            await seen.until(BecameReady)
+            submit = asyncio.create_task(seen.handle.submit(prompt("say Yes.")))
+            ended = await seen.until(TurnEnded)
+            assert ended.ending is TurnEnding.NATURAL
+            assert (await submit) in (DeliveryStage.ACCEPTED, DeliveryStage.STARTED)
+            assert [one.stage for one in seen.of(PromptReached)][:2] == [DeliveryStage.TYPED, DeliveryStage.ACCEPTED]
+            await seen.until(BecameReady)
 
     run(main())
 
@@ -145,8 +165,11 @@ def test_a_screen_that_no_profile_fits_is_unknown_and_says_so() -> None:
         async with driving(quick) as driver, agent(driver, strange) as seen:
             unread = await seen.until(StandingSeen, lambda one: bool(one.standing.evidence) and _is_unread(one))
             assert unread.standing.evidence[0].where == "profile generic-1, version unknown"
-            with pytest.raises(NotDelivered, match=r"^nothing was typed: the screen does not show that it is ready$"):
+            with pytest.raises(
+                NotDelivered, match=r"^nothing was typed: the screen does not show that it is ready$"
+            ) as met:
                 await seen.handle.submit(prompt("are you there?"))
+            assert not isinstance(met.value, KeptOut), "nothing says that this passes by itself"
             assert Activity.STALLED not in {one.standing.activity for one in seen.of(StandingSeen)}
 
     run(main())
@@ -165,6 +188,7 @@ def test_a_record_of_a_cli_that_declares_no_native_status_is_noted_also_by_who_a
             argv = ("sh", "-c", f"{SAYS} say working; exec sleep 600")
             spec = AgentSpec(agent="mine", driver="terminal", argv=argv)
             handle = await driver.spawn(spec, new_spawn())
+            assert [pane.window_name for pane in await list_panes(driver.server)] == ["mine"]
             for is_adopted in (False, True):
                 handle = await driver.adopt(spec, handle.spawn_id, handle.where) if is_adopted else handle
                 async with reading(handle) as seen:
@@ -177,16 +201,26 @@ def test_a_record_of_a_cli_that_declares_no_native_status_is_noted_also_by_who_a
     run(main())
 
 
+async def _forge_working(pid: int) -> None:
+    """Write it as any program there could, again and again: it may fall into the midst of what the agent paints."""
+    terminal = os.open(f"/proc/{pid}/fd/1", os.O_WRONLY | os.O_NOCTTY)
+    try:
+        while True:
+            os.write(terminal, b"\x1b]7501;state=working:app=scripted-agent\x1b\\")
+            await asyncio.sleep(1.0)
+    finally:
+        os.close(terminal)
+
+
 def test_a_forged_working_is_a_doubt_that_ends_and_the_agent_is_quiet_again() -> None:
     async def main() -> None:
         policy = replace(QUICK, monitor=MonitorPolicies(MonitorPolicy(native_doubt_seconds=4)))
         async with driving(policy) as driver, agent(driver) as seen:
             await seen.until(StandingSeen, lambda one: one.standing.is_ready)
             assert seen.handle.process is not None
-            terminal = os.open(f"/proc/{seen.handle.process.pid}/fd/1", os.O_WRONLY | os.O_NOCTTY)
-            os.write(terminal, b"\x1b]7501;state=working:app=scripted-agent\x1b\\")
-            os.close(terminal)
+            writing = asyncio.create_task(_forge_working(seen.handle.process.pid))
             doubted = await seen.until(StandingSeen)
+            writing.cancel()
             assert doubted.standing.activity is Activity.UNKNOWN
             assert doubted.standing.evidence[0].rule == NATIVE_CONTRADICTED
             assert (await seen.until(StandingSeen)).standing.is_ready
@@ -389,12 +423,12 @@ def test_nothing_is_typed_into_a_dialog_a_draft_or_a_working_agent() -> None:
             await seen.until(BecameReady)
             await press(seen, "half a thought")
             await shows(seen, "half a thought")
-            with pytest.raises(NotDelivered, match=r"^nothing was typed: a draft of somebody stands in the composer$"):
+            with pytest.raises(KeptOut, match=r"^nothing was typed: a draft of somebody stands in the composer$"):
                 await seen.handle.submit(prompt("say No."))
             await press(seen, *["BSpace"] * len("half a thought"))
             await shows(seen, "> Ask for something")
             await seen.handle.submit(prompt("think 600"))
-            with pytest.raises(NotDelivered, match=r"^nothing was typed: the agent is working$"):
+            with pytest.raises(KeptOut, match=r"^nothing was typed: the agent is working$"):
                 await seen.handle.submit(prompt("say No."))
             await seen.handle.interrupt()
             await seen.until(BecameReady)
@@ -402,7 +436,7 @@ def test_nothing_is_typed_into_a_dialog_a_draft_or_a_working_agent() -> None:
                 await seen.handle.interrupt()
             await seen.handle.submit(prompt("ask Go on?"))
             await seen.until(ApprovalAsked)
-            with pytest.raises(NotDelivered, match=r"^nothing was typed: a dialog is open$"):
+            with pytest.raises(KeptOut, match=r"^nothing was typed: a dialog is open$"):
                 await seen.handle.submit(prompt("say No."))
             wrong = Decision(request_id=seen.of(ApprovalAsked)[0].request_id, is_allowed=True, option_label="Maybe")
             with pytest.raises(NotDelivered, match="names 0 of the options"):
@@ -443,7 +477,7 @@ def test_an_agent_that_leaves_by_itself_is_gone_with_its_code() -> None:
                 await seen.until(BecameReady)
                 await handle.submit(prompt("think 1; exit 7"))
                 await seen.end()
-                *_, gone, exited = seen.all
+                *_, gone, exited = (one for one in seen.all if not isinstance(one, ScreenLeft))
                 assert isinstance(gone, StandingSeen)
                 assert gone.standing.activity is Activity.GONE
                 assert isinstance(exited, Exited)
@@ -614,7 +648,8 @@ def test_a_pane_of_somebody_else_is_driven_and_left_to_them() -> None:
                 while SCRIPTED[-1] not in (foreground_argv(info.identity.pid) or ()):  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
             spec = AgentSpec(agent="mine", driver="terminal")
-            handle = await driver.adopt(spec, new_spawn(), {"socket": driver.server.socket, "pane_id": info.pane_id})
+            where: dict[str, Json] = {"socket": driver.server.socket, "pane_id": info.pane_id, "control": True}
+            handle = await driver.adopt(spec, new_spawn(), where)
             async with reading(handle) as seen:
                 await seen.until(BecameReady)
                 assert read_where(handle.where).cli == "scripted"

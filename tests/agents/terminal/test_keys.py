@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import pytest
 
 from interlock.agents.observations import BecameReady, Exited, TurnEnded, TurnEnding
-from interlock.agents.port import AgentSpec, DeliveryUnknown
-from interlock.agents.profiles import load_profiles
+from interlock.agents.port import AgentSpec, DeliveryUnknown, KeptOut, NotDelivered
+from interlock.agents.profiles import builtin_profiles, load_profiles
+from interlock.agents.terminal import keyboard
 from interlock.agents.terminal.driver import TerminalDriver
 from interlock.agents.terminal.handle import TerminalPolicy
+from interlock.agents.terminal.keyboard import Keyboard
+from interlock.agents.tmux.client import TmuxClient
+from interlock.agents.tmux.panes import Pane
+from interlock.agents.tmux.typing import TypedTurn, TypingOutcome, TypingPolicy, TypingRefusal, TypingStep
+from interlock.screen.selection import select_reader
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.audit import DeliveryStage
 from interlock.vocabulary.events.registry import Json
-from tests.agents.terminal.harness import QUICK, SCRIPTED, agent, driving, prompt, scripted, shows
+from tests.agents.terminal.harness import QUICK, SCRIPTED, WAIT_SECONDS, agent, driving, prompt, scripted, shows
 from tests.contract.harness import run
+from tests.each_row import each_row
 
 BUILTIN: Final = resources.files("interlock.screen").joinpath("profiles/scripted.toml").read_text("utf-8")
 KEYS: Final = '[keys]\ninterrupt = ["Escape"]\nquit = ["C-d"]\n'
@@ -117,6 +125,23 @@ def test_a_profile_names_the_submit_key_and_the_keys_that_quit(tmp_path: Path) -
     run(main())
 
 
+def test_keys_that_do_not_bring_the_next_screen_are_no_quit_that_an_end_is_waited_for(tmp_path: Path) -> None:
+    keys = """[keys]
+interrupt = ["Escape"]
+quit = [{ press = "Right", shows = [{ match = 'never shown' }], within_seconds = 0.3 }, "C-d"]
+"""
+
+    async def main() -> None:
+        policy = replace(QUICK, quit_within_seconds=3600)
+        async with driving_by(tmp_path, keys, policy) as driver, agent(driver) as seen:
+            await seen.until(BecameReady)
+            async with asyncio.timeout(WAIT_SECONDS):
+                await seen.handle.stop()
+            assert (await seen.until(Exited)).signal is not None, "it was not left waiting, and ended by a signal"
+
+    run(main())
+
+
 def test_a_profile_says_how_a_session_is_resumed_and_a_model_is_chosen(tmp_path: Path) -> None:
     tables = KEYS + '\n[arguments]\nresume = ["--resume", "{session}"]\nmodel = ["--brain={model}"]\n'
 
@@ -141,3 +166,30 @@ def test_what_a_profile_does_not_say_is_refused_with_the_table_that_is_missing(s
             assert f"`{missing}` in [arguments]" in str(refused.value)
 
     run(main())
+
+
+@each_row(
+    ("refusal", "kind", "why"),
+    [
+        (TypingRefusal.CLOSED, NotDelivered, "a person reads back"),
+        (TypingRefusal.DIALOG, KeptOut, "a dialog is open"),
+        (TypingRefusal.WORKING, KeptOut, "the agent is working"),
+        (TypingRefusal.DRAFT, KeptOut, "a draft of somebody stands in the composer"),
+        (TypingRefusal.DRAFT_UNKNOWN, NotDelivered, "whether a draft stands in the composer cannot be seen"),
+        (TypingRefusal.NOT_READY, NotDelivered, "the screen does not show that it is ready"),
+    ],
+)
+def test_a_prompt_that_is_not_typed_says_why_and_whether_that_passes(
+    refusal: TypingRefusal, kind: type[NotDelivered], why: str
+) -> None:
+    async def refuse(*_: object) -> TypingOutcome:
+        step = TypingStep(False, "a person reads back", 0.0)
+        return TypingOutcome(step, step, step, refusal=refusal)
+
+    pane = Pane(cast("TmuxClient", None), "%0")
+    board = Keyboard(pane, select_reader(builtin_profiles(), "scripted"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keyboard, "type_prompt", refuse)
+        with pytest.raises(NotDelivered) as told:
+            run(board.submit("do it", TypingPolicy(), TypedTurn()))
+    assert (type(told.value), str(told.value)) == (kind, f"nothing was typed: {why}")

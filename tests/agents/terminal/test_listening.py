@@ -15,6 +15,7 @@ from interlock.agents.observations import BecameReady, StandingSeen, Warned
 from interlock.agents.terminal import listening
 from interlock.agents.terminal.launch import read_where
 from interlock.agents.terminal.listening import ShimChannel
+from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.audit import Anomaly
 from interlock.vocabulary.evidence import EvidenceSource
 from tests.agents.terminal.harness import agent, driving
@@ -40,6 +41,19 @@ async def write_forged(path: Path) -> bytes:
         return b""
     finally:
         writer.close()
+
+
+def test_a_folder_that_cannot_be_listened_in_is_told_and_nothing_stays_open(tmp_path: Path) -> None:
+    async def main() -> None:
+        with pytest.raises(UsageError) as refused:
+            await ShimChannel.open(tmp_path / "none" / "s")
+        assert str(refused.value) == (
+            f"{tmp_path}/none/s cannot be listened on (No such file or directory); check the run folder"
+        )
+
+    before = len(list(Path("/dev/fd").iterdir()))
+    run(main())
+    assert len(list(Path("/dev/fd").iterdir())) == before
 
 
 def test_a_process_that_is_not_the_shim_is_closed_and_noted_and_the_shim_is_heard_on() -> None:

@@ -18,6 +18,7 @@ from interlock.log.home_identity import NotOurs, look_at_home
 from interlock.vocabulary.events.registry import Json
 from tests.agents.terminal.harness import QUICK, agent, driving, new_spawn, prompt, reading, scripted
 from tests.contract.harness import run
+from tests.each_row import each_row
 
 OTHER = "hom_other/1.1"
 
@@ -111,7 +112,7 @@ def test_a_persons_own_pane_is_marked_while_it_is_driven_and_free_afterwards() -
     async def main() -> None:
         async with driving() as driver:
             info = await start_pane(driver.server, ["sh", "-c", "exec sleep 600"])
-            where: Json = {"socket": driver.server.socket, "pane_id": info.pane_id}
+            where: Json = {"socket": driver.server.socket, "pane_id": info.pane_id, "control": True}
             handle = await driver.adopt(scripted(), new_spawn(), where)
             assert await mark_of(driver.server, info.pane_id)
             with pytest.raises(NotOurs):
@@ -150,7 +151,7 @@ def test_a_pane_that_is_gone_is_said_to_be_gone_and_not_to_be_somebody_elses() -
     run(main())
 
 
-@pytest.mark.parametrize("text", ["", "x", "hom_1", "hom_1/", "hom_1/x.y", "/1.2", "#{pid}"])
+@each_row("text", ["", "x", "hom_1", "hom_1/", "hom_1/x.y", "/1.2", "#{pid}"])
 def test_a_mark_that_we_did_not_write_names_nobody_of_us(text: str) -> None:
     assert read_mark(text) != owner_here("hom_1")
     assert not read_mark(text).lives_elsewhere

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from interlock.agents.observations import BecameReady, ChannelLost
 from interlock.agents.port import ScreenSeen, ShowsScreen
 from interlock.agents.terminal.showing import lose, see
@@ -13,6 +11,7 @@ from interlock.monitor.observation import Arrival
 from interlock.screen.snapshot import read_snapshot
 from tests.agents.terminal.harness import agent, driving, press
 from tests.contract.harness import run
+from tests.each_row import each_row
 from tests.runtime.conducting import soon
 
 
@@ -21,7 +20,7 @@ def capture(text: str, at: float) -> watcher.PaneSeen:
     return watcher.PaneSeen(PaneCapture("%1", "@1", snapshot, 7, None, None, 0, at), Arrival.PUSHED, at)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "why"),
     [
         (watcher.ChannelDown(("%1",), "no answer"), "tmux cannot be reached now: no answer"),

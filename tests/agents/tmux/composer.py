@@ -43,6 +43,10 @@ class Composer:
         self.draft += text.replace("\r", "\n")
         if MODE == "deaf":
             self.draft = ""
+        if MODE == "typed_before":
+            self.draft = "wait, " + self.draft
+        if MODE == "typed_behind":
+            self.draft += " and"
         if MODE == "dialog_on_paste":
             self.state = "DIALOG"
         if MODE == "spins":
@@ -53,6 +57,10 @@ class Composer:
             return
         if MODE == "second_enter" and not self.shown:
             self.shown = "once"
+            return
+        if MODE == "line_break" and not self.shown:
+            self.shown = "once"
+            self.draft += "\n"
             return
         if MODE == "backslash" and self.draft.endswith("\\"):
             self.draft = self.draft[:-1] + "\n"

@@ -164,7 +164,7 @@ def test_two_hundred_panes_that_stop_together_are_all_captured_before_an_idle_is
     panes = [f"%{number}" for number in range(200)]
     captures = busy(6, 200, panes, 4.0)
     last = [max(when for when, pane in captures if pane == name) for name in panes]
-    assert max(last) < 4.0 + 0.6  # how long an idle must stand, from its last change on
+    assert max(last) < 4.0 + POLICY.settled_seconds + 0.1, "well before an idle has stood for as long as it must"
 
 
 def test_the_first_change_after_quiet_does_not_wait_for_those_that_go_on_writing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -13,7 +14,7 @@ from typing import Final
 import pytest
 
 from interlock.agents.tmux.panes import Pane
-from interlock.agents.tmux.typing import TypingOutcome, TypingPolicy, TypingRefusal, Verified, type_prompt
+from interlock.agents.tmux.typing import TypedTurn, TypingOutcome, TypingPolicy, TypingRefusal, Verified, type_prompt
 from interlock.screen.assessment import Availability, BusinessState, InputMode, SurfaceAssessment
 from interlock.screen.snapshot import Snapshot
 from interlock.vocabulary.errors import UsageError
@@ -102,6 +103,20 @@ def test_a_prompt_arrives_whole_and_each_step_is_proven(name: str, tmp_path: Pat
     run(main())
 
 
+def test_the_start_of_a_turn_that_is_over_is_not_waited_for_and_not_claimed(tmp_path: Path) -> None:
+    policy = TypingPolicy(started_within_seconds=600)
+
+    async def main() -> None:
+        async with desk("clears", tmp_path) as at, asyncio.timeout(60):
+            turn = TypedTurn()
+            turn.on_enter = turn.ended
+            outcome = await type_prompt(at.pane, "hello", read, policy, turn)
+            assert outcome.accepted
+            assert not outcome.started
+
+    run(main())
+
+
 @pytest.mark.parametrize(("mode", "verified"), [("placeholder", "placeholder"), ("echo", "changed")])
 def test_a_very_long_prompt_arrives_whole_however_it_is_shown(mode: str, verified: str, tmp_path: Path) -> None:
     prompt = "\n".join(f"line {number} é漢" for number in range(7000))
@@ -154,6 +169,31 @@ def test_a_dialog_is_left_alone_whatever_the_caller_allows(tmp_path: Path) -> No
         async with desk("dialog", tmp_path) as at:
             outcome = await at.type("hello", TypingPolicy(over_draft=True, while_working=True, press_again=True))
             assert outcome.refusal is TypingRefusal.DIALOG
+
+    run(main())
+
+
+def test_an_enter_that_became_a_line_break_is_pressed_once_more(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with desk("line_break", tmp_path) as at:
+            outcome = await at.type("say hello")
+            assert outcome.accepted
+            assert outcome.started
+            assert at.submitted == "say hello\n"
+
+    run(main())
+
+
+@pytest.mark.parametrize("mode", ["typed_before", "typed_behind"])
+def test_what_a_person_types_at_the_same_moment_is_not_submitted_with_the_prompt(mode: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with desk(mode, tmp_path) as at:
+            outcome = await at.type("say hello")
+            assert outcome.typed
+            assert outcome.accepted.evidence == "Enter not pressed: somebody typed into the composer at the same time"
+            assert not outcome.started
+            assert at.submitted is None
+            assert (await at.type("again")).refusal is TypingRefusal.DRAFT
 
     run(main())
 
@@ -214,7 +254,8 @@ def test_a_swallowed_enter_is_told_and_not_pressed_again_by_itself(
             outcome = await at.type("hello", TypingPolicy(press_again=press_again, accepted_within_seconds=0.4))
             assert outcome.typed
             assert not outcome.accepted
-            assert "nothing changed" in outcome.accepted.evidence
+            assert outcome.accepted.evidence == "nothing changed after Enter"
+            assert (bool(outcome.started), outcome.started.evidence) == (False, "not submitted")
             assert at.submitted is None
 
     run(main())
@@ -234,8 +275,8 @@ def test_a_dialog_that_comes_up_while_typing_keeps_enter_from_being_pressed(tmp_
     async def main() -> None:
         async with desk("dialog_on_paste", tmp_path) as at:
             outcome = await at.type("hello")
-            assert not outcome.accepted
-            assert "dialog" in outcome.accepted.evidence
+            assert (bool(outcome.accepted), outcome.accepted.evidence) == (False, "Enter not pressed: a dialog came up")
+            assert (bool(outcome.started), outcome.started.evidence) == (False, "not submitted")
             assert at.submitted is None
 
     run(main())
@@ -291,11 +332,21 @@ def test_a_turn_that_was_over_at_once_is_known_by_its_answer_and_an_echo_is_no_a
     run(clears())
 
 
-@pytest.mark.parametrize("text", ["", "a\x1b[201~rm", "a\x00", "a\x03", "\udc80"])
-def test_what_a_terminal_would_act_on_is_refused(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "there is nothing to type; give a text"),
+        ("a\x1b[201~rm", "the text holds the control character U+001B; take it out; keys go by send_keys"),
+        ("a\x00", "the text holds the control character U+0000; take it out; keys go by send_keys"),
+        ("a\x03", "the text holds the control character U+0003; take it out; keys go by send_keys"),
+        ("\udc80", "the text holds the control character U+DC80; take it out; keys go by send_keys"),
+    ],
+)
+def test_what_a_terminal_would_act_on_is_refused(text: str, why: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with desk("echo", tmp_path) as at:
-            with pytest.raises(UsageError):
+            with pytest.raises(UsageError) as refused:
                 await at.type(text)
+            assert str(refused.value) == why
 
     run(main())

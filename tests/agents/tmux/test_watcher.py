@@ -12,7 +12,7 @@ import pytest
 
 from interlock.agents.tmux import watcher
 from interlock.agents.tmux.client import TmuxClient, Wake
-from interlock.agents.tmux.control import Output
+from interlock.agents.tmux.flood import FloodControl
 from interlock.agents.tmux.panes import OWN_SESSION, start_pane
 from interlock.agents.tmux.process import ClientProcess
 from interlock.agents.tmux.server import TmuxServer
@@ -229,14 +229,14 @@ def test_a_killed_server_is_lost_and_no_pane_is_said_to_have_ended() -> None:
 
 
 def test_a_flood_is_mostly_not_heard_costs_no_memory_and_its_end_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    heard, flowed = 0, TmuxClient._flowed
+    heard, take_in = 0, FloodControl.heard
 
-    def counted(self: TmuxClient, output: Output) -> None:
+    def counted(self: FloodControl, pane_id: str, size: int) -> None:
         nonlocal heard
-        heard += len(output.data)
-        flowed(self, output)
+        heard += size
+        take_in(self, pane_id, size)
 
-    monkeypatch.setattr(TmuxClient, "_flowed", counted)
+    monkeypatch.setattr(FloodControl, "heard", counted)
 
     async def main() -> None:
         async with stage(*PYTHON, FLOOD) as on, PaneWatch() as watch:
@@ -323,6 +323,35 @@ def test_a_look_that_fails_is_raised_where_events_are_read(monkeypatch: pytest.M
     run(main())
 
 
+def test_a_pane_that_flooded_is_told_of_again_without_a_look_and_its_last_change_is_known() -> None:
+    program = (
+        "import sys, time\nsys.stdin.readline()\nsys.stdout.write('y' * 100_000 + '\\x1b]2;over\\x07')\n"
+        "sys.stdout.flush()\ntime.sleep(600)"
+    )
+
+    async def main() -> None:
+        async with stage(*PYTHON, program) as on, PaneWatch() as watch:
+            watch.add(on.client, on.pane.pane_id)
+            pane = watch._pacer._panes[on.pane.pane_id]
+            await anext(watch)
+            wakes = Wakes(on.client, on.pane.pane_id)
+            await on.pane.send_keys("Enter")
+            ask = ("display-message", "-p", "-t", on.pane.pane_id, "#{pane_title}")
+            was_paused = False
+            async with asyncio.timeout(100):
+                while await on.client.command(*ask) != "over" or on.client.is_paused(on.pane.pane_id):
+                    was_paused = was_paused or on.client.is_paused(on.pane.pane_id)
+            assert was_paused
+            assert Wake.OUTPUT in wakes.seen
+            async with asyncio.timeout(100):
+                seen = await anext(watch)
+            assert isinstance(seen, PaneSeen)
+            assert seen.capture.snapshot.title == "over"
+            assert seen.since_seconds < pane.begun_at
+
+    run(main())
+
+
 def test_of_a_paused_pane_only_the_look_itself_says_since_when() -> None:
     """While it is paused nobody tells what it writes, so the last news may be long before its last change."""
 
@@ -333,7 +362,7 @@ def test_of_a_paused_pane_only_the_look_itself_says_since_when() -> None:
             await anext(watch)
             for is_paused in (False, True):
                 if is_paused:
-                    on.client._paused.add(on.pane.pane_id)
+                    on.client._flood._paused[on.pane.pane_id] = object()
                 watch._changed(on.pane.pane_id)
                 async with asyncio.timeout(100):
                     seen = await anext(watch)

@@ -18,6 +18,7 @@ from interlock.cli.top.following import FRAME_SECONDS
 from interlock.client.client import Client
 from interlock.client.timeouts import ClientTimeouts
 from interlock.log.memory import MemoryLog
+from interlock.log.port import Log
 from interlock.runtime.runtime import Runtime
 from interlock.server.http.access import Tokens
 from interlock.server.serving import Running, bind, running
@@ -119,10 +120,11 @@ async def seated(
 class House:
     """A server that can be ended and begun again over the same log, at the same port. Its agents outlive it."""
 
-    log: MemoryLog = field(default_factory=MemoryLog)
+    log: Log = field(default_factory=MemoryLog)
     driver: PuppetDriver = field(default_factory=lambda: PuppetDriver(replace(EVERYTHING, outlives_runtime=True)))
     port: int = 0
     role: AccessRole = AccessRole.OPERATOR
+    records_workspaces: bool = False
 
     @property
     def url(self) -> str:
@@ -138,7 +140,7 @@ class House:
         with bind(settings) as listening:
             self.port = listening.getsockname()[1]
             async with (
-                Runtime(self.log, [self.driver]) as runtime,
+                Runtime(self.log, [self.driver], records_workspaces=self.records_workspaces) as runtime,
                 running(runtime, self.log, TOKENS, settings, listening) as server,
             ):
                 yield server
@@ -154,9 +156,11 @@ class House:
         async with seated(self.client(), self.api, size, **more) as seat:
             yield seat
 
-    async def open(self, title: str, prompt: str | None = None, *, agent: str = "puppet") -> Puppet | None:
+    async def open(
+        self, title: str, prompt: str | None = None, *, agent: str = "puppet", cwd: str = "/"
+    ) -> Puppet | None:
         """A session, with its puppet where it was sent a prompt."""
-        body = {"agent": agent, "driver": self.driver.name, "title": title, "cwd": "/", "prompt": prompt}
+        body = {"agent": agent, "driver": self.driver.name, "title": title, "cwd": cwd, "prompt": prompt}
         api = ServerApi(self.url, TOKENS.operator)
         await asyncio.to_thread(api.ask, "POST", "/api/tasks", body, key=f"ses_{title.split()[0]}")
         if prompt is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import select
@@ -16,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from interlock.testing.scripted_agent import command
+from tests.agents.git.repositories import new_repository
 from tests.cli.harness import COMMAND, interlock, python
 from tests.cli.serving import Served, serving
 
@@ -52,8 +55,25 @@ class Terminal:
             assert time.monotonic() < deadline, self.output[-2_000:]
             self._read()
 
-    def _read(self) -> None:
-        if select.select([self._ours], [], [], 0.05)[0]:
+    def leaves_by(self, *keys: bytes, until: bytes) -> None:
+        """Type these keys one by one until it shows so. tmux takes keys that it reads within 1 ms for a paste; a
+        late tmux reads at once what was typed apart.
+        """
+        deadline = time.monotonic() + WAIT_SECONDS
+        while until not in self.output:
+            assert time.monotonic() < deadline, self.output[-2_000:]
+            for one in keys:
+                self.type(one)
+                self._read(0.1)
+            self._read_for(2.0, until)
+
+    def _read_for(self, seconds: float, word: bytes) -> None:
+        until = time.monotonic() + seconds
+        while word not in self.output and time.monotonic() < until:
+            self._read()
+
+    def _read(self, seconds: float = 0.05) -> None:
+        if select.select([self._ours], [], [], seconds)[0]:
             self.output += os.read(self._ours, 65_536)
 
     def ends(self) -> int:
@@ -77,12 +97,20 @@ class Terminal:
             termios.tcgetattr(self._theirs) == self._before and left > self.output.rindex(b"\x1b[?1049h") and has_cursor
         )
 
+    def hang_up(self) -> int:
+        """Close the terminal, as a window that is closed does; the code that the process ends with."""
+        for end in (self._ours, self._theirs):
+            os.close(end)
+        self._ours = self._theirs = -1
+        return self.process.wait(WAIT_SECONDS)
+
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait(WAIT_SECONDS)
-        os.close(self._ours)
-        os.close(self._theirs)
+        for end in (self._ours, self._theirs):
+            if end >= 0:
+                os.close(end)
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", *(pytest.param(how, marks=pytest.mark.deep) for how in ("q", "ctrl-c"))])
@@ -104,14 +132,71 @@ def test_leaving_restores_the_terminal(served: Served, how: str) -> None:
         terminal.close()
 
 
-def test_without_a_server_there_is_nothing_to_draw(tmp_path: Path) -> None:
-    terminal = Terminal("top", home=tmp_path)
+def test_a_board_whose_terminal_is_gone_ends(served: Served) -> None:
+    terminal = Terminal("top", home=served.home)
     try:
-        assert terminal.ends() == 8
-        assert b"interlock up" in terminal.output
-        assert b"\x1b[?1049h" not in terminal.output
+        terminal.read_until(b"There is no session yet.")
+        assert terminal.hang_up() == 128 + signal.SIGHUP
     finally:
         terminal.close()
+
+
+def test_alone_on_an_empty_home_it_greets_begins_a_session_and_goes_to_its_terminal_and_back(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("alone")
+    config, home = folder / "config.toml", folder / "h"
+    config.write_text(f"[agents.scripted]\nargv = {json.dumps(command('tui'))}\ndriver = 'terminal'\n")
+    monkeypatch.setenv("INTERLOCK_CONFIG", str(config))
+    new_repository(folder / "project", a_txt="one\n")
+    monkeypatch.chdir(folder / "project")
+    terminal = Terminal(home=home)
+    try:
+        terminal.read_until(b"There is no session yet.")
+        terminal.read_until(b"scripted")
+        terminal.type(b"N")
+        terminal.read_until(b"left and right choose")
+        terminal.type(b"\r")
+        terminal.read_until(b"enter next, shift")
+        terminal.type(b"\r")
+        terminal.read_until(b"space chooses")
+        terminal.type(b" ")
+        terminal.read_until("‹in a git worktree".encode())
+        terminal.type(b"\r")
+        terminal.read_until(b"enter starts it")
+        terminal.type(b"say hello to you\r")
+        terminal.read_until(b"was started in a worktree of")
+        terminal.read_until(b"ready for a")
+        terminal.output = b""
+        terminal.type(b"\r")
+        terminal.read_until(b"[agents]")  # the status line of tmux
+        terminal.output = b""
+        terminal.leaves_by(b"\x02", b"d", until=b"back from its terminal")
+        terminal.type(b"q")
+        assert terminal.ends() == 0
+        assert b"Traceback" not in terminal.output
+        (line,) = json.loads(interlock("ps", "--json", env={"INTERLOCK_HOME": str(home)}).stdout)["sessions"]
+        assert (line["badge"]["is_seen"], line["branch"].partition("/")[0]) == (True, "interlock")
+        assert Path(line["folder"]) != folder / "project"
+        terminal.close()
+        unknown = interlock("top", "--session", "no-such", env={"INTERLOCK_HOME": str(home)})
+        assert unknown.returncode == 2
+        terminal = Terminal("top", "--session", "hello", home=home)
+        terminal.type(b"sdo it at once")  # before anything is drawn
+        terminal.read_until(b"your prompt")
+        terminal.read_until(b"do it at once")
+        terminal.type(b"\x03")
+        assert terminal.ends() == 0
+    finally:
+        terminal.close()
+        interlock("down", "--stop-agents", "--now", env={"INTERLOCK_HOME": str(home)})
+
+
+def test_without_a_terminal_interlock_alone_on_an_empty_home_greets(tmp_path: Path) -> None:
+    done = interlock(env={"INTERLOCK_HOME": str(tmp_path)})
+    assert done.returncode == 0
+    assert done.stdout.startswith("Welcome to Interlock.")
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_a_terminal_the_remedy_is_ps(tmp_path: Path) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 from textual.events import MouseScrollDown, MouseScrollUp
+from textual.widgets import Input
 
 from interlock.agents.observations import ApprovalAsked, TextArrived, ToolCalled, TurnEnded, TurnEnding
 from interlock.cli.top.app import TopApp
@@ -57,7 +61,7 @@ def test_an_option_is_chosen_by_its_number_and_words_are_a_reply(size: tuple[int
         async with house.serving():
             first = await house.asking("first", "Which colour?", options=COLOURS)
             async with house.board(size) as seat:
-                await seat.sees("Which colour?", "1  red", "3  blue", "1-3 choose", "r reply")
+                await seat.sees("Which colour?", "1  red", "3  blue", "1-3 choose", "i reply")
                 await seat.press("9")
                 await seat.sees("it offers 3 answers")
                 await seat.press("2")
@@ -67,7 +71,7 @@ def test_an_option_is_chosen_by_its_number_and_words_are_a_reply(size: tuple[int
                 await seat.sees("1 needs you", "second")
                 await seat.press("n")
                 await seat.is_asked("Which port?")
-                await seat.press("r")
+                await seat.press("i")
                 await seat.sees("second: your answer", "enter sends")
                 await seat.types("8080 or so")
                 await seat.press("enter")
@@ -84,7 +88,7 @@ def test_what_is_no_answer_answers_nothing() -> None:
             yes_no = await house.asking("first", "May I?", options=YES_NO)
             async with house.board() as seat:
                 await seat.sees("a approve")
-                await seat.press("r")  # words are none
+                await seat.press("i")  # words are none
                 await seat.sees("that key is no answer to this question")
                 seat.app.grace_seconds = 3600.0  # what appears under a finger is not answered by it
                 await seat.press("a")
@@ -106,7 +110,7 @@ def test_what_is_no_answer_answers_nothing() -> None:
                     await seat.press("escape")
                     await seat.misses("that key is no answer")
                 assert not colours.decisions
-                await seat.press("g" if seat.app.arranged.ids[0] == "ses_first" else "G", "d")
+                await seat.press("home" if seat.app.arranged.ids[0] == "ses_first" else "G", "d")
                 await seat.sees("no open question here; n: next agent waiting for you")
                 await seat.press("escape")
                 await seat.misses("nothing is asked here")
@@ -230,9 +234,9 @@ def test_pages_come_up_and_are_left_with_escape_and_one_that_cannot_be_asked_for
             async with house.board(size) as seat:
                 await seat.sees("a approve")
                 pages = {
-                    "w": ("first: why it says so", "evidence:", "the prompt was accepted"),
-                    "p": ("first: process history", "STANDS", "running"),
-                    "u": ("first: what it used", "TURN", "all"),
+                    "w": ("first: why it has this status", "evidence:", "the prompt was accepted"),
+                    "P": ("first: process history", "STATE", "running"),
+                    "u": ("first: usage", "TURN", "all"),
                     "o": ("first: its terminal", "has no terminal", "interlock logs -f ses_first"),
                     "v": ("first: what it asks", '"command": "ls"'),
                     "?": ("keys", "the session above", "esc closes"),
@@ -267,7 +271,7 @@ def test_moving_through_the_list(size: tuple[int, int]) -> None:
                     ("up", "alpha"),
                     ("G", "delta"),
                     ("down", "delta"),
-                    ("g", "alpha"),
+                    ("home", "alpha"),
                     ("end", "delta"),
                     ("home", "alpha"),
                     ("pagedown", "delta"),
@@ -369,7 +373,7 @@ def test_the_transcript_has_the_focus_after_tab_and_is_scrolled_by_keys_and_whee
             puppet.say(TextArrived(text="\n".join(f"line {at:03}" for at in range(200))))
             async with house.board(size) as seat:
                 await seat.sees("line 199")
-                await seat.press("tab", "g")
+                await seat.press("tab", "home")
                 await seat.sees("line 000", "go")
                 await seat.press("pagedown")
                 await seat.misses("line 000")
@@ -402,16 +406,32 @@ def test_light_and_dark_and_leaving_ends_the_board_and_nothing_else() -> None:
             async with house.board(is_light=True) as seat:
                 await seat.selects("first")
                 assert seat.app.theme == LIGHT.name
-                await seat.press("t")
+                await seat.press("T")
                 assert seat.app.theme == DARK.name
-                await seat.press("t")
+                await seat.press("T")
                 assert seat.app.theme == LIGHT.name
-                await seat.press("R")
+                await seat.press("f5")
                 await seat.sees("looking again")
                 await seat.press("q")
                 await until(lambda: seat.app.return_code is not None)
                 assert seat.app.return_code == 0
             assert (puppet.interrupts, puppet.stops) == (0, 0)
+
+    run(story())
+
+
+def test_a_frame_that_is_due_while_the_board_closes_draws_nothing() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            await house.open("first")
+            async with house.board((200, 50)) as seat:
+                await seat.selects("first")
+                app = seat.app
+            drawn = app.redraws
+            app._is_unmounted = False  # the screens are gone before the board hears that it is unmounted
+            app._frame()
+            assert app.redraws == drawn
 
     run(story())
 
@@ -467,3 +487,144 @@ def test_every_key_of_the_table_is_bound_and_does_something() -> None:
             assert hasattr(TopApp, f"action_{key.action.partition('(')[0]}"), key
     bound = [name for _, keys in KEYS for key in keys for name in key.keys.split(",")]
     assert len(bound) == len(set(bound))
+
+
+def test_what_is_done_is_unseen_until_it_was_selected_for_a_moment_or_is_marked() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            for title in ("first", "second"):
+                puppet = await house.open(title, f"prompt of {title}")
+                assert puppet is not None
+                puppet.say(done())
+            async with house.board((120, 36)) as seat:
+                await seat.sees("DONE", "done · unseen")
+                await seat.selects("first")
+                await seat.sees("IDLE", "DONE", "ready for a prompt")  # the selected one was seen
+                await seat.press("up")
+                await seat.selects("second")
+                await seat.press("m")
+                await seat.misses("DONE")
+                await seat.press("m")
+                await seat.sees("nothing to mark")
+
+    run(story())
+
+
+def test_an_observer_marks_nothing_by_looking() -> None:
+    async def story() -> None:
+        house = House(role=AccessRole.OBSERVER)
+        async with house.serving():
+            puppet = await house.open("first", "prompt of first")
+            assert puppet is not None
+            puppet.say(done())
+            async with house.board() as seat:
+                await seat.sees("done · unseen")
+                await seat.selects("first")
+                await seat.press("m")
+                await seat.sees("an observer only looks")
+                await seat.sees("done · unseen")
+
+    run(story())
+
+
+def test_the_queue_is_paused_and_goes_on_the_agent_is_restarted_and_the_session_archived() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            puppet = await house.open("first", "go")
+            assert puppet is not None
+            puppet.say(done())
+            async with house.board() as seat:
+                await seat.selects("first")
+                await seat.press("p")
+                await seat.sees("queue paused")
+                await seat.press("s")
+                await seat.types("later")
+                await seat.press("enter")
+                await seat.sees("idle · queue paused")
+                assert house.puppet("later") is None
+                await seat.press("p")
+                await until(lambda: house.puppet("later"))
+                await seat.press("R")
+                await seat.sees("start it again?")
+                await seat.press("n")
+                await seat.sees("cancelled")
+                count = len(house.driver.puppets)
+                await seat.press("R", "y")
+                await until(lambda: len(house.driver.puppets) > count)
+                await seat.press("X")
+                await seat.sees("archive it?")
+                await seat.press("y")
+                await seat.sees("archived; e shows ended sessions")
+                await seat.press("e")
+                await seat.sees("· first")
+
+    run(story())
+
+
+def test_enter_opens_what_has_no_terminal_at_full_size() -> None:
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            await house.open("first")
+            async with house.board() as seat:
+                await seat.selects("first")
+                await seat.press("enter")
+                await until(lambda: seat.app.is_zoomed)
+
+    run(story())
+
+
+def test_a_new_session_is_asked_for_on_one_form_that_says_what_is_wrong_and_keeps_what_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config.toml"
+    agents = ("alpha", "beta", "bravo")
+    config.write_text("".join(f'[agents.{name}]\nargv = ["true"]\ndriver = "claude-stream"\n' for name in agents))
+    monkeypatch.setenv("INTERLOCK_CONFIG", str(config))
+    monkeypatch.setattr(shutil, "which", lambda name, *_, **__: "/bin/true" if name == "true" else None)
+    monkeypatch.chdir(tmp_path)
+
+    async def story() -> None:
+        house = House()
+        async with house.serving(), house.board() as seat:
+            await seat.sees("There is no session yet.", "alpha", "1. N starts a session")
+            await seat.press("N")
+            await seat.sees("new session", "‹alpha›", str(tmp_path)[:50], "‹in this folder›", "enter next")
+            await seat.press("right")
+            await seat.sees("‹beta›")
+            await seat.press("b")
+            await seat.sees("‹bravo›")
+            await seat.press("b", "left")
+            await seat.sees("‹alpha›")
+            row = next(at for at, line in enumerate(seat.text.splitlines()) if "‹alpha›" in line)
+            column = seat.text.splitlines()[row].index("beta")
+            await seat.pilot.click(offset=(column, row))
+            await seat.sees("‹beta›")
+            await seat.press("tab", "end")
+            await seat.types("/nowhere")
+            await seat.press("enter")
+            await seat.sees("there is no such folder")
+            await seat.press("tab", "tab")
+            await seat.sees("enter starts it")
+            await seat.types("say hello")
+            await seat.press("enter")
+            await seat.sees("there is no such folder")
+            await seat.press("escape")
+            await seat.sees("kept: N takes it up again")
+            await seat.press("N")
+            await seat.sees("‹beta›", "say hello")
+            assert seat.app.screen.query_one("#folder", Input).value == f"{tmp_path}/nowhere"
+            await seat.press("tab", "ctrl+u")
+            await seat.types(str(tmp_path))
+            await seat.press("enter")
+            await seat.sees("space chooses")
+            await seat.press("right", "enter", "enter")
+            # The puppets' house has no such driver: the server refuses it, and the form is as it was.
+            await seat.sees("not done:")
+            await seat.press("N")
+            await seat.sees("‹beta›", "‹in a git worktree of its own", "say hello")
+            await seat.press("escape")
+
+    run(story())

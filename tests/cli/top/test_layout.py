@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -15,13 +16,12 @@ from textual.theme import Theme
 from textual.widget import Widget
 
 from interlock.cli.colours import is_light_terminal
-from interlock.cli.look.session_lines import shown_of
-from interlock.cli.server.api import Body
+from interlock.cli.look.session_lines import group_of, shown_of
 from interlock.cli.tables import Line, Tone
 from interlock.cli.top import actions as deeds
 from interlock.cli.top import drawing
 from interlock.cli.top.board import BoardApp
-from interlock.cli.top.layout.facts import facts_lines, told
+from interlock.cli.top.layout.facts import about_lines, facts_lines, told
 from interlock.cli.top.layout.pages import spawns_page, usage_page
 from interlock.cli.top.layout.questions import (
     can_approve,
@@ -32,9 +32,10 @@ from interlock.cli.top.layout.questions import (
     whole_question,
 )
 from interlock.cli.top.layout.session_list import (
+    Order,
     arrange,
-    group_of,
     is_match,
+    pinned,
     places,
     row_line,
     row_lines,
@@ -47,7 +48,9 @@ from interlock.cli.top.themes import DARK, LIGHT
 from interlock.client.machine.state import TaskState
 from interlock.vocabulary.ids import SessionId, StreamId
 from interlock.vocabulary.wire.frames import Message, MessageStatus, Role
+from tests.bodies import Body
 from tests.cli.badges import with_badge
+from tests.each_row import each_row
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -93,7 +96,7 @@ def test_a_word_is_kept_whole_where_it_can_be() -> None:
     assert cut("three", 4) == "thr…"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("seen", "sign", "group"),
     [
         (live("working", "approval"), "!", "needs you"),
@@ -103,7 +106,7 @@ def test_a_word_is_kept_whole_where_it_can_be() -> None:
         (live("working"), "●", "working"),
         (live("settling"), "●", "working"),
         (live("quiet"), "○", "idle"),
-        (live("gone"), "·", "not running"),
+        (live("gone"), "·", "idle"),
     ],
 )
 def test_each_state_has_a_sign_and_a_word(seen: Body, sign: str, group: str) -> None:
@@ -116,7 +119,9 @@ def test_each_state_has_a_sign_and_a_word(seen: Body, sign: str, group: str) -> 
 
 
 def test_a_failed_end_has_a_sign_of_its_own() -> None:
-    assert sign_of(shown_of(task(live=live("quiet"), task_status="FAILED"))) == "×"
+    assert sign_of(shown_of(task(live=live("quiet"), task_status="FAILED"))) == "!"
+    seen = task(live=live("quiet"), task_status="FAILED", turn_id="t", seen_turn_id="t")
+    assert sign_of(shown_of(seen)) == "×"
     assert sign_of(shown_of(task(live=live("quiet", "error"), task_status="FAILED"))) == "!"
 
 
@@ -127,6 +132,13 @@ def test_rows_fit_and_stand_in_columns(width: int) -> None:
     assert all(cell_len(row) <= width for row in rows)
     assert rows[0].index("working") == rows[1].index("new ·")
     assert all(cell_len(read([line])) <= width for line in row_lines(long, {}, width, NOW))
+
+
+def test_why_a_session_is_stuck_comes_before_where_it_works() -> None:
+    proof = {"source": "native_status", "rule": "stream.turn_open", "where": ""}
+    where = {"folder": "/srv/a/folder/of/a/long/name", "model": "a-model-of-a-name"}
+    stuck = task("stuck", live=live("stalled", evidence=[proof]), **where)
+    assert "turn in progress" in read([row_lines(stuck, {}, 46, NOW)[1]])
 
 
 def test_the_countdown_ticks_by_the_second() -> None:
@@ -148,13 +160,15 @@ def test_the_order_is_that_of_ps_and_groups_have_headings() -> None:
         task("over", is_supervised=False, task_status="COMPLETED", turn_id="t"),
     ]
     arranged = arrange(tasks)
-    assert [one["title"] for one in arranged.tasks] == ["asks", "stuck", "busy", "ready", "broken", "calm"]
+    assert [one["title"] for one in arranged.tasks] == ["asks", "broken", "stuck", "busy", "ready", "calm"]
     assert (arranged.ended, arrange(tasks, every=True).ended) == (1, 0)
     roomy = places(arranged, is_roomy=True)
     headings = ["needs you", "stuck or unknown", "working", "done", "idle"]
     assert [place.heading for place in roomy if place.heading] == headings
-    assert len([place for place in roomy if place.task]) == 2 * len(places(arranged, is_roomy=False))
-    assert read([sums(tasks)]) == "! 1 needs you   ? 1 stuck or unknown   ● 1 working   ○ 1 done   ○ 2 idle"
+    tight = places(arranged, is_roomy=False)
+    assert len([place for place in roomy if place.task]) == 2 * len([place for place in tight if place.task])
+    assert [one.heading for one in tight if one.heading] == [one.heading for one in roomy if one.heading]
+    assert read([sums(tasks)]) == "! 2 need you   ? 1 stuck or unknown   ● 1 working   ✓ 1 done   ○ 1 idle"
 
 
 def test_columns_stand_still_whatever_is_in_them() -> None:
@@ -189,10 +203,12 @@ def test_both_axes_show_and_the_evidence() -> None:
     assert "why: reported by hook   hook: pre_tool, line 3" in shown
     assert "needs you" not in read(facts_lines(task(live=live("quiet")), None, {}, 80, NOW, is_connected=True))
     asks = task(live=live("working", "approval", evidence=[proof]), open_approvals=1)
-    assert "why: it asks; reported by hook" in read(facts_lines(asks, None, {}, 80, NOW, is_connected=True))
+    assert "why: waiting for your answer; reported by hook" in read(
+        facts_lines(asks, None, {}, 80, NOW, is_connected=True)
+    )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "state", "said"),
     [
         ("RUNNING", None, "turn open"),
@@ -207,7 +223,7 @@ def test_both_axes_show_and_the_evidence() -> None:
 )
 def test_what_the_log_proves_of_the_turn_is_said_in_words(status: str, state: str | None, said: str) -> None:
     line = task(live=live("quiet"), task_status=status, turn_state=state)
-    shown = read(facts_lines(line, None, {}, 80, NOW, is_connected=True))
+    shown = read(facts_lines(line, None, {}, 120, NOW, is_connected=True))
     assert "confirmation" not in shown
     assert said in shown if said else "turn" not in shown
 
@@ -238,7 +254,7 @@ def message(at: int, text: str = "words", status: MessageStatus = MessageStatus.
     return Message(message_id=at, version=at, status=status, text=text, at=NOW, **fields)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "label"),
     [
         (MessageStatus.PARTIAL, "[partial]"),
@@ -386,14 +402,14 @@ def test_a_question_says_how_long_it_will_stand() -> None:
 
 
 def test_pages_of_lives_and_usage() -> None:
-    spawn = {
+    spawn: Body = {
         "standing": "exited", "pid": 7, "began": NOW.isoformat(), "ended": None, "duration_seconds": 3.0,
         "reason": "crashed", "is_adopted": False,
         "signal": 9, "exit_code": None, "attempt": None, "is_released": False, "message": "",
     }  # fmt: skip
     assert "crashed, signal 9" in read(list(spawns_page([spawn], NOW)(80)))
     assert "no agent was started yet" in read(list(spawns_page([], NOW)(80)))
-    used = {"total": {"input_tokens": 1_200}, "turns": [{"turn_id": "trn_1", "usage": {}}]}
+    used: Body = {"total": {"input_tokens": 1_200}, "turns": [{"turn_id": "trn_1", "usage": {}}]}
     shown = read(list(usage_page(used)(80)))
     assert "1,200" in shown
     assert shown.splitlines()[-1].split() == ["trn_1", "-", "-", "-", "-"]
@@ -461,7 +477,7 @@ def test_what_is_said_has_more_than_one_line_if_need_be() -> None:
 
 def test_the_first_line_says_it_in_less_where_there_is_little_room() -> None:
     tasks = [task(f"t{at}", live=live(seen)) for at, seen in enumerate(("working", "stalled", "quiet", "gone"))]
-    assert read([sums(tasks, is_brief=True)]) == "? 1   ● 1   ○ 1   · 1"
+    assert read([sums(tasks, is_brief=True)]) == "? 1   ● 1   ○ 2"
     app = SimpleNamespace(
         sessions=SimpleNamespace(
             bodies={one["task_id"]: one for one in tasks}, is_connected=False, lost_at=NOW, has_list=True
@@ -471,4 +487,49 @@ def test_the_first_line_says_it_in_less_where_there_is_little_room() -> None:
         line = read([drawing.bar_line(cast("BoardApp", app), width)])
         assert cell_len(line) == width
         assert line.endswith("disconnected")
-        assert line.startswith("interlock") == (width == 120)
+        assert line.startswith("interlock") == (width >= 78)
+
+
+def test_a_session_that_asks_stays_in_sight_however_far_the_list_is_scrolled() -> None:
+    tasks = [task("asks", live=live("working", "question"))]
+    tasks += [task(f"busy{at:02}", live=live("working")) for at in range(30)]
+    known = places(arrange(tasks), is_roomy=False)
+    assert pinned(known, 0, 8) == ()
+    kept = pinned(known, 20, 8)
+    assert [one.task["title"] if one.task else one.heading for one in kept] == ["asks", "working"]
+    assert len(pinned(places(arrange([task(f"a{at}", live=live("working", "question")) for at in range(9)]),
+                             is_roomy=False), 9, 9)) <= 4  # fmt: skip
+
+
+def test_the_list_is_grouped_by_folder_and_as_a_tree_on_request() -> None:
+    tasks = [
+        task("copy", live=live("working", "question"), parent_id="ses_first"),
+        task("first", live=live("quiet"), folder="/nowhere/one"),
+        task("other", live=live("working"), folder="/nowhere/two"),
+        task("loop", live=live("quiet"), parent_id="ses_loop"),
+    ]
+    folders = arrange(tasks, order=Order.FOLDER)
+    assert [one["title"] for one in folders.tasks] == ["copy", "loop", "other", "first"]
+    assert folders.groups == ("no folder", "no folder", "two", "one")
+    tree = arrange(tasks, order=Order.TREE)
+    assert [(one["title"], depth) for one, depth in zip(tree.tasks, tree.depths, strict=True)] == [
+        ("first", 0),
+        ("copy", 1),
+        ("other", 0),
+        ("loop", 0),
+    ]
+    row = read([row_line(tree.tasks[1], {}, 80, NOW, 1)])
+    assert "└ copy" in row
+
+
+def test_a_row_says_folder_branch_model_context_cost_and_budget(tmp_path: Path) -> None:
+    (tmp_path / "tree" / ".git").mkdir(parents=True)
+    (tmp_path / "tree" / ".git" / "HEAD").write_text("ref: refs/heads/fix/\x1b[31mlog\n")
+    done = task(
+        "ready", live=live("quiet"), task_status="COMPLETED", turn_id="t", folder=str(tmp_path / "tree"), model="opus",
+        context_tokens=51_200, cost_usd=0.14, max_cost_usd=2.0,
+    )  # fmt: skip
+    text = read(list(row_lines(done, {}, 160, NOW)))
+    assert "done · unseen · $0.14 of $2.00" in text
+    assert "tree (fix/\\x1b[31mlog) · opus · ctx 51k" in text
+    assert read(about_lines(done, 60)).splitlines()[1].split() == ["branch", "fix/\\x1b[31mlog"]

@@ -16,7 +16,7 @@ from interlock.cli.top import bell as ringing
 from interlock.cli.top.bell import Ringing
 from interlock.client.client import Client
 from interlock.client.iterators import Lines, Wakeup
-from interlock.projections.attention import Lost, Sighted
+from interlock.projections.attention import Lost, Sighted, Surveyed
 from interlock.runtime.config.sections import NotifySection
 from interlock.runtime.notify.notifier import BELL_LEDGER_NAME, LEDGER_NAME
 from interlock.vocabulary.errors import Unreachable
@@ -141,7 +141,7 @@ def test_a_lost_connection_is_told_and_then_every_line_again(monkeypatch: pytest
         seen += [one async for one in lines]
         return seen
 
-    assert asyncio.run(story()) == [Sighted(line()), Lost(), Sighted(asking(2))]
+    assert asyncio.run(story()) == [Sighted(line()), Lost(), Sighted(asking(2)), Surveyed()]
 
 
 def test_trouble_is_waited_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from interlock.monitor.arbitration.claims import EXCERPT_MAX, SourceReading
 from interlock.monitor.arbitration.state import Arbitration
 from interlock.monitor.sources.claude_status import FileRead, read_claude_status
 from interlock.monitor.sources.hooks import read_hook
-from interlock.monitor.sources.status_protocol import StatusFields, read_status
+from interlock.monitor.sources.shim_lines import StatusFields, read_status
 from interlock.monitor.sources.surface import claim_of_title
 from interlock.screen.profile import TitleMarks
 from interlock.testing.strategies import JSON

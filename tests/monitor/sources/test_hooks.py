@@ -11,6 +11,7 @@ import pytest
 from interlock.monitor.arbitration.claims import ChildNews, Claim
 from interlock.monitor.sources.hooks import read_hook
 from interlock.vocabulary.evidence import EvidenceSource
+from tests.each_row import each_row
 from tests.monitor.arbitrations import APPROVAL, NONE, SCREEN, Q, Timed, W, history, opened, says
 
 RECORDINGS: Final = Path(__file__).parents[2] / "recordings" / "hooks"
@@ -36,7 +37,7 @@ TOOL: Final = ("PreToolUse", "working", "-")
 TOOL_DONE: Final = [("PostToolUse", "working", "-"), ("Stop", "quiet", "none")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "expected"),
     [
         ("claude-write", [*STARTED, TOOL, ("PermissionRequest", "working", "approval"), *TOOL_DONE]),
@@ -74,7 +75,7 @@ def claim_from(name: str, number: int) -> Claim:
     return read_hook(payload, at_seconds=at).claims[0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "fields", "expected"),
     [
         ("Notification", {"notification_type": "permission_prompt"}, (None, "approval", True)),
@@ -95,7 +96,7 @@ def test_hooks_that_were_seen_and_not_recorded(
     assert (claim.activity, claim.attention, claim.is_dialog) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("event", "fields", "news"),
     [
         ("Stop", {"background_tasks": []}, ChildNews(all_open=frozenset())),
@@ -119,7 +120,7 @@ def test_a_childs_tool_says_nothing_about_its_parents_turn_and_its_dialog_still_
     assert (asked.activity, asked.attention) == (None, "approval")
 
 
-@pytest.mark.parametrize("payload", [b"", b"null", b"[1]", "{", 7, None, b"\xff" * 9, b"[" * 50_000])
+@each_row("payload", [b"", b"null", b"[1]", "{", 7, None, b"\xff" * 9, b"[" * 50_000])
 def test_what_is_no_hook_is_kept_as_an_anomaly(payload: object) -> None:
     reading = read_hook(payload, at_seconds=1)
     assert reading.claims == ()

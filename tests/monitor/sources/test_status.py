@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import Final
 
-import pytest
-
 from interlock.monitor.arbitration.claims import Claim, SourceReading
 from interlock.monitor.sources.claude_status import FileRead, read_claude_status
-from interlock.monitor.sources.status_protocol import StatusFields, read_status
+from interlock.monitor.sources.shim_lines import StatusFields, read_status
 from interlock.vocabulary.evidence import EvidenceSource
+from tests.each_row import each_row
 
 
 def record(text: str, **fields: str) -> Claim:
@@ -19,7 +18,7 @@ def record(text: str, **fields: str) -> Claim:
     return claim
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("idle", ("quiet", "none", False)),
@@ -67,7 +66,7 @@ def file_claim(fields: dict[str, object], read: FileRead = READ) -> Claim:
     return claim
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "expected"),
     [
         ({"status": "idle"}, ("quiet", "none", False)),
@@ -84,7 +83,7 @@ def test_every_status_of_the_file(fields: dict[str, object], expected: tuple[str
     assert (claim.rung, claim.where) == (EvidenceSource.NATIVE_FILE, "sessions/7.json")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("updated_at", "written"),
     [
         (1_799_999_990_000, 40),
@@ -124,7 +123,7 @@ def test_a_status_that_is_not_known_takes_back_the_one_before_it_and_is_kept() -
     assert len(reading.anomalies) == 1
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"status": 3}', b"\xff"])
+@each_row("text", ["", "{", "[]", '{"status": 3}', b"\xff"])
 def test_a_file_that_says_nothing_claims_nothing(text: str | bytes) -> None:
     reading = read_claude_status(text, READ)
     assert (reading.claims, len(reading.anomalies)) == ((), 1)

@@ -25,6 +25,7 @@ from interlock.screen.assessment import (
 )
 from interlock.screen.profile import TitleMarks
 from interlock.vocabulary.states import Activity, Attention
+from tests.each_row import each_row
 
 RECORDINGS: Final = Path(__file__).parents[2] / "recordings" / "tui"
 # A label is older than this on both sides before a title must agree with it: screens lag, and some are ahead.
@@ -53,7 +54,7 @@ def surface(
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("assessment", "expected"),
     [
         (surface(BusinessState.IDLE), ("quiet", "none")),
@@ -77,7 +78,7 @@ def test_what_a_reading_claims(assessment: SurfaceAssessment, expected: tuple[st
     assert (claim.rule, claim.where) == ("some.rule", "rows 3-5")
 
 
-@pytest.mark.parametrize("kind", BlockKind)
+@each_row("kind", BlockKind)
 def test_every_kind_of_block_asks_for_something(kind: BlockKind) -> None:
     claim = claim_of_screen(surface(BusinessState.AWAITING_OPERATOR, block=kind), at_seconds=1)
     assert claim.attention is ATTENTION_OF_BLOCK[kind]
@@ -107,7 +108,7 @@ def test_a_stalled_surface_is_claimed_as_such() -> None:
     assert (claim.activity, claim.attention) == (Activity.STALLED, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("cli", "title", "expected"),
     [
         ("claude", "✳ Claude Code", (None, None)),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from interlock.runtime.redaction.values import is_secret, named_secrets, secret_values, spellings
+from tests.each_row import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("ANTHROPIC_API_KEY", "sk-ant-1234567890"),
@@ -25,7 +24,7 @@ def test_a_value_is_a_secret(name: str, value: str) -> None:
     assert is_secret(name, value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("ANTHROPIC_API_KEY", "abc12"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from interlock.agents.observations import (
     ApprovalAsked,
     BecameReady,
@@ -33,7 +35,7 @@ WORKING = StandingSeen(standing=Standing(Activity.WORKING))
 TYPED_OVER = ComposerSeen(has_draft=True)
 CLEARED = ComposerSeen(has_draft=False)
 KEPT_OUT = Submitted(
-    prompt_id=PromptId("p1"), stage=DeliveryStage.NOT_DELIVERED, message=f"nothing was typed: {DRAFT}", is_kept_out=True
+    prompt_id=PromptId("p1"), stage=DeliveryStage.NOT_DELIVERED, message=f"nothing was typed: {DRAFT}", waits_for=DRAFT
 )
 
 
@@ -183,6 +185,26 @@ def test_what_the_agent_does_by_itself_is_not_of_a_prompt_of_which_nothing_was_t
     stage.see(MessageEnded(text="Mine."), TurnEnded(ending=TurnEnding.NATURAL, turn_id=stage.conductor.book.turn_id))
     assert stage.turns[-1].state is TurnState.COMPLETED
     assert [one.text for one in stage.logged(AssistantMessage)] == ["Mine."]
+
+
+@pytest.mark.parametrize("why", ["the agent is working", "a dialog is open"])
+def test_a_prompt_outlasts_what_the_agent_began_by_itself_and_holds_back_no_other(why: str) -> None:
+    """After ten seconds of such work the prompt failed, and the queue was closed behind it."""
+    stage = terminal(policy=RunPolicy(start_seconds=5, resubmit_seconds=2, resubmit_attempts=3))
+    busy = Submitted(prompt_id=PromptId("p1"), stage=DeliveryStage.NOT_DELIVERED, message=why, waits_for=why)
+    stage.hear(busy)
+    stage.see(WORKING)
+    for _ in range(6):
+        stage.wait(2)
+        stage.hear(busy)
+    shown = summary(stage)
+    assert (shown.waits_for, shown.held) == (why, "")
+    stage.see(QUIET)
+    stage.wait(2)
+    stage.hear(Submitted(prompt_id=PromptId("p1"), stage=DeliveryStage.STARTED))
+    assert summary(stage).waits_for == ""
+    stage.see(TurnEnded(ending=TurnEnding.NATURAL, turn_id=stage.conductor.book.turn_id))
+    assert stage.turns[-1].state is TurnState.COMPLETED
 
 
 def test_a_prompt_that_was_kept_out_has_time_to_start_once_it_is_given() -> None:

@@ -81,7 +81,7 @@ def test_an_interrupted_turn_says_so_in_a_sentence() -> None:
         (Exited(signal=11), "the agent's process crashed: signal 11"),
         (Exited(code=3), "the agent's process crashed: exit code 3"),
         (Exited(code=0), "the agent's process exited in the middle of a turn: exit code 0"),
-        (Exited(), "the agent's process is gone, and nobody saw how it ended"),
+        (Exited(), "the agent's process is gone, and how it ended is not known"),
     ],
 )
 def test_the_death_of_an_agent_is_recorded_with_how_it_died(exited: Exited, how: str) -> None:

@@ -22,6 +22,7 @@ from interlock.testing.explore import check_table, explore, labelled_by
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.ids import SpawnId
 from interlock.vocabulary.states import Activity, ExitReason
+from tests.each_row import each_row
 
 POLICY: Final = RunPolicy(turn_budget_seconds=50, resubmit_attempts=3)
 ONE, OTHER = SpawnId("spn_1"), SpawnId("spn_2")
@@ -288,7 +289,7 @@ def test_a_stall_is_left_by_a_sign_of_life() -> None:
     assert moving.progress is turn_way.TurnProgress.MOVING
 
 
-@pytest.mark.parametrize("machine", [*agent_life.MACHINES, *turn_way.MACHINES], ids=lambda one: str(one.name))
+@each_row("machine", [*agent_life.MACHINES, *turn_way.MACHINES], ids=lambda one: str(one.name))
 def test_every_state_of_a_drawing_can_be_left(machine: Machine[Any, Any]) -> None:
     left = {edge.source for edge in machine.edges if edge.source != edge.target}
     assert set(machine.states.__members__.values()) - left == set(machine.terminal)

@@ -10,6 +10,7 @@ from interlock.agents.profiles import builtin_profiles
 from interlock.screen.assessment import BlockKind, BusinessState, InputMode, SurfaceAssessment, TurnEnd
 from interlock.screen.engine import ScreenReading
 from interlock.screen.selection import detect_cli
+from tests.each_row import each_row
 from tests.screen.profiles.frames import frame_at, options_of, read, rule_of, screen, snapshot_at, snapshots
 
 RULE = "─" * 60
@@ -28,7 +29,7 @@ def surface(rows: list[str], row: int | None = -1, *, shown: bool | None = True)
     return reading(rows, row, shown=shown).assessment
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "t", "state", "rule"),
     [
         ("d_add_120", 5.0, BusinessState.UNKNOWN, "no_rule"),
@@ -98,8 +99,8 @@ def test_the_masked_text_of_a_still_screen_does_not_change(name: str, start: flo
     assert len({read("aider", frame).projection.key for frame in snapshots("aider", name, start, end)}) == 1
 
 
-@pytest.mark.parametrize("prompt", [">", "ask>", "architect>", "diff multi>", "multi>", "editor-diff-fenced>"])
-@pytest.mark.parametrize("files", [[], ["app.py b.txt"], ["Readonly: x.md", "", "Editable: app.py", "  b.txt"]])
+@each_row("prompt", [">", "ask>", "architect>", "diff multi>", "multi>", "editor-diff-fenced>"])
+@each_row("files", [[], ["app.py b.txt"], ["Readonly: x.md", "", "Editable: app.py", "  b.txt"]])
 def test_a_prompt_of_every_mode_below_a_rule_is_ready(prompt: str, files: list[str]) -> None:
     seen = reading([*TURN, RULE, *files, prompt])
     assert (rule_of(seen.assessment), seen.draft) == ("composer.ready", "")

@@ -7,6 +7,7 @@ import pytest
 from interlock.agents.profiles import builtin_profiles
 from interlock.screen.assessment import BlockKind, BusinessState, InputMode, SurfaceAssessment, TurnEnd
 from interlock.screen.selection import detect_cli
+from tests.each_row import each_row
 from tests.screen.profiles.frames import frame_at, options_of, read, rule_of, screen, snapshots
 
 WIDTH = 60
@@ -74,7 +75,7 @@ def indented(rows: list[str]) -> list[str]:
 IDLE, WORKING, ASKS = BusinessState.IDLE, BusinessState.WORKING, BusinessState.AWAITING_OPERATOR
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "t", "state", "rule", "context"),
     [
         ("d_bash", 1.8, IDLE, "footer.ready", "normal_prompt"),
@@ -110,7 +111,7 @@ AUTO = "Yes, and switch to auto mode · auto mode handles these prompts for you"
 EDITS = "Yes, and switch to accept edits (auto-approve file edits and common file commands) for this session"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "t", "kind", "options", "selected"),
     [
         ("d_dialog_esc_80", 16.8, BlockKind.APPROVAL, ["Yes", AUTO, "No"], "Yes"),
@@ -153,7 +154,7 @@ def test_the_excerpt_of_an_approval_holds_the_command_and_nothing_of_the_transcr
     assert "SCN:DBASH" not in excerpt
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "t", "end"),
     [
         ("d_bash", 29.0, TurnEnd.COMPLETED),
@@ -169,7 +170,7 @@ def test_the_latest_turn_tells_its_end(name: str, t: float, end: TurnEnd | None)
     assert frame_at("claude", name, t).assessment.turn_end is end
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "t", "draft"),
     [
         ("d_draft", 11.7, "and then also update the readme"),
@@ -209,8 +210,8 @@ def test_a_quoted_dialog_on_a_torn_frame_that_lost_its_composer_is_unknown(quote
     assert said.business_state is BusinessState.UNKNOWN
 
 
-@pytest.mark.parametrize("hint", ["esc to interrupt", "ctrl+t to show tasks", "↓ to manage"])
-@pytest.mark.parametrize("draft", ["1. Yes and then", "words"])
+@each_row("hint", ["esc to interrupt", "ctrl+t to show tasks", "↓ to manage"])
+@each_row("draft", ["1. Yes and then", "words"])
 def test_a_torn_composer_is_no_dialog(draft: str, hint: str) -> None:
     torn = surface(*STREAMING, RULE, f"❯ {draft}", f"{MANUAL} · {hint}")
     assert torn.business_state is BusinessState.UNKNOWN
@@ -220,7 +221,7 @@ def test_a_blank_screen_is_unknown() -> None:
     assert surface("", "", "").business_state is BusinessState.UNKNOWN
 
 
-@pytest.mark.parametrize("rows", [*(dialog[1:] for dialog in DIALOGS), TRUST[1:], API_KEY[1:], [" ❯ main"]])
+@each_row("rows", [*(dialog[1:] for dialog in DIALOGS), TRUST[1:], API_KEY[1:], [" ❯ main"]])
 def test_words_of_a_dialog_in_the_status_line_of_the_user_are_no_dialog(rows: list[str]) -> None:
     assert surface(*STREAMING, "", ENDED, *composer("", *rows, MANUAL)).business_state is IDLE
 
@@ -234,7 +235,7 @@ def test_words_of_a_dialog_in_a_draft_are_a_draft(draft: str) -> None:
     assert (rule_of(reading.assessment), reading.draft) == ("composer.ended", draft)
 
 
-@pytest.mark.parametrize("old", [*DIALOGS, VIEW, [*VIEW[:1], f"{VIEW[1]} · dialog waiting"], [ENDED, *VIEW]])
+@each_row("old", [*DIALOGS, VIEW, [*VIEW[:1], f"{VIEW[1]} · dialog waiting"], [ENDED, *VIEW]])
 def test_an_old_dialog_above_a_composer_is_not_asked_again(old: list[str]) -> None:
     """As the scrollback of a pane without an alternate screen may hold it, at the left edge."""
     said = surface(*old, "", *composer("", f"{MANUAL} · ? for shortcuts"))
@@ -248,7 +249,7 @@ def test_text_that_flows_under_a_draft_is_a_weak_idle() -> None:
     assert (said.business_state, said.is_weak, said.turn_end) == (IDLE, True, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "footer",
     [
         ["  ctx 42% | main", MANUAL],
@@ -264,8 +265,8 @@ def test_a_footer_without_hints_proves_idle_only_with_the_end_of_the_turn(footer
     assert (ended.business_state, ended.is_weak, ended.turn_end) == (IDLE, False, TurnEnd.COMPLETED)
 
 
-@pytest.mark.parametrize("mark", [ENDED, f"{ENDED} · 1 shell still running", STOPPED, AGENTS])
-@pytest.mark.parametrize("below", [["❯ next"], ["❯ next", "", "● So"], ["● Background command finished", "  So"]])
+@each_row("mark", [ENDED, f"{ENDED} · 1 shell still running", STOPPED, AGENTS])
+@each_row("below", [["❯ next"], ["❯ next", "", "● So"], ["● Background command finished", "  So"]])
 def test_the_end_of_an_older_turn_proves_nothing(below: list[str], mark: str) -> None:
     said = surface(*HEAD, *STREAMING, "", mark, "", *below, *composer("draft"))
     assert (rule_of(said), said.is_weak, said.turn_end) == ("composer.bare", True, None)
@@ -290,7 +291,7 @@ def test_agents_that_go_on_by_themselves_are_no_end_of_the_turn() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "rows",
     [
         ["✢ Pondering… (3s · ↓ 30 tokens)", "  ⎿  Tip: a tip"],
@@ -323,6 +324,15 @@ def test_a_turn_that_was_stopped_is_over(mark: str) -> None:
     assert (rule_of(said), said.is_weak, said.turn_end) == ("composer.stopped", False, TurnEnd.INTERRUPTED)
 
 
+def test_a_change_that_a_person_refused_ends_the_turn_unless_something_is_said_below() -> None:
+    grey = "  \x1b[38;5;246m⎿ \x1b[38;5;246m User rejected write to \x1b[1mnew.py\x1b[0m"
+    rows = ["❯ tell me", "", "● Write(new.py)", grey, "       1 x", ""]
+    assert surface(*rows, ENDED, *composer()).turn_end is TurnEnd.INTERRUPTED
+    assert surface(*rows, "● Then so.", "", ENDED, *composer()).turn_end is TurnEnd.COMPLETED
+    said = ["❯ tell me", "", "● They see:", "  ⎿  User rejected write to new.py", ""]
+    assert surface(*said, ENDED, *composer()).turn_end is TurnEnd.COMPLETED
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -340,7 +350,7 @@ def test_a_turn_that_ended_with_an_error_failed(error: str) -> None:
 # Dialogs that no recording holds
 
 
-@pytest.mark.parametrize("cut", range(6))
+@each_row("cut", range(6))
 def test_an_approval_that_lost_its_head_on_a_small_screen_is_still_one(cut: int) -> None:
     said = surface(*BASH[cut:])
     assert said.block is not None
@@ -375,7 +385,7 @@ def test_a_question_that_lost_its_head_is_still_asked() -> None:
     assert (said.business_state, options_of(said)) == (ASKS, ["Red", "Blue"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rows", "kind"),
     [
         (LOGIN, BlockKind.AUTH),
@@ -387,7 +397,7 @@ def test_a_question_that_lost_its_head_is_still_asked() -> None:
         ([PANEL, "   Remove it?", "", " ❯ 1. Yes", "   2. No"], BlockKind.OTHER),
     ],
 )
-@pytest.mark.parametrize("head", [PANEL, "▔▔▔▔▔▔▔▔▔ ◐ medium · /effort ▔", " tmux detected · scroll with PgUp… ▔"])
+@each_row("head", [PANEL, "▔▔▔▔▔▔▔▔▔ ◐ medium · /effort ▔", " tmux detected · scroll with PgUp… ▔"])
 def test_a_picker_hangs_under_its_rule_even_where_a_notice_stands_in_it(
     head: str, rows: list[str], kind: BlockKind
 ) -> None:
@@ -396,7 +406,7 @@ def test_a_picker_hangs_under_its_rule_even_where_a_notice_stands_in_it(
     assert said.block.kind is kind
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rows", "kind", "options"),
     [
         (TRUST, BlockKind.TRUST, ["No, exit", "Yes, I trust this folder"]),

@@ -114,5 +114,12 @@ def test_how_a_turn_ended_is_told_until_there_is_another_prompt() -> None:
     assert seen([*ASK, refused, *again], composer()).assessment.turn_end is None
 
 
+def test_an_answer_with_the_word_of_an_error_in_it_is_none() -> None:
+    said = ASK[:1]
+    assert seen([*said, "", "Error: 400 a scripted refusal"], composer()).assessment.turn_end is TurnEnd.FAILED
+    assert seen([*said, "● Error: 400 a scripted refusal"], composer()).assessment.turn_end is None
+    assert seen([*said, "● So:", "", "  Error: 400 a scripted refusal"], composer()).assessment.turn_end is None
+
+
 def test_its_footer_gives_it_away() -> None:
     assert detect_cli(builtin_profiles(), shown(ASK, composer())) == "continue"

@@ -121,3 +121,16 @@ def test_how_a_turn_ended_is_told_only_of_the_latest_one() -> None:
 
 def test_its_title_gives_it_away() -> None:
     assert detect_cli(builtin_profiles(), shown(ASK, composer())) == "copilot"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [" ● Operation cancelled by user, as you asked."],
+        [" ● Operation cancelled by user", "", "   is what a cancelled turn says."],
+        [" ● Operation cancelled by user", " ● Shell Run it"],
+        [" ✗ Fetch https://example.com", "   └ 404", " ● So be it."],
+    ],
+)
+def test_an_answer_or_a_tool_that_goes_on_below_the_word_of_an_end_ends_nothing(rows: list[str]) -> None:
+    assert seen([*ASK, *rows], composer()).assessment.turn_end is None

@@ -10,6 +10,7 @@ from interlock.agents.profiles import builtin_profiles
 from interlock.screen.assessment import BlockKind, BusinessState, InputMode, SurfaceAssessment, TurnEnd
 from interlock.screen.selection import detect_cli
 from interlock.screen.snapshot import Snapshot
+from tests.each_row import each_row
 from tests.screen.profiles.frames import frame_at, options_of, read, rule_of, screen, snapshot_at, snapshots
 
 READY, WORKING, ASKING = "◇  Ready (proj)", "✦  Working… (proj)", "✋  Action Required (proj)"
@@ -46,7 +47,7 @@ def untitled(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, title="Gemini CLI (proj)")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "t", "state", "rule"),
     [
         ("full", 3.0, BusinessState.IDLE, "composer.ready"),
@@ -98,7 +99,7 @@ def test_the_excerpt_is_the_dialog_alone() -> None:
     assert "I will look at the folder" not in excerpt
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "t", "draft"),
     [
         ("full", 3.0, ""),
@@ -116,6 +117,13 @@ def test_the_draft_is_what_was_typed(name: str, t: float, draft: str | None) -> 
 @pytest.mark.parametrize(("name", "t"), [("interrupt", 14.0), ("deny", 8.0), ("d_dialog_intr_80", 27.0)])
 def test_a_cancelled_turn_says_so(name: str, t: float) -> None:
     assert frame_at("gemini", name, t).assessment.turn_end is TurnEnd.INTERRUPTED
+
+
+def test_a_cancelled_turn_whose_prompt_is_out_of_sight_says_so_unless_something_was_said_since() -> None:
+    word = "ℹ Request cancelled."
+    assert surface(["  some words", "", word, *live()]).turn_end is TurnEnd.INTERRUPTED
+    assert surface([word, "✦ Fine.", *live()]).turn_end is None
+    assert surface([*prompt("one"), "ℹ A potential loop was detected. The", *live()]).turn_end is TurnEnd.INTERRUPTED
 
 
 def test_a_turn_that_the_server_cut_says_so_and_the_next_one_does_not() -> None:
@@ -178,7 +186,7 @@ def test_a_dialog_whose_top_is_cut_off_is_a_dialog() -> None:
     assert rule_of(surface([f" {row}" for row in trust])) == "dialog.cut_trust"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rows", "kind"),
     [
         (["Usage limit reached for pro.", "● 1. Switch to flash", "  2. Stop"], BlockKind.QUOTA),

@@ -12,6 +12,7 @@ from interlock.agents.profiles import builtin_profiles
 from interlock.screen.assessment import BlockKind, BusinessState, SurfaceAssessment
 from interlock.screen.selection import select_reader
 from interlock.screen.snapshot import Snapshot, read_snapshot
+from tests.each_row import each_row
 from tests.screen.profiles.frames import RECORDINGS, frame_at, options_of, read, rule_of, screen, snapshots
 
 CLIS = tuple(sorted({profile.cli for profile in builtin_profiles()}))
@@ -24,7 +25,7 @@ def surface(rows: list[str], row: int = -1, *, shown: bool | None = True) -> Sur
     return read("generic", replace(screen(rows, cursor=(len(rows[at]), at)), cursor_visible=shown)).assessment
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("row", "kind", "options"),
     [
         ("Overwrite a.txt? [y/N] ", BlockKind.QUESTION, ["y", "N"]),

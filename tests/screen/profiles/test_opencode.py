@@ -12,6 +12,7 @@ from interlock.screen.assessment import BlockKind, BusinessState, InputMode, Sur
 from interlock.screen.engine import ScreenReading
 from interlock.screen.selection import detect_cli
 from interlock.screen.snapshot import EMPTY, Snapshot, Style
+from tests.each_row import each_row
 from tests.screen.profiles.frames import frame_at, options_of, read, rule_of, screen, snapshot_at, snapshots
 
 IDLE, WORKING = BusinessState.IDLE, BusinessState.WORKING
@@ -62,7 +63,7 @@ def _kind(surface: SurfaceAssessment) -> BlockKind | None:
     return surface.block.kind if surface.block else None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "t", "state", "rule"),
     [
         ("full", 3.0, UNKNOWN, "screen.blank"),
@@ -121,7 +122,7 @@ def _in_256_colours(seen: Snapshot) -> Snapshot:
     return replace(seen, rows=tuple(rows))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "t"),
     [("full", 10.0), ("full", 16.0), ("full", 26.4), ("full", 32.0), ("d_ask", 28.0), ("interrupt", 25.0)],
 )
@@ -149,7 +150,7 @@ def test_a_question_has_its_answers_without_what_describes_them() -> None:
     assert "Which colour do you want?" in surface.operator_excerpt
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "t", "end"),
     [
         ("full", 26.4, TurnEnd.COMPLETED),
@@ -169,7 +170,7 @@ def test_an_answer_that_failed_has_a_block_with_a_red_edge() -> None:
     assert _read(rows).assessment.turn_end is TurnEnd.FAILED
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "t", "draft"),
     [
         ("d_menus", 27.0, ""),
@@ -225,7 +226,7 @@ def test_a_folder_named_interrupt_is_no_work() -> None:
     assert _state([*ANSWER, *_composer(status="   ~/work/interrupt                 ctrl+p commands")]) is IDLE
 
 
-@pytest.mark.parametrize(
+@each_row(
     "status",
     [
         BUSY,

@@ -10,6 +10,7 @@ from interlock.agents.profiles import builtin_profiles
 from interlock.screen.assessment import BlockKind, BusinessState, InputMode, SurfaceAssessment, TurnEnd
 from interlock.screen.engine import ScreenReading
 from interlock.screen.selection import detect_cli
+from tests.each_row import each_row
 from tests.screen.profiles.frames import frame_at, options_of, read, rule_of, screen, snapshot_at, snapshots
 
 RULE = "─" * 60
@@ -34,7 +35,7 @@ def surface(rows: list[str]) -> SurfaceAssessment:
     return reading(rows).assessment
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "t", "state", "rule"),
     [
         ("full", 4.7, BusinessState.UNKNOWN, "no_rule"),
@@ -82,7 +83,7 @@ def test_messages_of_the_user_are_told_by_their_box() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("above", "dialog", "kind", "options"),
     [
         (SPINNER, SELECTOR, BlockKind.APPROVAL, ["Yes", "No"]),
@@ -191,7 +192,7 @@ def test_completions_have_the_keys() -> None:
     assert (rule_of(seen), seen.input_mode) == ("composer.completing", InputMode.MODAL)
 
 
-@pytest.mark.parametrize("rows", [["", ""], [RULE, CURSOR], [" pi v0.73.1", ""], ["$ ls", "a.txt"], [RULE, "", RULE]])
+@each_row("rows", [["", ""], [RULE, CURSOR], [" pi v0.73.1", ""], ["$ ls", "a.txt"], [RULE, "", RULE]])
 def test_a_blank_a_torn_or_a_starting_frame_is_unknown(rows: list[str]) -> None:
     assert surface(rows).business_state is BusinessState.UNKNOWN
 

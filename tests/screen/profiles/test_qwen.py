@@ -9,6 +9,7 @@ import pytest
 from interlock.agents.profiles import builtin_profiles
 from interlock.screen.assessment import BlockKind, BusinessState, InputMode, SurfaceAssessment, TurnEnd
 from interlock.screen.selection import detect_cli
+from tests.each_row import each_row
 from tests.screen.profiles.frames import frame_at, options_of, read, rule_of, screen, snapshot_at, snapshots
 
 READY, WORKING, ASKING = "Qwen - proj", "◐\ufe0e Qwen - proj", "✳\ufe0e Qwen - proj"
@@ -48,7 +49,7 @@ def surface(rows: list[str], title: str = READY) -> SurfaceAssessment:
 CURSOR, GHOST, PLAIN = "\x1b[4m\x1b[39m", "\x1b[0m\x1b[38;5;103m", "\x1b[0m"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("composer", "draft"),
     [
         (f"{CURSOR} {GHOST} Type your message or @path/to/file", ""),
@@ -66,7 +67,7 @@ def test_a_suggestion_is_told_from_a_draft_by_its_style(composer: str, draft: st
     assert found.assessment.submit_ready
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "t", "state", "rule"),
     [
         ("full", 6.0, BusinessState.UNKNOWN, "no_rule"),
@@ -115,7 +116,7 @@ def test_the_excerpt_is_the_dialog_alone() -> None:
     assert "I will look at the folder" not in excerpt
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "t", "draft"),
     [
         ("full", 8.0, ""),
@@ -204,7 +205,7 @@ def test_a_dialog_whose_top_is_cut_off_is_a_dialog() -> None:
     assert (rule_of(seen), options_of(seen)) == ("dialog.cut_question", ["One", "Two"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rows", "kind"),
     [
         (["  ? AskUserQuestion Which? ←", "   ❯ 1. Red", "     2. Blue", "  ⠏ Warten..."], BlockKind.QUESTION),

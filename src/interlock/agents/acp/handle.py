@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from interlock.agents.acp.link import AcpLink, AcpRefused, LinkGone
+from interlock.agents.acp.link import AcpLink, AcpRefused, AcpWire, LinkGone
 from interlock.agents.acp.questions import answer, cancelled
 from interlock.agents.acp.translate import AcpTranslator
-from interlock.agents.acp.wire import AcpWire
 from interlock.agents.observations import BecameReady
 from interlock.agents.port import (
     AgentSpec,

@@ -102,9 +102,9 @@ def _root(text: str) -> Value:
         fields = msgspec.json.decode(text)
         json.loads(text, object_pairs_hook=_refuse_double_keys)
     except (msgspec.DecodeError, ValueError, RecursionError, UnicodeError) as error:
-        raise UsageError(f"the settings are not JSON: {error}", remedy="mend them; nothing was changed") from error
+        raise UsageError(f"the settings are not JSON: {error}", remedy="fix them; nothing was changed") from error
     if not isinstance(fields, dict):
-        raise UsageError("the settings are no JSON object", remedy="mend them; nothing was changed")
+        raise UsageError("the settings are no JSON object", remedy="fix them; nothing was changed")
     return fields
 
 
@@ -181,7 +181,7 @@ def _member(text: str, start: int, key: str, kind: type[dict[str, object] | list
     item = next((one for one in _items(text, start) if one.key == key), None)
     if item is not None and not isinstance(item.value, kind):
         wanted = "object" if kind is dict else "list"
-        raise UsageError(f'"{key}" in the settings is no JSON {wanted}', remedy="mend it; nothing was changed")
+        raise UsageError(f'"{key}" in the settings is no JSON {wanted}', remedy="fix it; nothing was changed")
     return item
 
 

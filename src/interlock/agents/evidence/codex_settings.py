@@ -36,7 +36,7 @@ _OUR_GROUP: Final = re.compile(
     re.MULTILINE,
 )
 _CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
-_REMEDY: Final = "mend it; nothing was changed"
+_REMEDY: Final = "fix it; nothing was changed"
 
 
 def installed_in(data: bytes) -> dict[str, str]:

@@ -27,6 +27,7 @@ from typing import Final, Protocol, Self, runtime_checkable
 import msgspec
 
 from interlock.agents.evidence.hook_program import MAX_PAYLOAD_BYTES
+from interlock.log.host import host
 from interlock.vocabulary.errors import Unreachable, UsageError
 from interlock.vocabulary.foreign_json import decode_object
 from interlock.vocabulary.ids import SpawnId
@@ -205,7 +206,7 @@ def _clear_stale(path: Path) -> None:
                 probe.connect(address)
         except OSError as error:
             if error.errno not in (errno.ECONNREFUSED, errno.ENOENT):
-                raise Unreachable(f"nobody knows who listens on {path}: {error.strerror}") from error
+                raise Unreachable(f"cannot tell what listens on {path}: {error.strerror}") from error
             path.unlink(missing_ok=True)
             return
     raise Unreachable(f"another runtime listens on {path}")
@@ -230,10 +231,11 @@ def _short(path: Path) -> Iterator[str]:
     if len(os.fsencode(path)) <= _MAX_ADDRESS_BYTES:
         yield str(path)
         return
-    if not Path("/proc/self/fd").is_dir():
-        raise UsageError(f"the path of {path} is too long for a socket", remedy="shorten INTERLOCK_HOME")
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
+        address = host().folder_address(folder)
+        if address is None:
+            raise UsageError(f"the path of {path} is too long for a socket", remedy="shorten INTERLOCK_HOME")
+        yield f"{address}/{path.name}"
     finally:
         os.close(folder)

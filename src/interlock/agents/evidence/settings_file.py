@@ -59,7 +59,7 @@ def _target(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError) as error:  # a loop of symlinks
-        raise UsageError(f"{path} leads nowhere", remedy="mend the symlink") from error
+        raise UsageError(f"{path} leads nowhere", remedy="fix the symlink") from error
 
 
 def write_settings(file: SettingsFile, data: bytes | None) -> None:

@@ -73,7 +73,7 @@ _SHAPED: Final = tuple(re.compile(f"({kind})({made_of}{{{least},}})") for kind, 
 _KEY_BLOCK: Final = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----)(.*?)(?=-----END|\Z)", re.DOTALL)
 # One of these stands in every text that holds, or begins, one of those shapes.
 _TRIGGER: Final = re.compile(
-    r"k[-_]|pypi-|t_pat_|glpat-|xox|gh[opusr]_|hf_|npm_|AIza|A[KS]IA|eyJ|earer|Basic|://|PRIVATE KEY"
+    r"k[-_]|pypi-|github_pat_|glpat-|xox|gh[opusr]_|hf_|npm_|AIza|A[KS]IA|eyJ|earer|Basic|://|PRIVATE KEY"
     r"|TOKEN|SECRET|PASS(?:W|PH)|API_?KEY|ACCESS_KEY"
 )
 TRIGGER_CHARACTERS: Final = 64  # as far back it may stand from where the secret begins

@@ -7,6 +7,8 @@ Laws:
    Group numbers are used again, and a daemon of somebody else may be in a group of the same number.
 3. We ourselves, what we run in, and number 1 are never ours, and what we started is not found through us.
 4. The dead are not counted, and zombies are dead.
+5. A census sees a table whose reading began after the census was asked for. What asks while one is read shares the next
+   one (`look_soon`): stopping a thousand agents side by side reads the table a few times, not a few thousand times.
 
 What cannot be found: a process that left the group and the session, cleared its environment, and whose parent ended,
 all before the first look; one outside of the group that becomes a new process faster than the table is read; and what
@@ -15,16 +17,18 @@ another system runs for the agent, such as a container.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 from interlock.agents.pool.masking import masked_text
 from interlock.agents.port import ProcessIdentity
-from interlock.agents.processes.table import Seen, Table, TableReader, command_of, read_table
+from interlock.agents.processes.identity import Seen, Table, TableReader, command_of, read_table, ticks_of
 from interlock.vocabulary.ids import SpawnId
 
 COMMAND_MAX_CHARACTERS: Final = 200
@@ -54,7 +58,7 @@ class FoundProcess:
 class Census:
     """Looks for the processes of one spawn, again and again while it is being stopped.
 
-    `leader_seen_ticks` is when the leader was last known to live, in the unit of /proc start times, for a leader that
+    `leader_seen_ticks` is when the leader was last known to live, in the unit of `ticks_of`, for a leader that
     is gone already.
     """
 
@@ -77,7 +81,10 @@ class Census:
 
     def look(self) -> tuple[FoundProcess, ...]:
         """Those that live now, the leader first, then by number. It blocks while it reads the table."""
-        table = self._read(self._spawn_id)
+        return self.look_at(self._read())
+
+    def look_at(self, table: Table) -> tuple[FoundProcess, ...]:
+        """The same by a table that was read just now. It blocks while it reads the command lines of what it found."""
         self.protected = frozenset(_ourselves(table))
         self.group_holds_us = any(self._is_in_group(table[pid]) for pid in self.protected if pid in table)
         ways = self._ways(table)
@@ -95,7 +102,7 @@ class Census:
                 ways[pid].add(FoundBy.LEADER)
             if self.group_is_ours and self._is_in_group(seen):
                 ways[pid].add(FoundBy.GROUP)
-            if seen.is_tagged:
+            if self._spawn_id in seen.spawn_ids:
                 ways[pid].add(FoundBy.ENVIRONMENT)
             if seen.identity in self.known:
                 ways[pid] |= self.known[seen.identity].found_by
@@ -118,9 +125,8 @@ class Census:
 
     def _is_older_than_its_end(self, seen: Seen) -> bool:
         """A session of that number, at a time when the leader held the number, can only have been its own."""
-        if self._leader_seen_ticks is None or not seen.identity.start_time.isdecimal():
-            return False
-        return int(seen.identity.start_time) <= self._leader_seen_ticks
+        began = ticks_of(seen.identity)
+        return began is not None and self._leader_seen_ticks is not None and began <= self._leader_seen_ticks
 
     def _found(self, seen: Seen, by: frozenset[FoundBy]) -> FoundProcess:
         known = self.known.get(seen.identity)
@@ -152,3 +158,71 @@ def _descendants(table: Table, roots: Iterable[int]) -> Iterator[int]:
                 walked.add(child)
                 waiting.append(child)
                 yield child
+
+
+_Found: TypeAlias = tuple[FoundProcess, ...]
+_Asked: TypeAlias = tuple[Census, asyncio.Future[_Found]]
+
+
+class _Rounds:
+    """The censuses of one event loop."""
+
+    def __init__(self) -> None:
+        self._asked: list[_Asked] = []
+        self._reading: asyncio.Task[None] | None = None
+
+    async def look(self, census: Census) -> _Found:
+        done: asyncio.Future[_Found] = asyncio.get_running_loop().create_future()
+        self._asked.append((census, done))
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read())
+        return await done
+
+    async def _read(self) -> None:
+        asked: list[_Asked] = []
+        try:
+            while self._asked:
+                asked, self._asked = self._asked, []
+                found = await asyncio.to_thread(_look_all, [census for census, _ in asked])
+                for (_, done), one in zip(asked, found, strict=True):
+                    _tell(done, one)
+        finally:
+            self._reading = None
+            for _, done in (*asked, *self._asked):
+                done.cancel()
+            self._asked = []
+
+
+_rounds: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Rounds]] = WeakKeyDictionary()
+
+
+async def look_soon(census: Census) -> tuple[FoundProcess, ...]:
+    """`Census.look` without blocking the event loop, by the next reading of the process table."""
+    loop = asyncio.get_running_loop()
+    rounds = _rounds.get(loop)
+    if rounds is None:
+        rounds = _rounds[loop] = _Rounds()
+    return await rounds.look(census)
+
+
+def _look_all(censuses: Sequence[Census]) -> list[_Found | Exception]:
+    try:
+        table = read_table()
+    except Exception as error:  # nobody can see: each is told so
+        return [error for _ in censuses]
+    found: list[_Found | Exception] = []
+    for census in censuses:
+        try:
+            found.append(census.look_at(table))
+        except Exception as error:
+            found.append(error)
+    return found
+
+
+def _tell(done: asyncio.Future[_Found], found: _Found | Exception) -> None:
+    if done.done():
+        return
+    if isinstance(found, Exception):
+        done.set_exception(found)
+    else:
+        done.set_result(found)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGKILL
@@ -18,11 +18,11 @@ from typing import Final
 
 from interlock.agents.observations import Exited
 from interlock.agents.port import DeliveryUnknown, NotDelivered, ProcessIdentity, StopReport
-from interlock.agents.processes.identity import identity_of
+from interlock.agents.processes.identity import identity_of, now_ticks
 from interlock.agents.processes.lines import Line
-from interlock.agents.processes.pipes import PipeReader, WaitingLines
+from interlock.agents.processes.pipes import OutputPipe, PipeReader, WaitingLines
 from interlock.agents.processes.stopping import StopPolicy, stop_tree
-from interlock.agents.processes.table import now_ticks
+from interlock.log.host import host
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 from interlock.vocabulary.ids import SPAWN_ID_VARIABLE, SpawnId
 
@@ -33,8 +33,6 @@ from interlock.vocabulary.ids import SPAWN_ID_VARIABLE, SpawnId
 # death while ours was killed by somebody else is read as ours; an agent in a control group of its own has no
 # neighbours.
 
-_PROC: Final = Path("/proc")
-_CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
 # A shell that ran the agent tells the signal of its child so.
 _CODE_AFTER_KILL: Final = 128 + SIGKILL
 
@@ -47,9 +45,10 @@ class MemoryAccount:
     kills_before: int | None
 
     @classmethod
-    def of(cls, pid: int, *, proc: Path = _PROC, control_groups: Path = _CONTROL_GROUPS) -> MemoryAccount:
-        """The account of the group in which a process is now."""
-        path = _account_path(pid, proc, control_groups)
+    def of(cls, pid: int, places: tuple[Path, Path] | None = None) -> MemoryAccount:
+        """The account of the group in which a process is now. `places`: of /proc and of the control groups."""
+        known = places or host().control_groups()
+        path = None if known is None else _account_path(pid, Path(known[0]), Path(known[1]))
         return cls(path, None if path is None else _kills(path))
 
     def explains(self, code: int | None, signal: int | None) -> bool:
@@ -90,7 +89,6 @@ def _kills(path: Path) -> int | None:
 
 
 STDERR_TAIL_BYTES: Final = 4096
-_STDOUT: Final = 1
 _BUFFER_BYTES: Final = 1 << 16
 _WRITE_SECONDS: Final = 30.0
 # How long a child that was stopped may take to be waited for, and its last lines to be taken.
@@ -98,34 +96,11 @@ _LET_GO_SECONDS: Final = 2.0
 
 
 class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
-    """Tells the end of the process itself: `Process.wait` also waits for whoever holds its pipes open.
-
-    Standard output goes straight into lines: `output` is there once the process was started.
-    """
-
-    output: WaitingLines
+    """Tells the end of the process itself: `Process.wait` also waits for whoever holds its pipes open."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(_BUFFER_BYTES, loop)
         self.ended: asyncio.Future[None] = loop.create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        assert isinstance(transport, asyncio.SubprocessTransport)
-        pipe = transport.get_pipe_transport(_STDOUT)
-        assert isinstance(pipe, asyncio.ReadTransport)
-        self.output = WaitingLines(pipe)
-
-    def pipe_data_received(self, fd: int, data: bytes | str) -> None:
-        if fd == _STDOUT and isinstance(data, bytes):
-            self.output.feed(data)
-        else:
-            super().pipe_data_received(fd, data)
-
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        if fd == _STDOUT:
-            self.output.end()
-        super().pipe_connection_lost(fd, exc)
 
     def process_exited(self) -> None:
         super().process_exited()
@@ -136,7 +111,9 @@ class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
 class ChildProcess:
     """One running child. Build it with `start`; read `lines` in one task; always `stop` it in the end."""
 
-    def __init__(self, transport: asyncio.SubprocessTransport, protocol: _Pipes, spawn_id: SpawnId) -> None:
+    def __init__(
+        self, transport: asyncio.SubprocessTransport, protocol: _Pipes, output: OutputPipe, spawn_id: SpawnId
+    ) -> None:
         process = asyncio.subprocess.Process(transport, protocol, asyncio.get_running_loop())
         assert process.stderr is not None
         self._transport = transport
@@ -144,7 +121,9 @@ class ChildProcess:
         self._spawn_id = spawn_id
         self.identity: ProcessIdentity = _identity_or_number(process.pid)
         self._memory = MemoryAccount.of(process.pid)
-        self._waiting = protocol.output
+        self._output = output
+        self._waiting = WaitingLines(output)
+        output.read_into(self._waiting.feed, self._waiting.end)
         self._stderr = bytearray()
         self._writing = asyncio.Lock()
         self._ended_ticks: int | None = None
@@ -159,23 +138,19 @@ class ChildProcess:
         """Start a program, without a shell. `environment` is all that it gets, apart from the spawn id."""
         if not argv:
             raise UsageError("there is no program to start", remedy="give its name and arguments as a list")
-        loop = asyncio.get_running_loop()
         try:
-            transport, protocol = await loop.subprocess_exec(
-                lambda: _Pipes(loop),
-                *argv,
-                cwd=cwd,
-                env={**environment, SPAWN_ID_VARIABLE: spawn_id},
-                start_new_session=True,
-            )
-        except FileNotFoundError as error:
-            missing = cwd if error.filename == cwd else argv[0]
-            raise UsageError(f"there is no {missing!r}", remedy="check the program and its folder") from error
-        except ValueError as error:
-            raise UsageError(f"{argv[0]!r} cannot be started so: {error}", remedy="leave out NUL characters") from error
+            output = OutputPipe()
         except OSError as error:
-            raise PeerFault(f"{argv[0]!r} did not start: {error.strerror or error}") from error
-        return cls(transport, protocol, spawn_id)
+            raise _not_started(argv, error) from error
+        try:
+            environment = {**environment, SPAWN_ID_VARIABLE: spawn_id}
+            transport, protocol = await _started(argv, cwd, environment, output)
+            return cls(transport, protocol, output, spawn_id)
+        except BaseException:
+            output.close()
+            raise
+        finally:
+            output.close_writing()
 
     @property
     def is_alive(self) -> bool:
@@ -188,8 +163,12 @@ class ChildProcess:
 
     async def lines(self) -> AsyncIterator[Line]:
         """Each line of standard output, until the child has ended and all of it was read."""
-        while (line := await self._waiting.take()) is not None:
+        while (line := await self.next_line()) is not None:
             yield line
+
+    def next_line(self) -> Awaitable[Line | None]:
+        """The next line of `lines`; None after the last one."""
+        return self._waiting.take()
 
     async def write(self, data: bytes) -> None:
         """Write to the child. `NotDelivered` if it is over; `DeliveryUnknown` if it ended or hung meanwhile."""
@@ -234,6 +213,7 @@ class ChildProcess:
         finally:
             self._reading_errors.cancel()
             self._waiting.end()
+            self._output.close()
             self._transport.close()
 
     async def _wait(self, ended: asyncio.Future[None], errors: PipeReader) -> int:
@@ -249,6 +229,27 @@ class ChildProcess:
         while data := await pipe.read():
             self._stderr += data
             del self._stderr[:-STDERR_TAIL_BYTES]
+
+
+async def _started(
+    argv: Sequence[str], cwd: str, environment: Mapping[str, str], output: OutputPipe
+) -> tuple[asyncio.SubprocessTransport, _Pipes]:
+    loop = asyncio.get_running_loop()
+    try:
+        return await loop.subprocess_exec(
+            lambda: _Pipes(loop), *argv, cwd=cwd, env=environment, stdout=output.writing, start_new_session=True
+        )
+    except FileNotFoundError as error:
+        missing = cwd if error.filename == cwd else argv[0]
+        raise UsageError(f"there is no {missing!r}", remedy="check the program and its folder") from error
+    except ValueError as error:
+        raise UsageError(f"{argv[0]!r} cannot be started so: {error}", remedy="leave out NUL characters") from error
+    except OSError as error:
+        raise _not_started(argv, error) from error
+
+
+def _not_started(argv: Sequence[str], error: OSError) -> PeerFault:
+    return PeerFault(f"{argv[0]!r} did not start: {error.strerror or error}")
 
 
 def _identity_or_number(pid: int) -> ProcessIdentity:

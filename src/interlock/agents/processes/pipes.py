@@ -9,7 +9,10 @@ Laws:
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
+from collections.abc import Callable
+from io import FileIO
 from typing import Final
 
 from interlock.agents.processes.lines import Line, LineSplitter
@@ -54,6 +57,61 @@ class PipeReader:
             self._seconds_left = max(0.0, self._seconds_left - (loop.time() - began))
             self._bytes_left -= len(data)
         return data
+
+
+class OutputPipe(asyncio.ReadTransport):
+    """A pipe that a child writes to, read as soon as the event loop sees bytes in it.
+
+    The transport of asyncio asks for 256 KB with each read: an allocation that costs ten times as much as the read of a
+    short line, and then takes another turn of the loop. The other end is `writing`: give it to the child, and close it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        reading, self.writing = os.pipe()
+        os.set_blocking(reading, False)
+        self._file = FileIO(reading)
+        self._loop = asyncio.get_running_loop()
+        self._on_data: Callable[[bytes], None] | None = None
+        self._on_end: Callable[[], None] | None = None
+
+    def read_into(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
+        """Begin to read. `on_end` is called where the pipe ends by itself."""
+        self._on_data, self._on_end = on_data, on_end
+        self.resume_reading()
+
+    def pause_reading(self) -> None:
+        if not self._file.closed:
+            self._loop.remove_reader(self._file)
+
+    def resume_reading(self) -> None:
+        if not self._file.closed:
+            self._loop.add_reader(self._file, self._read)
+
+    def close(self) -> None:
+        """Read no more. Safe to call twice."""
+        self.pause_reading()
+        self._file.close()
+
+    def close_writing(self) -> None:
+        """Let go of the end that the child has now: the pipe ends when nobody holds it any more."""
+        os.close(self.writing)
+
+    def _read(self) -> None:
+        assert self._on_data is not None
+        assert self._on_end is not None
+        data = b""
+        try:
+            data = os.read(self._file.fileno(), _READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            pass  # nothing more can be read: its end
+        if data:
+            self._on_data(data)
+        else:
+            self.close()
+            self._on_end()
 
 
 class WaitingLines:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,14 +22,12 @@ from signal import SIGCONT, SIGINT, SIGKILL, SIGTERM, Signals
 from typing import Final
 
 from interlock.agents.port import ProcessIdentity, StopReport
-from interlock.agents.processes.census import Census, FoundBy, FoundProcess
+from interlock.agents.processes.census import Census, FoundBy, FoundProcess, look_soon
 from interlock.agents.processes.identity import identity_of, is_alive
+from interlock.log.host import host
 from interlock.vocabulary.errors import Unreachable, UsageError
 from interlock.vocabulary.events.audit import EndedProcess
 from interlock.vocabulary.ids import SpawnId
-
-if sys.platform == "linux":
-    from signal import pidfd_send_signal
 
 _FIRST_LOOK_SECONDS: Final = 0.01
 _LOOK_SECONDS: Final = 0.1
@@ -79,7 +76,8 @@ class _Stop:
             raise UsageError(f"we run inside of process {leader.pid}", remedy="stop it from outside of it")
         if any(FoundBy.LEADER in one.found_by for one in found):
             await self._climb()
-        return self._report(await self._end_the_rest())
+            found = await self._look()
+        return self._report(await self._end_the_rest(found))
 
     def kill_at_once(self) -> None:
         """The last rung, without a wait."""
@@ -99,8 +97,7 @@ class _Stop:
             self._signal_group(found, signal)
             await _wait_for_end((one.identity for one in found if is_waited_for(one)), seconds)
 
-    async def _end_the_rest(self) -> tuple[FoundProcess, ...]:
-        found = await self._look()
+    async def _end_the_rest(self, found: tuple[FoundProcess, ...]) -> tuple[FoundProcess, ...]:
         self._signal_each(found, SIGTERM)
         await _wait_for_end((one.identity for one in found), self._policy.terminate_seconds)
         for _ in range(_KILL_ROUNDS):
@@ -115,7 +112,7 @@ class _Stop:
         return found
 
     async def _look(self) -> tuple[FoundProcess, ...]:
-        return await asyncio.to_thread(self._census.look)
+        return await look_soon(self._census)
 
     def _is_in_group(self, one: FoundProcess) -> bool:
         leader = self._census.leader
@@ -169,18 +166,18 @@ class _Stop:
 
 def _send(process: ProcessIdentity, signal: Signals) -> bool:
     """Signal that very process; False if it is gone, or not ours to signal."""
+    system = host()
+    # While this is open the number is not given to another process, where the system can do that.
+    holder = system.hold(process.pid)
     try:
-        if sys.platform == "linux":
-            # While this is open the number is not given to another process.
-            holder = os.pidfd_open(process.pid)
-            try:
-                return is_alive(process) and _send_all(signal, lambda one: pidfd_send_signal(holder, one))
-            finally:
-                os.close(holder)
-        else:
+        if holder is None:
             return is_alive(process) and _send_all(signal, lambda one: os.kill(process.pid, one))
+        return is_alive(process) and _send_all(signal, lambda one: system.signal_held(holder, one))
     except (OSError, Unreachable):
         return False
+    finally:
+        if holder is not None:
+            os.close(holder)
 
 
 def _send_all(signal: Signals, send: Callable[[Signals], None]) -> bool:

@@ -113,7 +113,11 @@ class OneShot(ChildHandle):
         kept: list[Observation] = []
         for one in seen:
             if isinstance(one, TurnEnded) and not self._has_prompt:  # its input ended, by our stop or its own
-                kept.append(Warned(kind="result_without_prompt", message="the agent ended a turn that nobody began"))
+                kept.append(
+                    Warned(
+                        kind="result_without_prompt", message="the agent reported the end of a turn that had not begun"
+                    )
+                )
                 continue
             if isinstance(one, TurnEnded) and self._has_ended:
                 kept.append(Warned(kind="second_result", message=f"the agent ended its turn again: {one.ending}"))

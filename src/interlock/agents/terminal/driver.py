@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from msgspec import structs
+
 from interlock.agents.evidence.hook_program import SOCKET_VARIABLE
 from interlock.agents.identify import foreground_argv, identify
 from interlock.agents.port import AgentSpec, Capabilities, ProcessIdentity, StaleResume
@@ -210,7 +212,7 @@ class TerminalDriver:
             if ear is not None:
                 ear.expect(info.identity.pid)
             home = place.home or agent_home(cli, {**os.environ, **spec.environment})
-            found = _where(info, process, place.server, ear, cli, version, home)
+            found = structs.replace(_where(info, process, place.server, ear, cli, version, home), control=place.control)
             argv = spec.argv or foreground_argv(info.identity.pid) or ()
             station = TerminalSetup(
                 spec.agent, spawn_id, argv, found, process, pane, hub, ear, reader, spec.resume, is_adopted=True

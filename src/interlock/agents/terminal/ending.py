@@ -19,6 +19,7 @@ from interlock.agents.port import ProcessIdentity
 from interlock.agents.processes.identity import is_alive
 from interlock.agents.terminal.listening import ShimChannel
 from interlock.agents.tmux.watcher import PaneDied, PaneGone
+from interlock.log.host import host
 from interlock.vocabulary.errors import Unreachable
 
 _OTHER_SIGNS_WITHIN_SECONDS: Final = 2.0
@@ -27,9 +28,8 @@ _LOOK_EVERY_SECONDS: Final = 0.5
 
 async def process_gone(process: ProcessIdentity) -> None:
     """Wait until that very process has ended."""
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):
+    descriptor = host().hold(process.pid)
+    if descriptor is None:
         while _may_live(process):  # noqa: ASYNC110 - where the system does not tell, somebody has to look
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
         return

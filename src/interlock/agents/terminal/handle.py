@@ -27,6 +27,7 @@ from interlock.agents.observations import (
     Exited,
     Observation,
     PromptReached,
+    ScreenLeft,
     StandingSeen,
     TurnEnded,
     TurnEnding,
@@ -44,6 +45,7 @@ from interlock.agents.port import (
     ScreenSeen,
     StopReport,
 )
+from interlock.agents.processes.identity import is_alive
 from interlock.agents.processes.stopping import StopPolicy, stop_tree
 from interlock.agents.terminal import showing
 from interlock.agents.terminal.answering import AnswerPolicy, answer_dialog
@@ -56,7 +58,7 @@ from interlock.agents.terminal.listening import ShimChannel
 from interlock.agents.terminal.side_files import Beside, Fence
 from interlock.agents.terminal.translate import Translator
 from interlock.agents.tmux.panes import Pane
-from interlock.agents.tmux.typing import TypingOutcome, TypingPolicy
+from interlock.agents.tmux.typing import TypedTurn, TypingOutcome, TypingPolicy
 from interlock.agents.tmux.watcher import PaneDied, PaneGone, PaneSeen
 from interlock.log.home_identity import NotOurs
 from interlock.monitor.observer.reply import contract_of
@@ -77,6 +79,7 @@ TERMINAL_CAPABILITIES: Final = Capabilities(
 # A busy machine draws late, and a step that was not seen in time would not be claimed.
 _PATIENT: Final = TypingPolicy(typed_within_seconds=10, accepted_within_seconds=10, started_within_seconds=5)
 _CONCLUDED_WITHIN_SECONDS: Final = 1.0
+_LEFT_ROWS, _LEFT_COLUMNS, _LEFT_BYTES = 200, 500, 16_384
 _EXIT_TOLD_WITHIN_SECONDS: Final = 5.0
 _logger: Final = logging.getLogger("interlock.agents")
 
@@ -124,6 +127,7 @@ class TerminalHandle:
         self._beside = Beside(where.cli, where.home, station.process, station.spawn_id)
         self._told: asyncio.Queue[Observation | Exception | None] = asyncio.Queue()
         self._held: list[Observation] | None = None
+        self._typed = TypedTurn()
         self._is_over = False
         self._is_seen = False
         self._screen: ScreenSeen | None = None
@@ -158,7 +162,9 @@ class TerminalHandle:
 
     @property
     def capabilities(self) -> Capabilities:
-        return TERMINAL_CAPABILITIES
+        where = self._station.where
+        is_read_only = not (where.is_own or where.control)
+        return replace(TERMINAL_CAPABILITIES, is_foreign=not where.is_own, is_read_only=is_read_only)
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -182,6 +188,8 @@ class TerminalHandle:
         while (observation := await self._told.get()) is not None:
             if isinstance(observation, Exception):
                 raise observation
+            if isinstance(observation, Exited) and (left := _left(self._screen)) is not None:
+                yield left
             if isinstance(observation, TurnEnded):
                 self._is_expecting = False
                 observation = await self._in_words(observation)
@@ -245,8 +253,9 @@ class TerminalHandle:
                 self.tell(self._submitted(prompt))
 
             stages: list[DeliveryStage] = []
+            self._typed = TypedTurn(on_enter)
             try:
-                outcome = await self._keyboard.submit(prompt.text, self._policy.typing, on_enter)
+                outcome = await self._keyboard.submit(prompt.text, self._policy.typing, self._typed)
                 stages = _stages(outcome, has_entered=has_entered)
             except (Unreachable, PeerFault) as error:
                 if isinstance(error, NotDelivered):
@@ -326,7 +335,15 @@ class TerminalHandle:
         """Let go: the agent lives on in its pane, and can be adopted."""
         await self._let_go(is_over=False)
 
+    async def disown(self) -> None:
+        """Take our mark off a pane that somebody else started, so that another home may adopt it."""
+        if not self._station.where.is_own:
+            with suppress(Unreachable, PeerFault):
+                await self._station.pane.disown()
+
     def _check_open(self) -> None:
+        if self.capabilities.is_read_only:
+            raise NotDelivered("this agent is only watched; `interlock adopt --control` lets commands reach it")
         if self._is_over or self._stopping is not None:
             raise NotDelivered("the agent is gone, or was let go")
 
@@ -335,6 +352,8 @@ class TerminalHandle:
             return
         if self._held is not None:
             self._held.append(observation)
+            if isinstance(observation, TurnEnded | Exited):
+                self._typed.ended()
         else:
             self._told.put_nowait(observation)
 
@@ -431,6 +450,9 @@ class TerminalHandle:
 
     async def _stop(self) -> StopReport:
         station = self._station
+        if self.capabilities.is_read_only:  # also after its end: nothing that it started is ours
+            await self._let_go(is_over=not is_alive(station.process))
+            return StopReport()
         await self._refuse_foreign()
         if not self._is_over:
             with suppress(Unreachable, PeerFault, TimeoutError):
@@ -459,7 +481,7 @@ class TerminalHandle:
         self._is_over = True
         if self._drawn is not None:
             self._drawn.cancel()
-        self._screen = showing.lose(self._screen, "nobody watches it any more")
+        self._screen = showing.lose(self._screen, "no one watches it any more")
         self._told.put_nowait(None)
         station = self._station
         if is_over:
@@ -483,3 +505,13 @@ def _stages(outcome: TypingOutcome, *, has_entered: bool) -> list[DeliveryStage]
         if outcome.started:
             stages.append(DeliveryStage.STARTED)
     return stages
+
+
+def _left(seen: ScreenSeen | None) -> ScreenLeft | None:
+    """The last screen, of a bounded size: the rows at its foot count most."""
+    rows = [] if seen is None else [row.text[:_LEFT_COLUMNS] for row in seen.snapshot.rows][-_LEFT_ROWS:]
+    while rows and not rows[-1].strip():
+        rows.pop()
+    while rows and sum(len(row.encode("utf-8", "replace")) + 1 for row in rows) > _LEFT_BYTES:
+        rows.pop(0)
+    return ScreenLeft(rows="\n".join(rows), columns=seen.snapshot.columns) if rows and seen is not None else None

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from interlock.agents.port import ComposerTaken, DeliveryUnknown, NotDelivered
+from interlock.agents.port import DeliveryUnknown, KeptOut, NotDelivered
 from interlock.agents.tmux.looking import Eye, PaneLook
 from interlock.agents.tmux.panes import Pane
-from interlock.agents.tmux.typing import TypingOutcome, TypingPolicy, TypingRefusal, squeeze, type_prompt
+from interlock.agents.tmux.typing import TypedTurn, TypingOutcome, TypingPolicy, TypingRefusal, squeeze, type_prompt
 from interlock.screen.assessment import BusinessState
 from interlock.screen.conditions import Condition
 from interlock.screen.engine import holds
@@ -32,6 +32,8 @@ _WHY: Final[Mapping[TypingRefusal, str]] = {
     TypingRefusal.DRAFT_UNKNOWN: "whether a draft stands in the composer cannot be seen",
     TypingRefusal.NOT_READY: "the screen does not show that it is ready",
 }
+# What ends without us: a person's draft, a turn that the agent began by itself, a dialog that somebody answers.
+_PASSING: Final = (TypingRefusal.DRAFT, TypingRefusal.WORKING, TypingRefusal.DIALOG)
 _ROUNDS: Final = 3
 _SHOWN_WITHIN_SECONDS: Final = 1.0
 _MAX_CLEARING_PRESSES: Final = 100
@@ -44,17 +46,16 @@ class Keyboard:
         self._pane, self._reader = pane, reader
         self._typed = ""
 
-    async def submit(self, text: str, policy: TypingPolicy, on_enter: Callable[[], None]) -> TypingOutcome:
-        """Type a prompt and press Enter. `NotDelivered` if nothing was typed, and why; `ComposerTaken` for a draft."""
+    async def submit(self, text: str, policy: TypingPolicy, turn: TypedTurn) -> TypingOutcome:
+        """Type a prompt and press Enter. `NotDelivered` if nothing was typed, and why; `KeptOut` if that passes."""
         await self._take_back_draft()
         profile = self._reader.profile
         pause = max(policy.pause_before_enter_seconds, profile.pace.submit_pause_seconds)
         policy = replace(policy, pause_before_enter_seconds=pause, submit_key=profile.keys.submit)
-        outcome = await type_prompt(self._pane, text, self._reader.parse_snapshot, policy, on_enter)
+        outcome = await type_prompt(self._pane, text, self._reader.parse_snapshot, policy, turn)
         if outcome.refusal is not None:
             why = _WHY.get(outcome.refusal) or outcome.typed.evidence
-            kind = ComposerTaken if outcome.refusal is TypingRefusal.DRAFT else NotDelivered
-            raise kind(f"nothing was typed: {why}")
+            raise KeptOut(why) if outcome.refusal in _PASSING else NotDelivered(f"nothing was typed: {why}")
         self._typed = text
         return outcome
 

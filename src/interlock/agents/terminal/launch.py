@@ -21,6 +21,7 @@ from interlock.agents.processes.identity import identity_of
 from interlock.agents.terminal.side_files import agent_home
 from interlock.agents.tmux.panes import PaneIdentity
 from interlock.agents.tmux.server import Absent, TmuxServer
+from interlock.log.host import host
 from interlock.screen.profile import Profile
 from interlock.screen.selection import ScreenReader, select_reader
 from interlock.vocabulary.errors import PeerFault, UsageError
@@ -40,6 +41,7 @@ class Where(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Only `socket` and `pane_id` are needed: a pane that somebody else started is adopted with whatever runs in it now.
     `status_socket` is where its shim reports; blank where there is none. `cli` and `version` say how its screen is
     read; the program on the disk may be a newer one by the time it is adopted. `home` is where it keeps its own files.
+    A pane of somebody else is only watched, unless `control` says that it may be typed into.
     """
 
     socket: str
@@ -53,6 +55,7 @@ class Where(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cli: str = ""
     version: str = ""
     home: str = ""
+    control: bool = False
 
     def moved_to(self, own: TmuxServer, run_folder: Path) -> Where:
         """The same agent, in a home that was moved with its sockets: a socket of ours that is gone is `own` now."""
@@ -78,6 +81,11 @@ class Where(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def as_json(self) -> Json:
         told: Json = msgspec.to_builtins(self)
         return told
+
+
+def is_foreign(told: Json) -> bool:
+    """Whether a log's word of where an agent is names one that somebody else started, in a pane or outside tmux."""
+    return isinstance(told, dict) and ("pane_id" in told or bool(told.get("outside"))) and not told.get("is_own")
 
 
 def read_where(told: Json) -> Where:
@@ -211,8 +219,5 @@ async def choose_reader(
 
 def foreground_leader(pane_pid: int) -> ProcessIdentity | None:
     """The process that has a pane's terminal now: the agent itself where somebody started it from a shell."""
-    try:
-        stat = Path(f"/proc/{pane_pid}/stat").read_text("utf-8", "replace")
-        return identity_of(int(stat.rpartition(")")[2].split()[5]))
-    except (OSError, IndexError, ValueError):
-        return identity_of(pane_pid)
+    leader = host().foreground_group(pane_pid)
+    return identity_of(pane_pid if leader is None else leader)

@@ -12,7 +12,6 @@ import asyncio
 import math
 import os
 import socket
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,6 +21,7 @@ from msgspec import Struct
 
 from interlock.agents.pane_tracker import Told
 from interlock.agents.tmux.server import MAX_SOCKET_BYTES
+from interlock.log.host import host
 from interlock.monitor.arbitration.claims import SourceReading
 from interlock.monitor.sources.shim_lines import Began, ShimEnded, read_shim_line
 from interlock.screen.profile import NativeStatus
@@ -30,7 +30,6 @@ from interlock.vocabulary.events.audit import Anomaly
 from interlock.vocabulary.evidence import EvidenceSource
 
 _MAX_LINE_BYTES: Final = 1 << 20
-_CREDENTIALS: Final = "3i"  # struct ucred: pid, uid, gid
 _RUNG: Final = EvidenceSource.NATIVE_STATUS
 
 
@@ -189,11 +188,7 @@ class ShimChannel:
 
 def peer_of(connection: socket.socket) -> tuple[int, int] | None:
     """The process and the user at the other end, by the word of the system; None where it does not tell."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        return None
-    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_CREDENTIALS))
-    pid, uid, _ = struct.unpack(_CREDENTIALS, told)
-    return pid, uid
+    return host().peer_of(connection)
 
 
 def _bind(path: Path) -> socket.socket:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ from interlock.agents.observations import (
 from interlock.agents.pane_tracker import Told
 from interlock.agents.port import ProcessIdentity
 from interlock.agents.terminal.tool_processes import ToolProcesses, family
+from interlock.log.host import host
 from interlock.monitor.arbitration.claims import SourceReading
 from interlock.monitor.results import ObserverPayload
 from interlock.vocabulary.evidence import EvidenceSource
@@ -59,6 +60,11 @@ def agent_home(cli: str, environment: Mapping[str, str]) -> str:
     variable, folder = _HOMES[cli]
     home = environment.get("HOME", "")
     return environment.get(variable) or (str(Path(home, folder)) if home else "")
+
+
+def home_variable(cli: str) -> str:
+    """The variable that names that folder; blank where we read none of its files."""
+    return _HOMES[cli][0] if cli in _HOMES else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,13 +266,6 @@ class Beside:
 
 def open_rollouts(pid: int) -> list[Path]:
     """The transcripts of Codex that this process, or one that it started, holds open; the one begun last first."""
-    paths = {path for one in family(pid) for path in _open_files(one)}
+    paths = {Path(name) for one in family(pid) for name in host().open_names(one)}
     found = [path for path in paths if path.suffix == ".jsonl" and path.name.startswith("rollout-")]
     return sorted(found, key=lambda path: path.name, reverse=True)
-
-
-def _open_files(pid: int) -> Iterator[Path]:
-    with suppress(OSError):
-        for entry in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(OSError):  # closed meanwhile
-                yield entry.readlink()

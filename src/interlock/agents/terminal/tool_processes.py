@@ -9,12 +9,11 @@ Laws:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
+from interlock.log.host import host
+
 _MAX_PROCESSES: Final = 64
-_ENDED: Final = ("Z", "X")
 
 
 class ToolProcesses:
@@ -35,7 +34,8 @@ class ToolProcesses:
         before = self._before
         if before is None:
             return ()
-        found = [tool for parent in before for pid in _children(parent) if pid not in before for tool in _running(pid)]
+        children = host().child_lookup()
+        found = [tool for parent in before for pid in children(parent) if pid not in before for tool in _running(pid)]
         lasting = tuple(tool for tool in sorted(found) if tool[0] in self._last)
         self._last = frozenset(tool_id for tool_id, _ in found)
         return lasting
@@ -43,26 +43,16 @@ class ToolProcesses:
 
 def family(pid: int) -> Iterator[int]:
     """A process and all that descend from it, as far as they are still known to."""
-    waiting = [pid]
+    children, waiting = host().child_lookup(), [pid]
     for _ in range(_MAX_PROCESSES):
         if not waiting:
             return
         one = waiting.pop(0)
         yield one
-        waiting += _children(one)
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    with suppress(OSError, ValueError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            with suppress(OSError):  # a thread that ended meanwhile
-                found += map(int, (task / "children").read_text("ascii").split())
-    return found
+        waiting += children(one)
 
 
 def _running(pid: int) -> Iterator[tuple[str, str]]:
-    with suppress(OSError, ValueError):
-        head, _, rest = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")
-        if rest.split()[0] not in _ENDED:
-            yield f"pid {pid}", head.partition("(")[2]
+    name = host().running_name(pid)
+    if name is not None:
+        yield f"pid {pid}", name

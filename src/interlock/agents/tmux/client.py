@@ -9,9 +9,9 @@ What a person notices: one more line in `list-clients`. Sizes, the current windo
 
 Laws:
 1. Output wakes, and is not kept. What a pane shows is asked for (`capture.py`), so a flood costs no memory.
-2. A program is never held back by us: a pane that nobody watches, or that writes more than `FLOOD_BYTES` between two
-   captures, is paused, which stops the news and not the program. (`off` would stop the program.) A capture resumes it
-   in the same sequence, so that no change falls in between.
+2. A program is never held back by us: a pane that nobody watches, or that writes much, is paused, which stops the news
+   and not the program (`flood.py`; `off` would stop the program). A capture resumes it in the same sequence, so that no
+   change falls in between.
 3. When the pipe breaks while the server lives, we attach again, ever more slowly. Another server behind the same socket
    is not taken for the old one.
 4. Closing leaves every pane alive.
@@ -37,13 +37,13 @@ from interlock.agents.tmux.control import (
     SubscriptionChanged,
     WindowChanged,
 )
+from interlock.agents.tmux.flood import FloodControl
 from interlock.agents.tmux.link import ControlLink, Replies
 from interlock.agents.tmux.server import DEADLINE_SECONDS, Absent, Command, NoServer, TmuxServer
 from interlock.vocabulary.errors import PeerFault, Unreachable
 
 T = TypeVar("T")
 
-FLOOD_BYTES: Final = 1 << 14
 _logger: Final = logging.getLogger("interlock.agents")
 _BACK_OFF_SECONDS: Final = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 # tmux looks at these once a second and tells us of a change: what no output says. The value itself is not used.
@@ -82,8 +82,9 @@ class TmuxClient:
         self._link: ControlLink | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._watchers: dict[str, list[OnWake]] = {}
-        self._paused: set[str] = set()
-        self._flow: dict[str, int] = {}
+        self._flood = FloodControl(
+            self._send_aside, self._watchers.__contains__, lambda pane_id: self._wake(pane_id, Wake.OUTPUT)
+        )
 
     @classmethod
     async def attach(cls, server: TmuxServer, session: str) -> TmuxClient:
@@ -129,16 +130,14 @@ class TmuxClient:
 
     async def ask_pane(self, pane_id: str, commands: Sequence[Command], read: Callable[[Replies], T]) -> T:
         """Like `ask`, for commands that look at a pane: from the moment of the look on, its news come again."""
-        self._flow.pop(pane_id, None)
-        if pane_id not in self._paused:
+        if not self._flood.looked_at(pane_id):
             return await self.ask(commands, read)
-        self._paused.discard(pane_id)
         resume = ("refresh-client", "-A", f"{pane_id}:continue")
         return await self.ask([resume, *commands], lambda replies: read(replies[1:]))
 
     def is_paused(self, pane_id: str) -> bool:
-        """What the pane writes is not told of until it is looked at again."""
-        return pane_id in self._paused
+        """What the pane writes is not told of now."""
+        return self._flood.is_paused(pane_id)
 
     def remind_of_children(self) -> None:
         """Make the server look for children that have ended. tmux 3.3a misses about one in ten until the next ends."""
@@ -164,8 +163,7 @@ class TmuxClient:
 
     async def _open(self) -> ControlLink:
         link = await ControlLink.open(self.server, self.session, self._hear)
-        self._paused.clear()
-        self._flow.clear()
+        self._flood.clear()
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
                 subscribe = ("refresh-client", "-B", _SUBSCRIPTION)
@@ -199,6 +197,7 @@ class TmuxClient:
         finally:
             self._link = None
             self.is_lost = True
+            self._flood.clear()
             await link.close("closed")
 
     async def _reopen(self) -> ControlLink:
@@ -216,9 +215,10 @@ class TmuxClient:
     def _hear(self, event: ControlEvent) -> None:
         match event:
             case Output():
-                self._flowed(event)
+                self._flood.heard(event.pane_id, len(event.escaped))
+                self._wake(event.pane_id, Wake.OUTPUT)
             case Paused():
-                self._paused.add(event.pane_id)
+                self._flood.was_paused(event.pane_id)
                 self._wake(event.pane_id, Wake.OUTPUT)
             case SubscriptionChanged():
                 self._wake(event.pane_id, Wake.STATE)
@@ -230,17 +230,11 @@ class TmuxClient:
             case _:
                 return
 
-    def _flowed(self, output: Output) -> None:
-        pane_id = output.pane_id
-        flow = self._flow[pane_id] = self._flow.get(pane_id, 0) + len(output.escaped)
-        is_watched = pane_id in self._watchers
-        if (flow > FLOOD_BYTES or not is_watched) and pane_id not in self._paused and self._link is not None:
-            self._paused.add(pane_id)
+    def _send_aside(self, command: Command, then: Callable[[], None]) -> None:
+        """Send a command that nobody waits for."""
+        if self._link is not None:
             self.commands_sent += 1
-            pause = ("refresh-client", "-A", f"{pane_id}:pause")
-            self._link.send([pause], lambda _: None).add_done_callback(_ignore)
-        if is_watched:
-            self._wake(pane_id, Wake.OUTPUT)
+            self._link.send([command], lambda _: then()).add_done_callback(_ignore)
 
     def _wake(self, pane_id: str, wake: Wake) -> None:
         for on_wake in tuple(self._watchers.get(pane_id, ())):
@@ -252,6 +246,6 @@ class TmuxClient:
 
 
 def _ignore(done: asyncio.Future[None]) -> None:
-    """A pane that could not be paused is gone, or the link is; both are told elsewhere."""
+    """A pane that could not be paused or resumed is gone, or the link is; both are told elsewhere."""
     if not done.cancelled():
         done.exception()

@@ -53,9 +53,10 @@ class PaneLook:
 class Eye:
     """Watches one pane for as long as it is open. Use it as a context manager."""
 
-    def __init__(self, pane: Pane, read: Callable[[Snapshot], PaneReading]) -> None:
+    def __init__(self, pane: Pane, read: Callable[[Snapshot], PaneReading], news: asyncio.Event | None = None) -> None:
+        """`news` is set by a caller that wants another look although the pane did not change."""
         self._pane, self._read = pane, read
-        self._news = asyncio.Event()
+        self._news = asyncio.Event() if news is None else news
         self._stop = pane.client.watch(pane.pane_id, self._woken)
 
     async def __aenter__(self) -> Self:

@@ -31,7 +31,7 @@ class PacingPolicy:
 
     gap_seconds: float = 0.05
     captures_per_second: int = 350
-    burst: int = 150
+    burst: int = 200
     max_in_flight: int = 8
     busy_per_second: int = 70
     busy_burst: int = 10

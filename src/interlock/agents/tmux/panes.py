@@ -100,7 +100,7 @@ class Pane:
         if pane_id != self.pane_id:  # of a pane that is gone tmux tells nothing, or tells of another one
             raise Absent(f"pane {self.pane_id} is gone")
         if found != self.owner:
-            raise NotOurs(f"pane {self.pane_id} belongs to {found or 'nobody'} now, and not to {self.owner}")
+            raise NotOurs(f"pane {self.pane_id} belongs to {found or 'no one'} now, and not to {self.owner}")
 
     async def send_text(self, text: str) -> None:
         """Paste text, bracketed if the program asked for that. Line ends arrive as a terminal pastes them."""

@@ -3,16 +3,19 @@
 Laws:
 1. Nothing is typed into a dialog, a draft, a working agent, a closed pane or a surface that is not known to be ready,
    unless the caller said so; a dialog never.
-2. Enter is pressed once, and only after the prompt was seen to stand in the composer and nothing else came up. If it
-   seems to be swallowed, it is not pressed again unless the caller said so: a second Enter may answer a dialog.
-3. A step that was not seen is not claimed, and says what was seen instead.
+2. Enter is pressed once, and only after the prompt was seen to stand in the composer, alone, and nothing else came up.
+   If it seems to be swallowed, it is not pressed again unless the caller said so: a second Enter may answer a dialog.
+   One that is seen to have become a line break in the composer is used up, and is pressed once more.
+3. A step that was not seen is not claimed, and says what was seen instead. Nothing waits for the start of a turn that
+   is over: a quick one may show no work on any capture.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -22,6 +25,7 @@ from interlock.screen.assessment import BusinessState, InputMode
 from interlock.screen.snapshot import Snapshot
 
 _PLACEHOLDER: Final = re.compile(r"\[[^\]\n]*(?:past|line|char|text)[^\]\n]*\]", re.IGNORECASE)
+_LINE_BREAK_SECONDS: Final = 1.0
 _BLANKS: Final = re.compile(r"\s+")
 
 
@@ -94,28 +98,42 @@ class TypingPolicy:
     started_within_seconds: float = 3.0
 
 
+@dataclass(slots=True)
+class TypedTurn:
+    """What the caller knows of the turn of a prompt while it is typed.
+
+    `on_enter` is called just before Enter is pressed for the first time: the turn of a tracker begins there, and not
+    when the outcome is known, which a short turn may overtake.
+    """
+
+    on_enter: Callable[[], None] = lambda: None
+    is_over: bool = False
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def ended(self) -> None:
+        """Say that the turn is over: nothing waits to see it start any more."""
+        self.is_over = True
+        self.news.set()
+
+
 async def type_prompt(
     pane: Pane,
     prompt: str,
     read: Callable[[Snapshot], PaneReading],
     policy: TypingPolicy | None = None,
-    on_enter: Callable[[], None] = lambda: None,
+    turn: TypedTurn | None = None,
 ) -> TypingOutcome:
-    """Type a prompt and submit it. Raises `Unreachable` if the pane is lost on the way, `UsageError` for bad text.
-
-    `on_enter` is called just before Enter is pressed for the first time: the turn of a tracker begins there, and not
-    when the outcome is known, which a short turn may overtake.
-    """
-    policy = policy or TypingPolicy()
+    """Type a prompt and submit it. Raises `Unreachable` if the pane is lost on the way, `UsageError` for bad text."""
+    policy, turn = policy or TypingPolicy(), turn or TypedTurn()
     text = typable(prompt)
-    async with Eye(pane, read) as eye:
+    async with Eye(pane, read, turn.news) as eye:
         before = await eye.look()
         refusal = _refusal(before, policy)
         if refusal is not None:
             why = before.capture.why_closed or refusal.value
             step = TypingStep(False, f"not typed: {why}", before.capture.captured_at_seconds)
             return TypingOutcome(step, step, step, refusal=refusal)
-        return await _Attempt(pane, eye, text, before, policy).run(on_enter)
+        return await _Attempt(pane, eye, text, before, policy, turn).run()
 
 
 def _refusal(look: PaneLook, policy: TypingPolicy) -> TypingRefusal | None:
@@ -137,12 +155,14 @@ def _refusal(look: PaneLook, policy: TypingPolicy) -> TypingRefusal | None:
 class _Attempt:
     """One prompt on its way into one pane."""
 
-    def __init__(self, pane: Pane, eye: Eye, text: str, before: PaneLook, policy: TypingPolicy) -> None:
+    def __init__(
+        self, pane: Pane, eye: Eye, text: str, before: PaneLook, policy: TypingPolicy, turn: TypedTurn
+    ) -> None:
         self._pane, self._eye, self._before, self._policy = pane, eye, before, policy
-        self._text = text
+        self._text, self._turn = text, turn
         self._is_command = text.startswith(("/", "!", "#"))
 
-    async def run(self, on_enter: Callable[[], None]) -> TypingOutcome:
+    async def run(self) -> TypingOutcome:
         # Several CLIs take a backslash before Enter for a line break; with a blank behind it, it is just a backslash.
         await self._pane.send_text(self._text + " " if self._text.endswith("\\") else self._text)
         look = await self._eye.until(
@@ -166,24 +186,53 @@ class _Attempt:
             return self._end(typed, _step(look, False, f"Enter not pressed: {why}"), verified)
         if not typed:
             return self._end(_step(look, False, "the prompt was not seen in the composer"), typed, verified)
-        on_enter()
+        self._turn.on_enter()
         return await self._submit(look, typed, verified)
 
     async def _submit(self, standing: PaneLook, typed: TypingStep, verified: Verified) -> TypingOutcome:
         look = standing
         for _ in range(2 if self._policy.press_again else 1):
-            await self._pane.send_keys(self._policy.submit_key)
-            look = await self._eye.until(
-                lambda seen: self._is_accepted(standing, seen), self._policy.accepted_within_seconds
-            )
+            look = await self._enter(standing)
             if look.rows != standing.rows:
                 break
         if not self._is_accepted(standing, look):
             swallowed = "nothing changed after Enter" if look.rows == standing.rows else "the draft still stands"
             return self._end(typed, _step(look, False, swallowed), verified)
         accepted = _step(look, True, self._why_accepted(look))
-        look = await self._eye.until(self._is_started, self._policy.started_within_seconds)
+        look = await self._eye.until(
+            lambda seen: self._turn.is_over or self._is_started(seen), self._policy.started_within_seconds
+        )
         return TypingOutcome(typed, accepted, self._started(standing, look), verified, None, self._is_command)
+
+    async def _enter(self, standing: PaneLook) -> PaneLook:
+        """Press Enter and look for what follows. One that was taken for a line break did nothing else: it is used up,
+        so that another cannot answer what it brought. A busy Gemini CLI takes it for the last of what was pasted."""
+        within = self._policy.accepted_within_seconds
+        await self._pane.send_keys(self._policy.submit_key)
+        look = await self._eye.until(
+            lambda seen: self._is_accepted(standing, seen) or self._is_line_break(standing, seen), within
+        )
+        if not self._is_line_break(standing, look):
+            return look
+        look = await self._eye.until(
+            lambda seen: not self._is_line_break(standing, seen), max(_LINE_BREAK_SECONDS, self._pause)
+        )
+        if not self._is_line_break(standing, look):
+            return await self._eye.until(lambda seen: self._is_accepted(standing, seen), within)
+        await self._pane.send_keys(self._policy.submit_key)
+        return await self._eye.until(lambda seen: self._is_accepted(standing, seen), within)
+
+    @property
+    def _pause(self) -> float:
+        return self._policy.pause_before_enter_seconds
+
+    def _is_line_break(self, standing: PaneLook, look: PaneLook) -> bool:
+        """Whether the same prompt stands in a calm composer, and the cursor went to the next row."""
+        was, now = standing.capture.snapshot.cursor, look.capture.snapshot.cursor
+        if was is None or now is None or self._why_interrupted(look) or self._is_started(look):
+            return False
+        is_same = squeeze(look.reading.draft or "") == squeeze(self._text)
+        return is_same and now[1] == was[1] + 1 and now[0] < was[0]
 
     def _end(self, typed: TypingStep, accepted: TypingStep, verified: Verified) -> TypingOutcome:
         started = TypingStep(False, "not submitted", accepted.at_seconds)
@@ -211,7 +260,14 @@ class _Attempt:
             return "a dialog came up"
         if look.reading.assessment.input_mode is InputMode.MODAL and not self._is_command:
             return "a dialog came up"
+        if self._is_joined(look):
+            return "somebody typed into the composer at the same time"
         return "it began to work before Enter" if self._has_begun(look) else ""
+
+    def _is_joined(self, look: PaneLook) -> bool:
+        """Whether more than the prompt stands in a composer that was empty: a person's keys came between."""
+        draft, text = squeeze(look.reading.draft or ""), squeeze(self._text)
+        return self._before.reading.draft == "" and text in draft and text != draft
 
     def _is_calm_again(self, look: PaneLook) -> bool:
         return not self._why_interrupted(look) and self._verify(look) in (Verified.EXACT, Verified.PLACEHOLDER)

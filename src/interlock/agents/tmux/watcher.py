@@ -10,11 +10,11 @@ Laws:
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias, assert_never
 
 from interlock.agents.tmux.capture import PaneCapture, capture_pane
 from interlock.agents.tmux.client import TmuxClient, Wake
@@ -88,6 +88,19 @@ class PaneChannelLost:
 WatchEvent: TypeAlias = PaneSeen | PaneDied | PaneGone | PaneMoved | ChannelDown | ChannelUp | PaneChannelLost
 
 
+def panes_of(event: WatchEvent) -> tuple[str, ...]:
+    """The panes that an event tells of."""
+    match event:
+        case PaneSeen(capture):
+            return (capture.pane_id,)
+        case PaneDied(pane_id) | PaneGone(pane_id) | PaneMoved(pane_id):
+            return (pane_id,)
+        case ChannelDown(pane_ids) | ChannelUp(pane_ids) | PaneChannelLost(pane_ids):
+            return pane_ids
+        case _:
+            assert_never(event)
+
+
 @dataclass(slots=True)
 class _Watched:
     client: TmuxClient
@@ -104,6 +117,7 @@ class PaneWatch:
         self._pacer = Pacer(policy)
         self._panes: dict[str, _Watched] = {}
         self._events: deque[WatchEvent] = deque()
+        self._untold: Counter[str] = Counter()
         self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._checking: set[TmuxClient] = set()
@@ -126,7 +140,7 @@ class PaneWatch:
 
     def is_pending(self, pane_id: str) -> bool:
         """Something happened in the pane that was not told yet: what was seen last may be old."""
-        return bool(self._events) or self._pacer.is_pending(pane_id)
+        return bool(self._untold[pane_id]) or self._pacer.is_pending(pane_id)
 
     def add(self, client: TmuxClient, pane_id: str) -> None:
         """Watch a pane, which must be in the client's session; its first capture follows at once."""
@@ -140,6 +154,7 @@ class PaneWatch:
         if (watched := self._panes.pop(pane_id, None)) is not None:
             watched.stop()
             self._pacer.forget(pane_id)
+            self._untold = +self._untold
 
     def __aiter__(self) -> Self:
         return self
@@ -159,7 +174,9 @@ class PaneWatch:
             finally:
                 if timer is not None:
                     timer.cancel()
-        return self._events.popleft()
+        event = self._events.popleft()
+        self._untold.subtract(panes_of(event))
+        return event
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -177,6 +194,7 @@ class PaneWatch:
 
     def _tell(self, event: WatchEvent) -> None:
         self._events.append(event)
+        self._untold.update(panes_of(event))
         self._news.set()
 
     def _changed(self, pane_id: str) -> None:

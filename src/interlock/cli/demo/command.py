@@ -33,7 +33,7 @@ def demo(
     Parameters
     ----------
     tell
-        Tell the story on a terminal, too.
+        Narrate the story line by line.
     log
         Only the log: histories of turns, a writer that is killed for real, and how each turn stands.
     json

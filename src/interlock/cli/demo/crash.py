@@ -47,7 +47,11 @@ async def crash_and_recover(home: Path) -> tuple[TurnRecord, TurnRecord, str]:
 
 async def _kill_in_the_middle(home: Path) -> None:
     command = (sys.executable, "-m", "interlock.cli.demo.crash", str(home))
-    writer = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    writer = await asyncio.create_subprocess_exec(
+        *command,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is for us: we end it, and it has nothing to say of it
+    )
     try:
         assert writer.stdout is not None
         async with asyncio.timeout(READY_TIMEOUT_SECONDS):

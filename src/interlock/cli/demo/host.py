@@ -26,8 +26,8 @@ from interlock.agents.drivers import TERMINAL, builtin_drivers
 from interlock.agents.tmux.server import TmuxServer
 from interlock.cli.demo.cast import STREAM
 from interlock.cli.demo.server import home_of
-from interlock.cli.look.session_lines import task_path
 from interlock.cli.server.api import ServerApi
+from interlock.cli.wire.routes import TASKS, task_path
 from interlock.server.serving import ServerFile, Setup, serve
 from interlock.server.settings import ServerSettings
 from interlock.vocabulary.errors import InterlockError
@@ -69,7 +69,7 @@ def _end_with_input(home: Path) -> None:
 def _stop_agents(home: Path) -> None:
     """Those in tmux would outlive a server that ends: that is what it is for. All at once, as each takes a while."""
     api = ServerApi.of_home(home)
-    paths = [f"{task_path(task['task_id'])}/stop" for task in api.pages("/api/tasks") if task.get("driver") == TERMINAL]
+    paths = [f"{task_path(task['task_id'])}/stop" for task in api.items(TASKS) if task.get("driver") == TERMINAL]
     with ThreadPoolExecutor() as pool:
         list(pool.map(partial(_stop_agent, api), paths))
 

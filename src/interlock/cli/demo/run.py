@@ -10,7 +10,7 @@ import sys
 from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from interlock.cli import output
 from interlock.cli.demo.server import private_server
@@ -19,7 +19,7 @@ from interlock.cli.signals import ended_by
 
 _BOARD_SECONDS: Final = 8.0
 _GO_ON: Final = """\
-Nothing of this is left on the machine. To go on, with an agent CLI of yours:
+Nothing of this is left on the machine. To go on with your own agent CLI:
   {interlock} run claude "Fix the failing test"
   {interlock} top"""
 
@@ -34,7 +34,7 @@ def play(*, has_tmux: bool) -> int:
     return _run(_play(has_tmux=has_tmux))
 
 
-def _run(work: Coroutine[Any, Any, int]) -> int:
+def _run(work: Coroutine[None, None, int]) -> int:
     async def heard() -> int:
         with ended_by(signal.SIGTERM, signal.SIGHUP):
             return await work

@@ -13,8 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from interlock.cli import output
 from interlock.cli.tables import Tone
+from interlock.cli.wire.json_answers import frame_json
 from interlock.client.task import TaskHandle
 from interlock.vocabulary.ending_words import repeats
 from interlock.vocabulary.events.presenter import Status
@@ -141,7 +144,8 @@ class Teller:
     def _tell(self, title: str, said: str, frame: TaskFrame) -> None:
         passed = self._clock() - self._began
         if self._is_json:
-            output.print_json({"seconds": round(passed, 3), "title": title, "told": said, "frame": frame})
+            told = frame_json(msgspec.to_builtins(frame))
+            output.print_json({"seconds": round(passed, 3), "title": title, "told": said, "frame": told})
         else:
             when = f"{passed:6.1f}s  "
             output.print_painted([[(when, Tone.FAINT), (f"{title:<{_TITLE_COLUMNS}}", Tone.HEAD), (f"  {said}", "")]])

@@ -89,7 +89,7 @@ def export(
     *,
     every: Annotated[bool, Parameter(name="--all", negative="", help="Every session of the home.")] = False,
     to: Annotated[Path | None, Parameter(name="--output", help="A new file; else it goes to a pipe.")] = None,
-    replace: Annotated[bool, Parameter(negative="", help="The file may be there already.")] = False,
+    replace: Annotated[bool, Parameter(negative="", help="Overwrite an existing file.")] = False,
     home: HomeOption = None,
     json: JsonFlag = False,
 ) -> int:

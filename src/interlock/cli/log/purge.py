@@ -30,7 +30,7 @@ def purge(
 
     A session of which it cannot be told how old it is stays whole.
     """
-    limit = _parse_day(before)
+    limit = parse_day(before)
 
     async def work(log: SqliteLog) -> int:
         old = await _older(log, limit)
@@ -40,8 +40,10 @@ def purge(
             if not confirmed(f"purge these {len(old)} sessions?"):
                 return ExitCode.INTERRUPTED
         purged = old if dry_run else tuple([await log.purge(one.session_id) for one in old])
+        if not dry_run and (left := await log.sweep()):
+            output.note(f"{left} archive files of sessions that were purged before are deleted")
         if json:
-            output.print_json(purged)
+            output.print_json({"sessions": purged})
         elif purged:
             print_sessions(purged)
         output.note(f"{len(purged)} sessions {'would be ' if dry_run else ''}purged")
@@ -54,18 +56,19 @@ async def _older(log: SqliteLog, limit: datetime) -> tuple[SessionSummary, ...]:
     found: list[SessionSummary] = []
     page = await log.sessions(limit=PAGE)
     while True:
-        found += (one for one in page.sessions if not one.is_purged and _is_older(one, limit))
+        found += (one for one in page.sessions if not one.is_purged and is_older(one, limit))
         if page.next_after is None:
             return tuple(found)
         page = await log.sessions(after=page.next_after, limit=PAGE)
 
 
-def _is_older(session: SessionSummary, limit: datetime) -> bool:
+def is_older(session: SessionSummary, limit: datetime) -> bool:
     """By both ends: a fork is young though its last event may be the old copy of an older one."""
     return all(at is not None and at < limit for at in (session.first_at, session.last_at))
 
 
-def _parse_day(text: str) -> datetime:
+def parse_day(text: str) -> datetime:
+    """The time that `--before` means."""
     try:
         if len(text) == len("2026-01-31"):
             return datetime.combine(date.fromisoformat(text), time(), UTC)

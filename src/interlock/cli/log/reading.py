@@ -83,7 +83,7 @@ def print_sessions(sessions: tuple[SessionSummary, ...]) -> None:
 
 
 def _fate(session: SessionSummary) -> str:
-    return "purged" if session.is_purged else ""
+    return "purged" if session.is_purged else "in a file" if session.archive else ""
 
 
 def _time(at: Moment | None) -> str:

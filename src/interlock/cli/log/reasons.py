@@ -32,6 +32,7 @@ _RULES: Final[Mapping[str, str]] = {
     "stream.spent": "takes no prompt",
     "stream.fell_silent": "no output",
     "answer_on_its_way": "answer on its way",
+    "turn.open": "turn in progress",
     "turn.unknown": "log is damaged",
 }
 _SOURCES: Final[Mapping[str, str]] = {

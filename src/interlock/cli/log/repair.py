@@ -122,13 +122,13 @@ def repair(
     session: SessionArgument | None = None,
     /,
     *,
-    apply: Annotated[bool, Parameter(negative="", help="Do it. Without this the plan is printed.")] = False,
-    salvage: Annotated[bool, Parameter(negative="", help="Copy what a broken file still holds to a new one.")] = False,
+    apply: Annotated[bool, Parameter(negative="", help="Apply the plan. Default: print it.")] = False,
+    salvage: Annotated[bool, Parameter(negative="", help="Copy what can still be read to a new file.")] = False,
     force: ForceFlag = False,
     home: HomeOption = None,
     json: JsonFlag = False,
 ) -> int:
-    """Plan, and with --apply carry out, what can be mended in one session or in all.
+    """Plan, and with --apply carry out, what can be repaired in one session or in all.
 
     Exit code 0: nothing is damaged, or all that was planned is done. 9: damage, and nothing was changed. What was lost
     stays lost: `log verify` goes on to say so after a repair. The file that --salvage replaces is kept.

@@ -198,7 +198,7 @@ def confirmed(question: str) -> bool:
     """Ask a person at a terminal. Raises `UsageError` where there is nobody to ask."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError("cannot ask for confirmation here", remedy="use --yes")
-    output.note(f"{question} Events that are purged cannot be brought back. Type yes to go on:")
+    output.note(f"{question} Events that are purged cannot be brought back. Type yes to continue:")
     if sys.stdin.readline().strip() == "yes":
         return True
     output.note("cancelled")

@@ -9,6 +9,7 @@ import apsw
 import msgspec
 
 from interlock.cli.look.naming import Candidate, choose
+from interlock.log.archive.reading import archived
 from interlock.log.port import SessionSummary
 from interlock.log.sqlite.store import SqliteLog
 from interlock.vocabulary.errors import UsageError
@@ -77,6 +78,8 @@ def _candidates(connection: apsw.Connection, sessions: Sequence[SessionSummary])
         )
         lines = [_read(bytes(line)) for (line,) in rows]
         title = next((line.data.title for line in reversed(lines) if line.type == "session_opened"), "")
+        if one.archive and (tombstone := archived(connection, one.session_id)) is not None:
+            title = tombstone.title
         is_put_away = one.is_purged or any(line.type == "session_deleted" for line in lines)
         found.append(Candidate(one.session_id, title, has_title=not is_put_away))
     return found

@@ -1,23 +1,31 @@
-"""`interlock debug turns`: how each turn of a session stands, by the one classifier."""
+"""`interlock debug turns`: how each turn of a session stands, by the one classifier.
+
+Laws:
+1. Where a server runs it is asked, page by page: the command holds what it prints, and no event. What began last
+   (`--last`) is read from the log by its index of turns, which costs less than a view of the whole session.
+2. Without a server, and of a damaged log, which the log itself names, the log is read. Both ways print the same bytes.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
-from interlock.cli.home import HomeOption, JsonFlag, SessionArgument, may_have_owner, read_log, slices, tell_damage
-from interlock.cli.log.stored_sessions import find_session
-from interlock.cli.server.survivors import Survivor, living_agent, tell_survivor
+from interlock.cli.look.session_lines import find_task
+from interlock.cli.server import options
+from interlock.cli.server.api import ServerApi, home_folder
 from interlock.cli.tables import Column, Line, TableRow, Tone, table
-from interlock.lifecycle.turns import TurnRecord
-from interlock.log.port import LogDamage
-from interlock.log.sqlite.store import SqliteLog
-from interlock.projections.turn_evidence import dossiers_in
-from interlock.projections.turns import TurnsView
+from interlock.cli.wire.routes import PAGE, task_turns
 from interlock.vocabulary.advice import advice_lines
 from interlock.vocabulary.ending_words import ending_detail
-from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.ids import SessionId
+from interlock.vocabulary.errors import InterlockError, UsageError
 from interlock.vocabulary.states import TurnState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from interlock.vocabulary.wire.json_types import TurnRecordJson
 
 _COLUMNS = (
     Column("TURN", 14, gives=2, wraps=True),
@@ -35,13 +43,42 @@ _TONES = {
 }
 
 
+class TurnsPrinter:
+    """What is printed of each turn, kept until all are known: the columns of a table are as wide as their words."""
+
+    def __init__(self, *, json: bool) -> None:
+        self._is_json = json
+        self._records: list[str] = []
+        self._rows: list[TableRow] = []
+        self._last: TurnRecordJson | None = None
+
+    def add(self, turn: TurnRecordJson) -> None:
+        """Take the next turn."""
+        if self._is_json:
+            self._records.append(output.encode_json(turn))
+        else:
+            self._rows.append(_row(turn))
+        self._last = turn
+
+    def print(self, session_id: str) -> None:
+        """Print all that was taken."""
+        if self._is_json:
+            output.print_plain_json(
+                f'{{"session_id":{output.encode_json(session_id)},"turns":[{",".join(self._records)}]}}'
+            )
+        elif self._last is not None:
+            output.print_painted([*table(_COLUMNS, self._rows), *_next_lines(self._last)])
+        else:
+            output.note("the session has no turn yet")
+
+
 def turns(
-    session: SessionArgument,
+    session: options.SessionArgument,
     /,
     *,
     last: int | None = None,
-    home: HomeOption = None,
-    json: JsonFlag = False,
+    home: options.HomeOption = None,
+    json: options.JsonFlag = False,
 ) -> int:
     """Print every turn with its state, in the order in which the turns began. Exit code 0, or 9 for a damaged log.
 
@@ -56,65 +93,47 @@ def turns(
     """
     if last is not None and last < 1:
         raise UsageError(f"--last {last} is no number of turns", remedy="give 1 or more")
+    if last is None and _print_as_asked(session, home, json=json):
+        return ExitCode.COMPLETED
+    from interlock.cli.log.turns_log import turns_by_log
 
-    async def work(log: SqliteLog) -> int:
-        session_id = (await find_session(log, session)).session_id
-        is_owned = await may_have_owner(log)
-        if last is None:
-            records, damage, pid = await _every_turn(log, session_id, is_owned=is_owned)
-        else:
-            records, damage, pid = await _last_turns(log, session_id, last, is_owned=is_owned)
-        if pid is not None and any(not one.state.is_terminal for one in records):
-            tell_survivor(pid, log.path.parent)
-        if json:
-            output.print_json(records)
-        elif records:
-            output.print_painted([*table(_COLUMNS, [_row(one) for one in records]), *_next_lines(records[-1])])
-        else:
-            output.note("the session has no turn yet")
-        return ExitCode.DAMAGED_LOG if tell_damage(damage) else ExitCode.COMPLETED
-
-    return read_log(home, work)
+    return turns_by_log(session, TurnsPrinter(json=json), last=last, home=home)
 
 
-_Read = tuple[list[TurnRecord], tuple[LogDamage, ...], int | None]
+def _print_as_asked(session: str, home: Path | None, *, json: bool) -> bool:
+    """Print what the server says; False, and nothing, where there is none or it does not know: then the log says it."""
+    printer = TurnsPrinter(json=json)
+    try:
+        api = ServerApi.of_home(home_folder(home))
+        task_id = find_task(api, session)["task_id"]
+        for page in api.pages(task_turns(task_id), lambda page: page["next"], limit=PAGE):
+            if page["is_damaged"]:
+                return False
+            for turn in page["items"]:
+                printer.add(turn)
+    except (InterlockError, KeyError):  # also a server of another version, which does not say it
+        return False
+    printer.print(task_id)
+    return True
 
 
-async def _every_turn(log: SqliteLog, session_id: SessionId, *, is_owned: bool) -> _Read:
-    """The turns, the damage, and the process that lives on without a server."""
-    view, survivor = TurnsView(), Survivor()
-    async for found in slices(log, session_id):
-        view.feed(found)
-        for event in found.events:
-            survivor.add(event)
-    pid = None if is_owned else survivor.living_pid()
-    return view.records(owner_alive=is_owned or pid is not None), view.damage, pid
-
-
-async def _last_turns(log: SqliteLog, session_id: SessionId, last: int, *, is_owned: bool) -> _Read:
-    """As `_every_turn`, of the turns that began last. Only their part of the log is read, and its damage told."""
-    part = await log.read_turns(session_id, last=last)
-    pid = None if is_owned else living_agent(part.process)
-    found = dossiers_in(part, owner_alive=is_owned or pid is not None)
-    return [one.record for one in found[-last:]], part.found.damage, pid
-
-
-def _next_lines(turn: TurnRecord) -> list[Line]:
+def _next_lines(turn: TurnRecordJson) -> list[Line]:
     """What to do about the last turn, where it has ended and did not complete."""
-    if not turn.state.is_terminal:
+    if not TurnState(turn["state"]).is_terminal:
         return []
-    actions = ((one.kind.value, one.command) for one in turn.next_actions)
-    return [[("next: ", Tone.FAINT), (line, "")] for line in advice_lines(actions, turn.session_id)]
+    actions = ((one["kind"], one["command"]) for one in turn["next_actions"])
+    return [[("next: ", Tone.FAINT), (line, "")] for line in advice_lines(actions, turn["session_id"])]
 
 
-def _row(turn: TurnRecord) -> TableRow:
-    settles = "" if turn.settles_as is None else f"recovery writes {turn.settles_as.value}"
+def _row(turn: TurnRecordJson) -> TableRow:
+    settles = "" if turn["settles_as"] is None else f"recovery writes {turn['settles_as']}"
     cells = (
-        turn.turn_id,
-        turn.state.value,
-        turn.basis.value,
-        ending_detail(turn.state.value, turn.error_kind, turn.error_message) or settles,
-        ", ".join(f"{proof.where} #{proof.seq}" for proof in turn.evidence) or "none",
-        f"{turn.first_seq}..{turn.last_seq}",
+        turn["turn_id"],
+        turn["state"],
+        turn["basis"],
+        ending_detail(turn["state"], turn["error_kind"], turn["error_message"]) or settles,
+        ", ".join(f"{proof['where']} #{proof['seq']}" for proof in turn["evidence"]) or "none",
+        f"{turn['first_seq']}..{turn['last_seq']}",
     )
-    return TableRow(cells, (Tone.PLAIN, _TONES.get(turn.state, Tone.DOUBTFUL), *[Tone.PLAIN] * (len(cells) - 2)))
+    tone = _TONES.get(TurnState(turn["state"]), Tone.DOUBTFUL)
+    return TableRow(cells, (Tone.PLAIN, tone, *[Tone.PLAIN] * (len(cells) - 2)))

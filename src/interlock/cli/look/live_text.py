@@ -10,8 +10,8 @@ Laws:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from interlock.cli.look.transcript_lines import (
     INDENT,
@@ -25,9 +25,19 @@ from interlock.cli.look.transcript_lines import (
     text_lines,
     turn_line,
 )
-from interlock.cli.server.api import Body
 from interlock.cli.tables import Line
 from interlock.vocabulary.ending_words import BROKE_OFF
+
+if TYPE_CHECKING:
+    from interlock.vocabulary.wire.json_types import (
+        ChatCancelledJson,
+        ChatDoneJson,
+        ChatErrorJson,
+        FrameJson,
+        MessageJson,
+        TaskSnapshotJson,
+        TaskStatusChangedJson,
+    )
 
 _GAP: Final = "[...]"
 _TERMINAL: Final = ("COMPLETED", "FAILED", "CANCELLED")
@@ -63,7 +73,7 @@ class LiveText:
         self._out = outlet
         self._session_id = session_id
         self._with_turns = with_turns
-        self._known: dict[int, Body] = {}
+        self._known: dict[int, MessageJson] = {}
         self._stream: _Stream | None = None
         self._turn: object = None
 
@@ -72,29 +82,25 @@ class LiveText:
         """Whether the last line has no end yet."""
         return self._stream is not None and self._stream.is_in_line
 
-    def add(self, event: str, frame: Mapping[str, object]) -> None:
+    def add(self, frame: FrameJson) -> None:
         """Print what a frame adds."""
-        data: Body = dict(frame)
-        match event:
-            case "task:joined":
-                self.join(data["snapshot"])
-            case "chat:message":
-                self.message(data["message"])
-            case "chat:start":
-                self._begin(str(data["stream_id"]), data.get("turn_id"))
-            case "chat:chunk":
-                self._begin(str(data["stream_id"]), data.get("turn_id"))
-                self._more(int(data["offset"]), str(data["text"]))
-            case "chat:done" | "chat:error" | "chat:cancelled":
-                self._end(event, data)
-            case "task:status":
-                self._status(data)
-            case "approval:opened":
-                self._out.note(f"asks: {data['approval'].get('question', '')}")
-            case _:
-                pass
+        if frame["type"] == "task:joined":
+            self.join(frame["snapshot"])
+        elif frame["type"] == "chat:message":
+            self.message(frame["message"])
+        elif frame["type"] == "chat:start":
+            self._begin(frame["stream_id"], frame["turn_id"])
+        elif frame["type"] == "chat:chunk":
+            self._begin(frame["stream_id"], frame["turn_id"])
+            self._more(frame["offset"], frame["text"])
+        elif frame["type"] == "chat:done" or frame["type"] == "chat:error" or frame["type"] == "chat:cancelled":
+            self._end(frame)
+        elif frame["type"] == "task:status":
+            self._status(frame)
+        elif frame["type"] == "approval:opened":
+            self._out.note(f"asks: {frame['approval']['question']}")
 
-    def join(self, snapshot: Body) -> None:
+    def join(self, snapshot: TaskSnapshotJson) -> None:
         """Stand where the server stands: messages that are new here, then the stream that is open."""
         for message in snapshot["messages"]:
             self.message(message)
@@ -106,7 +112,7 @@ class LiveText:
             self._begin(str(piece["stream_id"]), piece.get("turn_id"))
             self._more(int(piece.get("offset", 0)), str(piece.get("text", "")))
 
-    def message(self, message: Body, state: str = "") -> None:
+    def message(self, message: MessageJson, state: str = "") -> None:
         """Print a message, or what is new of it. `state` is how its turn stands, where that is known."""
         known = self._known.get(message["message_id"])
         if known is not None and known["version"] >= message["version"]:
@@ -121,7 +127,7 @@ class LiveText:
             self._tell_turn(message.get("turn_id"), state)
             self._out.lines([*message_lines(message, self._session_id), []])
 
-    def _change(self, known: Body, message: Body) -> None:
+    def _change(self, known: MessageJson, message: MessageJson) -> None:
         has_other_words = known.get("text", "") != message.get("text", "")
         has_other_detail = known.get("detail", "") != message.get("detail", "")
         said = label_of(message)
@@ -171,7 +177,7 @@ class LiveText:
         stream.is_in_line = True
         stream.text += fresh
 
-    def _takes_place_of_stream(self, message: Body) -> bool:
+    def _takes_place_of_stream(self, message: MessageJson) -> bool:
         """As the server says: it is the message that names the stream, or that names none while this one is open."""
         stream = self._stream
         if stream is None or not stream.is_open or not stream.text:
@@ -181,7 +187,7 @@ class LiveText:
         named = message.get("stream_id")
         return named == stream.stream_id if named else message.get("turn_id") == stream.turn_id
 
-    def _finish_stream(self, message: Body) -> None:
+    def _finish_stream(self, message: MessageJson) -> None:
         stream, text = self._stream, str(message.get("text", ""))
         assert stream is not None, "it takes its place"
         stream.is_open = False
@@ -202,11 +208,13 @@ class LiveText:
                 [label(_VOID, "the words that hold follow"), [], *message_lines(message, self._session_id), []]
             )
 
-    def _end(self, event: str, data: Body) -> None:
+    def _end(self, data: ChatDoneJson | ChatErrorJson | ChatCancelledJson) -> None:
         stream = self._stream
         if stream is not None and stream.stream_id == data["stream_id"]:
-            said = data.get("error_message") or data.get("error_kind") or ""
-            self._close(BROKE_OFF, str(said) or ("cancelled" if event == "chat:cancelled" else ""))
+            said = "cancelled" if data["type"] == "chat:cancelled" else ""
+            if data["type"] == "chat:error":
+                said = data["error_message"] or data["error_kind"]
+            self._close(BROKE_OFF, said)
 
     def _close(self, said: str, detail: str = "") -> None:
         """No message takes the place of the text that stands above, if any does."""
@@ -229,9 +237,10 @@ class LiveText:
             self._out.lines([turn_line(str(turn_id), state)])
         self._turn = turn_id
 
-    def _status(self, data: Body) -> None:
+    def _status(self, data: TaskStatusChangedJson) -> None:
         """How a turn ended is the outcome of the badge: the status alone does not tell failures apart."""
-        outcome, turn_id = str((data.get("badge") or {}).get("outcome") or "unknown"), data.get("turn_id")
+        badge, turn_id = data["badge"], data["turn_id"]
+        outcome = (None if badge is None else badge["outcome"]) or "unknown"
         if self._with_turns and data.get("task_status") in _TERMINAL and turn_id is not None:
             self._close_line()
             self._out.lines([turn_line(str(turn_id), _STATES.get(outcome, outcome)), []])

@@ -16,6 +16,7 @@ from typing import Final
 
 from interlock.cli import output
 from interlock.cli.server.api import ServerApi
+from interlock.cli.wire.routes import SERVER
 from interlock.vocabulary.errors import InterlockError
 
 _LOOK_SECONDS: Final = 5.0
@@ -35,7 +36,7 @@ class LogTrouble:
         """Ask the server now and then, until `end`."""
         while not self._is_over.is_set():
             with suppress(InterlockError):
-                self._tell(str(ServerApi.of_home(self._home).get("/api/server").get("log_problem", "")))
+                self._tell(ServerApi.of_home(self._home).get(SERVER).get("log_problem", ""))
             self._is_over.wait(_LOOK_SECONDS)
 
     def _tell(self, problem: str) -> None:

@@ -12,17 +12,25 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from interlock.cli import output
 from interlock.cli.look.live_text import LiveText, TextOutlet
 from interlock.cli.look.log_trouble import telling_log_trouble
-from interlock.cli.look.session_lines import PAGE, duration, find_task, task_path
+from interlock.cli.look.session_lines import duration, find_task
 from interlock.cli.server import options
-from interlock.cli.server.api import Body, ServerApi, SocketFrame, home_folder
+from interlock.cli.server.api import ServerApi, SocketFrame, home_folder
+from interlock.cli.server.waiting import started_api
+from interlock.cli.wire.json_answers import frame_json
+from interlock.cli.wire.routes import PAGE, task_messages, task_turns
 from interlock.vocabulary.errors import Unreachable, UsageError
+
+if TYPE_CHECKING:
+    from interlock.vocabulary.wire.json_types import MessageJson, TaskSnapshotJson
 
 PATIENCE_SECONDS = 60.0
 _RETRY_SECONDS = 0.5
+_ARCHIVED = "DELETE"
 
 
 def logs(
@@ -32,14 +40,14 @@ def logs(
     follow: options.FollowFlag = False,
     turns: options.Flag = False,
     last: int | None = None,
-    patience: options.PatienceOption = PATIENCE_SECONDS,
+    reconnect_timeout: options.ReconnectTimeoutOption = PATIENCE_SECONDS,
     home: options.HomeOption = None,
     json: options.JsonFlag = False,
 ) -> int:
     """Print what was said in a session: prompts, answers, tools, and how turns ended that left no clean answer.
 
     A text that is not a whole answer bears a label. With --json, one message a line; with --follow as well, one frame a
-    line, as the server sends them. A server that is started again meanwhile is found again.
+    line. A server that is started again meanwhile is found again.
 
     Parameters
     ----------
@@ -53,10 +61,10 @@ def logs(
     if last is not None and last < 0:
         raise UsageError(f"--last {last} is no number of messages", remedy="give 0 or more")
     folder = home_folder(home)
-    api = ServerApi.of_home(folder)
+    api = started_api(folder) if follow else ServerApi.of_home(folder)
     task_id = str(find_task(api, session)["task_id"])
     if follow:
-        return _follow(folder, task_id, last, patience, with_turns=turns, json=json)
+        return _follow(folder, task_id, last, reconnect_timeout, with_turns=turns, json=json)
     states = _states(api, task_id) if turns else {}
     printer = LiveText(_OUTLET, with_turns=turns, session_id=task_id)
     for message in _messages(api, task_id, last):
@@ -70,12 +78,12 @@ def logs(
 _OUTLET = TextOutlet(output.print_painted, output.print_piece, output.note)
 
 
-def _messages(api: ServerApi, task_id: str, last: int | None, before: str | None = None) -> list[Body]:
+def _messages(api: ServerApi, task_id: str, last: int | None, before: str | None = None) -> list[MessageJson]:
     """The newest messages, oldest first; all of them where no number is given."""
-    pages: list[list[Body]] = []
+    pages: list[list[MessageJson]] = []
     left = last
     while left is None or left > 0:
-        page = api.get(f"{task_path(task_id)}/messages", before=before, limit=PAGE if left is None else min(PAGE, left))
+        page = api.get(task_messages(task_id), before=before, limit=PAGE if left is None else min(PAGE, left))
         pages.append(page["items"])
         before, left = page["next"], None if left is None else left - len(page["items"])
         if before is None:
@@ -84,22 +92,24 @@ def _messages(api: ServerApi, task_id: str, last: int | None, before: str | None
 
 
 def _states(api: ServerApi, task_id: str) -> dict[str, str]:
-    return {turn["turn_id"]: turn["state"] for turn in api.pages(f"{task_path(task_id)}/turns", limit=PAGE)}
+    return {turn["turn_id"]: turn["state"] for turn in api.items(task_turns(task_id), limit=PAGE)}
 
 
-def _follow(home: Path, task_id: str, last: int | None, patience: float, *, with_turns: bool, json: bool) -> int:
+def _follow(
+    home: Path, task_id: str, last: int | None, patience_seconds: float, *, with_turns: bool, json: bool
+) -> int:
     printer = LiveText(_OUTLET, with_turns=with_turns, session_id=task_id)
     older = partial(_print_older, home, task_id, last, printer)
     is_first = True
     try:
         with telling_log_trouble(home, "following"):
-            for frame in frames(home, task_id, patience_seconds=patience):
+            for frame in frames(home, task_id, patience_seconds=patience_seconds):
                 if json:
-                    output.print_json(frame.data)
-                elif is_first:
+                    output.print_json(frame_json(frame.data))
+                elif is_first and frame.data["type"] == "task:joined":
                     _join(frame.data["snapshot"], last, printer, older)
                 else:
-                    printer.add(frame.event, frame.data)
+                    printer.add(frame.data)
                 output.flush()
                 is_first = False
                 if _is_put_away(frame):
@@ -112,11 +122,12 @@ def _follow(home: Path, task_id: str, last: int | None, patience: float, *, with
 
 def _is_put_away(frame: SocketFrame) -> bool:
     """Whether a frame says that the session is over for good."""
-    told = frame.data.get("snapshot", frame.data) if frame.event in ("task:joined", "task:status") else {}
-    return bool(told.get("task_status") == "DELETE")
+    if frame.data["type"] == "task:joined":
+        return frame.data["snapshot"]["task_status"] == _ARCHIVED
+    return frame.data["type"] == "task:status" and frame.data["task_status"] == _ARCHIVED
 
 
-def _join(snapshot: Body, last: int | None, printer: LiveText, older: partial[None]) -> None:
+def _join(snapshot: TaskSnapshotJson, last: int | None, printer: LiveText, older: partial[None]) -> None:
     """The first look: history by pages, then where the server stands."""
     messages = list(snapshot["messages"])
     if last is not None:

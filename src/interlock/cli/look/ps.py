@@ -5,13 +5,15 @@ from __future__ import annotations
 from interlock.cli.look import ps_list as board
 from interlock.cli.server import options
 from interlock.cli.server.api import home_folder
+from interlock.vocabulary.errors import UsageError
 
 
 def ps(
     *,
     every: options.AllFlag = False,
     watch: options.Flag = False,
-    patience: options.PatienceOption = board.PATIENCE_SECONDS,
+    tree: options.Flag = False,
+    reconnect_timeout: options.ReconnectTimeoutOption = board.PATIENCE_SECONDS,
     home: options.HomeOption = None,
     json: options.JsonFlag = False,
 ) -> int:
@@ -23,11 +25,15 @@ def ps(
     Parameters
     ----------
     every
-        Those that ended, too.
+        Include ended sessions.
     watch
         Look again each second until Ctrl-C, which here is a clean end: exit code 0.
+    tree
+        Draw children and copies below their parents; a family is listed whole while one of it has not ended.
     """
     folder = home_folder(home)
+    if tree and (watch or json):
+        raise UsageError("--tree is a drawing of its own", remedy="leave --watch and --json out: JSON has parent_id")
     if watch:
-        return board.watch_sessions(folder, every=every, json=json, patience_seconds=patience)
-    return board.list_sessions(folder, every=every, json=json)
+        return board.watch_sessions(folder, every=every, json=json, patience_seconds=reconnect_timeout)
+    return board.list_sessions(folder, every=every, json=json, is_tree=tree)

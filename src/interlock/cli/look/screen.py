@@ -8,17 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.look.ps_list import looks
 from interlock.cli.look.screen_lines import cut_line, picture_lines, said_of
-from interlock.cli.look.session_lines import find_task, task_path
-from interlock.cli.server.api import Body, ServerApi, ServerRefusal, home_folder
-from interlock.cli.server.options import FollowFlag, HomeOption, JsonFlag, PatienceOption, SessionArgument
+from interlock.cli.look.session_lines import find_task
+from interlock.cli.server.api import ServerApi, ServerRefusal, home_folder
+from interlock.cli.server.options import FollowFlag, HomeOption, JsonFlag, ReconnectTimeoutOption, SessionArgument
 from interlock.cli.tables import Tone, terminal_columns
+from interlock.cli.wire.json_answers import screen_json
+from interlock.cli.wire.routes import task_screen
 from interlock.cli.work.retrying import in_our_words
+
+if TYPE_CHECKING:
+    from interlock.vocabulary.wire.json_types import TaskScreenJson
 
 EVERY_SECONDS: Final = 0.5
 PATIENCE_SECONDS: Final = 60.0
@@ -29,7 +34,7 @@ def screen(
     /,
     *,
     follow: FollowFlag = False,
-    patience: PatienceOption = PATIENCE_SECONDS,
+    reconnect_timeout: ReconnectTimeoutOption = PATIENCE_SECONDS,
     home: HomeOption = None,
     json: JsonFlag = False,
 ) -> int:
@@ -47,28 +52,31 @@ def screen(
     api = ServerApi.of_home(folder)
     task_id = str(find_task(api, session)["task_id"])
     if follow:
-        return _follow(folder, task_id, patience, json=json)
+        return _follow(folder, task_id, reconnect_timeout, json=json)
     try:
-        shown = api.get(f"{task_path(task_id)}/screen")
+        shown = api.get(task_screen(task_id))
     except ServerRefusal as refusal:
         raise in_our_words(refusal, task_id) from refusal
     if json:
-        output.print_json(shown)
+        output.print_json(screen_json(shown))
     else:
         _print(shown)
     return _tell(shown)
 
 
-def _tell(shown: Body) -> int:
+def _tell(shown: TaskScreenJson) -> int:
     if shown.get("is_cut"):
         output.note("the terminal holds more than is shown here")
+    if shown.get("has_ended"):
+        output.note(said_of(shown))
+        return ExitCode.COMPLETED
     if not shown["is_live"]:
         output.note(said_of(shown))
         return ExitCode.UNREACHABLE
     return ExitCode.COMPLETED
 
 
-def _print(shown: Body, head: str = "") -> None:
+def _print(shown: TaskScreenJson, head: str = "") -> None:
     room = terminal_columns()
     lines = picture_lines(shown)
     lines = lines if room is None else [cut_line(line, room) for line in lines]
@@ -83,7 +91,7 @@ def _follow(home: Path, task_id: str, patience_seconds: float, *, json: bool) ->
             state = (str(shown["digest"]), bool(shown["is_live"]))
             if json:
                 if state != last:
-                    output.print_json(shown)
+                    output.print_json(screen_json(shown))
             elif is_new or state != last or terminal_columns() is not None:
                 _print(shown, f"{datetime.now():%H:%M:%S}  {task_id}  {said_of(shown)}")  # noqa: DTZ005  # as a clock
             output.flush()
@@ -93,21 +101,26 @@ def _follow(home: Path, task_id: str, patience_seconds: float, *, json: bool) ->
     return ExitCode.COMPLETED
 
 
-def _pictures(home: Path, task_id: str, patience_seconds: float) -> Iterator[tuple[Body, bool]]:
+def _pictures(home: Path, task_id: str, patience_seconds: float) -> Iterator[tuple[TaskScreenJson, bool]]:
     """The picture, twice a second, and whether it is another one. A server that went away is waited for, not for ever;
     an agent that is over ends it."""
-    known: Body = {}
+    known: TaskScreenJson | None = None
 
-    def look() -> Body:
-        return ServerApi.of_home(home).get(f"{task_path(task_id)}/screen", since=known.get("digest"))
+    def look() -> TaskScreenJson:
+        since = None if known is None else known["digest"]
+        return ServerApi.of_home(home).get(task_screen(task_id), since=since)
 
     try:
         for found in looks(look, patience_seconds, EVERY_SECONDS):
-            is_new = not found.get("is_unchanged")
-            known = found if is_new else {**found, "rows": known.get("rows", ()), "paint": known.get("paint", ())}
-            known.pop("is_unchanged", None)
+            is_new = known is None or not found["is_unchanged"]
+            if known is not None and not is_new:
+                found = {**found, "rows": known["rows"], "paint": known["paint"]}
+            known = found
             yield known, is_new
+            if found.get("has_ended"):
+                output.note(f"no agent runs in session {task_id}: this is its last screen")
+                return
     except ServerRefusal as refusal:
-        if not known or refusal.status != 404:
+        if known is None or refusal.status != 404:
             raise in_our_words(refusal, task_id) from refusal
         output.note(str(in_our_words(refusal, task_id)))

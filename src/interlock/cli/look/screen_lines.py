@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from interlock.cli.look.session_lines import duration
 from interlock.cli.output import columns
-from interlock.cli.server.api import Body
 from interlock.cli.tables import Line
+
+if TYPE_CHECKING:
+    from interlock.vocabulary.wire.json_types import TaskScreenJson
 
 _SGR: Final = re.compile(r"[0-9;]{1,64}")
 _CURSOR: Final = "7"
 _FRESH_SECONDS: Final = 2.0
 
 
-def picture_lines(screen: Body, *, with_cursor: bool = False) -> list[Line]:
+def picture_lines(screen: TaskScreenJson, *, with_cursor: bool = False) -> list[Line]:
     """Every row of the picture, as pieces."""
     rows: list[str] = [str(row) for row in screen.get("rows") or ()]
     paint: dict[int, list[tuple[int, int, str]]] = {}
@@ -63,11 +65,11 @@ def _marked(line: Line, column: int) -> Line:
     return cells
 
 
-def said_of(screen: Body, more_seconds: float = 0.0) -> str:
+def said_of(screen: TaskScreenJson, more_seconds: float = 0.0) -> str:
     """How far the picture is to be trusted. `more_seconds`: since it was told."""
     old = float(screen.get("age_seconds") or 0.0) + more_seconds
     if not screen.get("is_live"):
-        return f"not live, {duration(old)} old: {screen.get('problem') or 'nobody sees it now'}"
+        return f"not live, {duration(old)} old: {screen.get('problem') or 'the terminal cannot be seen now'}"
     return "live" if old < _FRESH_SECONDS else f"live, unchanged for {duration(old)}"
 
 

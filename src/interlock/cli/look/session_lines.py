@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Final, NamedTuple
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from interlock.cli.log.reasons import words_of
 from interlock.cli.look.naming import Candidate, choose
-from interlock.cli.server.api import Body, ServerApi, ServerRefusal
+from interlock.cli.server.api import ServerApi, ServerRefusal
+from interlock.cli.wire.routes import PAGE, TASKS, task_detail
+
+if TYPE_CHECKING:
+    from interlock.vocabulary.wire.json_types import BadgeJson, TaskSummaryJson
 
 LIST: Final = "`interlock ps --all` lists them"
-PAGE: Final = 500
 _MIN_ID: Final = 8
 _NOT_FOUND: Final = 404
 _OUTCOMES: Final = {
@@ -36,6 +38,34 @@ _SUBSTATES: Final = {"thinking": "thinking", "responding": "responding"}
 _LAST_RANK: Final = 99
 _LOG_UNAVAILABLE: Final = "log_unavailable"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+# Law 2.
+_NO_BADGE: Final[BadgeJson] = {
+    "activity": "unknown",
+    "substate": None,
+    "tool": "",
+    "tool_since": None,
+    "attention": "none",
+    "needs_person": False,
+    "outcome": None,
+    "is_seen": True,
+    "group": "stuck",
+    "since": None,
+    "rank": _LAST_RANK,
+    "crashes": 0,
+    "is_over": False,
+    "until": None,
+    "evidence": [],
+}
+
+
+GROUPS: Final = {
+    "needs_you": "needs you",
+    "stuck": "stuck or unknown",
+    "working": "working",
+    "done": "done",
+    "idle": "idle",
+    "ended": "ended",
+}
 
 
 class Shown(NamedTuple):
@@ -51,6 +81,8 @@ class Shown(NamedTuple):
     since: str
     is_over: bool
     is_unrecorded: bool
+    group: str = "stuck"
+    is_seen: bool = True
 
     @property
     def has_failed(self) -> bool:
@@ -62,9 +94,9 @@ class Shown(NamedTuple):
         return self.attention != "none" and not self.needs_person
 
 
-def shown_of(task: Body, now: datetime | None = None) -> Shown:
+def shown_of(task: TaskSummaryJson, now: datetime | None = None) -> Shown:
     """Read the badge. Without a time the words leave out how long a tool runs."""
-    badge = task.get("badge") or {}
+    badge = task.get("badge") or _NO_BADGE
     return Shown(
         activity=str(badge.get("activity", "unknown")),
         attention=str(badge.get("attention", "none")),
@@ -74,17 +106,24 @@ def shown_of(task: Body, now: datetime | None = None) -> Shown:
         rank=int(badge.get("rank", _LAST_RANK)),
         since=str(badge.get("since") or ""),
         is_over=bool(badge.get("is_over")),
+        group=str(badge.get("group", "stuck")),
+        is_seen=bool(badge.get("is_seen", True)),
         is_unrecorded=any(proof.get("rule") == _LOG_UNAVAILABLE for proof in badge.get("evidence") or ()),
     )
 
 
-def _words(task: Body, badge: Body, now: datetime | None) -> str:
+def group_of(shown: Shown) -> str:
+    """Under which heading a session stands: the badge's group, in words."""
+    return GROUPS.get(shown.group, GROUPS["stuck"])
+
+
+def _words(task: TaskSummaryJson, badge: BadgeJson, now: datetime | None) -> str:
     said = " · ".join(one for one in _parts(task, badge, now) if one)
     crashes = badge.get("crashes") or 0
-    return f"{said} · {crashes} crash{'' if crashes == 1 else 'es'} in 1h" if crashes else said
+    return f"{said} · crashed {crashes}x in 1 h" if crashes else said
 
 
-def _parts(task: Body, badge: Body, now: datetime | None) -> tuple[str, ...]:
+def _parts(task: TaskSummaryJson, badge: BadgeJson, now: datetime | None) -> tuple[str, ...]:
     activity, attention = str(badge.get("activity", "unknown")), str(badge.get("attention", "none"))
     status, outcome = task.get("task_status"), str(badge.get("outcome") or "")
     if status == "DELETE":
@@ -94,19 +133,31 @@ def _parts(task: Body, badge: Body, now: datetime | None) -> tuple[str, ...]:
     if attention != "none":
         said = attention if badge.get("needs_person") else f"{attention} answered"
         return (said,) if activity in ("working", "quiet") else (said, activity)
+    if task.get("is_paused") and activity in ("quiet", "gone"):
+        return "idle", "queue paused"
     if status == "CANCELLING":
         return activity, "stopping"
     if activity == "working":
         return activity, _doing(badge, now)
+    return _at_rest(task, badge, activity, outcome)
+
+
+def _at_rest(task: TaskSummaryJson, badge: BadgeJson, activity: str, outcome: str) -> tuple[str, ...]:
+    """How the last turn ended, where nothing goes on and nothing is asked."""
+    is_over = bool(badge.get("is_over"))
     if activity not in ("quiet", "gone") or not outcome:
-        return ("ended" if badge.get("is_over") else "idle" if activity == "quiet" else activity,)
+        if task.get("is_adopted") and activity in ("quiet", "gone") and not is_over:
+            return "idle" if activity == "quiet" else "not running", "adopted"
+        return ("ended" if is_over else "idle" if activity == "quiet" else activity,)
     ended = _OUTCOMES.get(outcome, outcome)
-    if badge.get("is_over"):
+    if is_over:
         return ("ended",) if outcome in ("new", "done") else ("ended", ended)
+    if outcome == "done" and not badge.get("is_seen", True):
+        return ended, "unseen"
     return ended, "not running" if activity == "gone" else _AT_REST.get(outcome, "")
 
 
-def _doing(badge: Body, now: datetime | None) -> str:
+def _doing(badge: BadgeJson, now: datetime | None) -> str:
     """What a working agent works at."""
     substate = str(badge.get("substate") or "")
     if substate != "running_tool":
@@ -115,39 +166,43 @@ def _doing(badge: Body, now: datetime | None) -> str:
     return " ".join(one for one in ("running", str(badge.get("tool") or "a tool"), held) if one)
 
 
-def by_attention(tasks: Iterable[Body]) -> list[Body]:
+def by_attention(tasks: Iterable[TaskSummaryJson]) -> list[TaskSummaryJson]:
     """Law 1."""
     return sorted(tasks, key=lambda task: (shown_of(task).rank, since_of(task), str(task["task_id"])))
 
 
-def since_of(task: Body) -> str:
+def since_of(task: TaskSummaryJson) -> str:
     """When what it shows began, as the server spelled it. These sort as they are: all are UTC of one server."""
-    return str((task.get("badge") or {}).get("since") or "")
+    return str((task.get("badge") or _NO_BADGE).get("since") or "")
 
 
-def why_of(task: Body) -> str:
+def why_of(task: TaskSummaryJson) -> str:
     """What is asked, with the tool and the arguments that a yes would run; how the last turn ended and the command that
     tells more, where it did not complete; else the evidence in words."""
-    asked = " \u00b7 ".join(str(task.get(name) or "") for name in ("question", "called_with") if task.get(name))
+    asked = " \u00b7 ".join(one for one in (task.get("question"), task.get("called_with")) if one)
     if asked:
         return " ".join(asked.split())
     if shown_of(task).attention == "held":
         return str(task["held"])
-    if task.get("waits_for") and shown_of(task).activity == "quiet":
+    tree = task.get("worktree")
+    if tree is not None and tree["phase"] in ("failed", "removed"):  # nothing runs there any more
+        return ": ".join(one for one in (f"worktree {tree['phase']}", tree.get("problem")) if one)
+    if task.get("waits_for") and shown_of(task).activity in ("quiet", "starting"):
         return f"prompt waits: {task['waits_for']}"
     if task.get("ending") and shown_of(task).attention == "none" and shown_of(task).activity in ("quiet", "gone"):
         return f"{task['ending']}; next: interlock why {task['task_id']}"
-    proofs = (task.get("badge") or {}).get("evidence") or ()
+    proofs = (task.get("badge") or _NO_BADGE).get("evidence") or ()
     if not proofs:
-        return "" if task.get("is_supervised", True) else "nobody runs it"
+        return "" if task.get("is_supervised", True) else "no server runs it"
     proof = proofs[0]
     where = str(proof.get("where", "")) if shown_of(task).attention == "error" else ""
     return where or words_of(str(proof.get("source", "")), str(proof.get("rule", "")))
 
 
-def countdown_of(task: Body, now: datetime) -> str:
+def countdown_of(task: TaskSummaryJson, now: datetime) -> str:
     """For how long an agent that is not used stays, if it is stopped at all."""
-    idle_at = read_moment((task.get("live") or {}).get("idle_at"))
+    live = task.get("live")
+    idle_at = None if live is None else read_moment(live.get("idle_at"))
     if idle_at is None or shown_of(task).activity != "quiet":
         return ""
     return f"stops in {duration((idle_at - now).total_seconds())}"
@@ -197,35 +252,30 @@ def _shared(one: str, other: str) -> int:
     )
 
 
-def task_path(task_id: object) -> str:
-    """The address of a session."""
-    return f"/api/tasks/{quote(str(task_id), safe='')}"
-
-
-def find_task(api: ServerApi, text: str) -> Body:
+def find_task(api: ServerApi, text: str) -> TaskSummaryJson:
     """The session that is meant, as its summary: see `naming` for what may be typed.
 
     `UsageError` where there is none, or more than one; then the message names them.
     """
     try:
-        summary: Body | None = api.get(task_path(text))["summary"] if text.strip() else None
+        summary = api.get(task_detail(text))["summary"] if text.strip() else None
     except ServerRefusal as refusal:
         if refusal.status != _NOT_FOUND:
             raise
         summary = None
     if summary is not None:
         return summary
-    return choose_task(list(api.pages("/api/tasks", limit=PAGE)), text)
+    return choose_task(list(api.items(TASKS, limit=PAGE)), text)
 
 
-def choose_task(tasks: Sequence[Body], text: str) -> Body:
+def choose_task(tasks: Sequence[TaskSummaryJson], text: str) -> TaskSummaryJson:
     """As `find_task`, among sessions that are known. Of several, those that need a person are told first."""
     ordered = by_attention(tasks)
     chosen = choose([_candidate(task) for task in ordered], text, listing=LIST)
     return next(task for task in ordered if task["task_id"] == chosen.session_id)
 
 
-def _candidate(task: Body) -> Candidate:
+def _candidate(task: TaskSummaryJson) -> Candidate:
     shown = shown_of(task)
     said = ", ".join(word for word in (str(task.get("agent", "")), shown.words) if word)
     return Candidate(str(task["task_id"]), str(task.get("title", "")), said, task.get("task_status") != "DELETE")

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from interlock.cli import output
-from interlock.cli.look.session_lines import PAGE, duration, find_task, read_moment, short_ids, task_path
+from interlock.cli.look.session_lines import duration, find_task, read_moment, short_ids
 from interlock.cli.server import options
-from interlock.cli.server.api import Body, ServerApi, home_folder
+from interlock.cli.server.api import ServerApi, home_folder
 from interlock.cli.tables import Column, TableRow, Tone, table
+from interlock.cli.wire.routes import PAGE, SPAWNS, task_spawns
+
+if TYPE_CHECKING:
+    from interlock.cli.wire.json_shapes import SpawnsJson
+    from interlock.vocabulary.wire.json_types import SpawnRowJson
 
 _COLUMNS = (
     Column("SESSION"),
     Column("AGENT", 6, gives=1),
-    Column("STANDS"),
+    Column("STATE"),
     Column("PID", is_number=True),
     Column("BEGAN"),
     Column("FOR", is_number=True),
@@ -35,10 +41,11 @@ def spawns(
     `unknown`: nobody looked whether it lives. `unclean`: it is gone, and nobody saw its end.
     """
     api = ServerApi.of_home(home_folder(home))
-    path = "/api/spawns" if session is None else f"{task_path(find_task(api, session)['task_id'])}/spawns"
-    rows = list(api.pages(path, limit=PAGE))
+    route = SPAWNS if session is None else task_spawns(find_task(api, session)["task_id"])
+    rows = list(api.items(route, limit=PAGE))
     if json:
-        output.print_json(rows)
+        told: SpawnsJson = {"spawns": rows}
+        output.print_json(told)
     elif rows:
         now, shorts = datetime.now(UTC), short_ids(list({str(row["session_id"]) for row in rows}))
         output.print_painted(table(_COLUMNS, [_row(row, shorts, now) for row in rows]))
@@ -47,7 +54,7 @@ def spawns(
     return 0
 
 
-def _row(spawn: Body, shorts: Mapping[str, str], now: datetime) -> TableRow:
+def _row(spawn: SpawnRowJson, shorts: Mapping[str, str], now: datetime) -> TableRow:
     began, standing = read_moment(spawn["began"]), str(spawn["standing"])
     cells = (
         shorts[str(spawn["session_id"])],
@@ -62,7 +69,7 @@ def _row(spawn: Body, shorts: Mapping[str, str], now: datetime) -> TableRow:
     return TableRow(cells, (Tone.PLAIN, Tone.PLAIN, _TONES.get(standing, Tone.PLAIN), *plain))
 
 
-def life_of(spawn: Body, now: datetime) -> str:
+def life_of(spawn: SpawnRowJson, now: datetime) -> str:
     """For how long it has run, or ran; nothing where nobody knows. Of one that outlived a server, the next one measured
     its own part only: its life is from the first beginning to the end."""
     began, ended = read_moment(spawn["began"]), read_moment(spawn["ended"])
@@ -74,7 +81,7 @@ def life_of(spawn: Body, now: datetime) -> str:
     return duration((now - began).total_seconds()) if is_running and began is not None else ""
 
 
-def end_of(spawn: Body) -> str:
+def end_of(spawn: SpawnRowJson) -> str:
     """How it ended: the reason, then the code or the signal, then what was said."""
     said = [str(spawn["reason"] or "")]
     if spawn["signal"] is not None:

@@ -10,13 +10,15 @@ Laws:
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from interlock.cli.look.session_lines import read_moment
-from interlock.cli.server.api import Body
 from interlock.cli.tables import Line, Tone
 from interlock.vocabulary.advice import advice_lines
 from interlock.vocabulary.ending_words import BROKE_OFF, STILL_WRITTEN, repeats
+
+if TYPE_CHECKING:
+    from interlock.vocabulary.wire.json_types import MessageJson
 
 INDENT: Final = "  "
 _DETAIL_HEAD: Final = 12
@@ -37,13 +39,13 @@ _BAD: Final = frozenset({"failed", "timed_out", "partial", "cancelled", "interru
 _NAMES: Final = {"user": "you", "answer": "agent", "commentary": "agent, at work", "end": "end of the turn"}
 
 
-def message_lines(message: Body, session_id: str = "") -> list[Line]:
+def message_lines(message: MessageJson, session_id: str = "") -> list[Line]:
     """One message: a heading, its text, what came of a tool, and what to do next where something ended badly."""
     words = text_lines(str(message.get("text", "")))
     return [heading(message), *words, *detail_lines(message), *_next_lines(message, session_id)]
 
 
-def heading(message: Body) -> Line:
+def heading(message: MessageJson) -> Line:
     """Who speaks, when, and how far to trust it."""
     role, status = str(message.get("role", "")), str(message.get("status", ""))
     name = _tool_name(message) if role == "tool" else _NAMES.get(role, role)
@@ -52,9 +54,9 @@ def heading(message: Body) -> Line:
     return [*pieces, _label(said, status)] if said else pieces
 
 
-def label_of(message: Body) -> str:
+def label_of(message: MessageJson) -> str:
     """What stands in brackets beside a message: nothing beside a clean answer."""
-    role, status, label = (str(message.get(key, "")) for key in ("role", "status", "label"))
+    role, status, label = message["role"], message["status"], message.get("label", "")
     if role == "tool":
         return f"{status}: {label}" if label else status
     if label:
@@ -66,7 +68,7 @@ def label_of(message: Body) -> str:
     return "; ".join(one for one in (said, seen) if one)
 
 
-def detail_lines(message: Body) -> list[Line]:
+def detail_lines(message: MessageJson) -> list[Line]:
     """What came of a tool, indented twice."""
     lines = text_lines(str(message.get("detail", "")))
     left_out = len(lines) - _DETAIL_HEAD - _DETAIL_TAIL
@@ -87,7 +89,7 @@ def live_heading() -> Line:
     return [(_NAMES["answer"], Tone.HEAD.value), _label(STILL_WRITTEN, "streaming")]
 
 
-def role_name(message: Body) -> str:
+def role_name(message: MessageJson) -> str:
     """What a clean text turned out to be: only the answer is called one."""
     role = str(message.get("role", ""))
     return role if role == "answer" else _NAMES.get(role, role)
@@ -105,16 +107,16 @@ def turn_line(turn_id: str, state: str, kind: str = "") -> Line:
     return [("turn ", Tone.HEAD), (turn_id, ""), (f"  {state}", tone), (f": {kind}" if kind else "", "")]
 
 
-def _next_lines(message: Body, session_id: str) -> list[Line]:
-    is_advised = message.get("role") == "end" or message.get("kind", "tool") != "tool"
+def _next_lines(message: MessageJson, session_id: str) -> list[Line]:
+    is_advised = message.get("role") == "end" or message.get("kind") not in (None, "tool")
     advised = message.get("next_actions", ()) if is_advised else ()
     actions = ((str(one.get("kind", "")), str(one.get("command", ""))) for one in advised)
     return [[("next: ", Tone.FAINT), (line, "")] for line in advice_lines(actions, session_id)]
 
 
-def _tool_name(message: Body) -> str:
-    kind = str(message.get("kind", "tool"))
-    name = message.get("item_id" if kind == "workflow" else "name", "")
+def _tool_name(message: MessageJson) -> str:
+    kind = message.get("kind") or "tool"
+    name = message.get("item_id", "") if kind == "workflow" else message.get("name", "")
     return f"{kind} {name}".rstrip()
 
 
@@ -122,7 +124,7 @@ def _status_words(status: str) -> str:
     return _LABELS.get(status, "" if status == "completed" else status)
 
 
-def _time(message: Body) -> list[tuple[str, str]]:
+def _time(message: MessageJson) -> list[tuple[str, str]]:
     at = read_moment(message.get("at"))
     return [] if at is None else [(f"  {at.astimezone():%H:%M:%S}", Tone.FAINT.value)]
 

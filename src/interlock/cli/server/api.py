@@ -15,31 +15,36 @@ Laws:
 from __future__ import annotations
 
 import json
-import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Self, TypedDict, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
+from interlock.cli.server.home_folder import home_folder as home_folder
 from interlock.client.transport.process_check import is_alive
 from interlock.log.private_file import folder_key, read_private_file
+from interlock.log.starting_file import not_there
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
+
+if TYPE_CHECKING:
+    from interlock.vocabulary.wire.json_types import FrameJson
 
 ANSWER_SECONDS: Final = 40.0
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 MAX_LINE_BYTES: Final = 64 * 1024
 MAX_REQUEST_BYTES: Final = 1024 * 1024
-Body: TypeAlias = dict[str, Any]
 T = TypeVar("T")
+AnswerT = TypeVar("AnswerT")
+AnswerT_co = TypeVar("AnswerT_co", covariant=True)
 
 _ANEW: Final = "see `interlock status`; `interlock down` and `interlock up` start it anew"
 _OTHER: Final = "it may be of another version: `interlock down` and `interlock up` start one of this version"
 _CHUNK: Final = 64 * 1024
 _NOT_KNOWN: Final = frozenset({502, 503, 504})
 _UNAUTHORIZED: Final = 401
-_TOO_MANY: Final = 429
+_TOO_MANY: Final = "too_many"
 _SERVER_FAULT: Final = 500
 _REPEATS: Final = 5
 _MAX_PAUSE_SECONDS: Final = 3.0
@@ -63,11 +68,24 @@ class ServerFault(PeerFault):
     """The server answered, and by its own word failed; or what it said is not what a server of this version says."""
 
 
-class ServerAnswer(Body):
+class ServerAnswer(dict[str, object]):
     """An object of an answer. What it must have and has not is the server's fault, and named."""
 
     def __missing__(self, key: str) -> object:
         raise ServerFault(f"the server's answer has no {key!r}; {_OTHER}")
+
+
+class Route(str, Generic[AnswerT_co]):
+    """The path of a question, and the type of its answer, which only mypy knows: see `routes`."""
+
+    __slots__ = ()
+
+
+class PageJson(TypedDict, Generic[T]):
+    """Some items of a list. `next` leads to the next page; None: that was all."""
+
+    items: list[T]
+    next: str | None
 
 
 class SocketFrame(NamedTuple):
@@ -75,15 +93,7 @@ class SocketFrame(NamedTuple):
 
     id: str
     event: str
-    data: Body
-
-
-def home_folder(home: Path | None, environ: Mapping[str, str] = os.environ) -> Path:
-    """The home that is meant. The same as `log.paths.default_home`, without all that it imports."""
-    if home is not None or environ.get("INTERLOCK_HOME"):
-        return home or Path(environ["INTERLOCK_HOME"])
-    state = Path(environ.get("XDG_STATE_HOME", ""))
-    return (state if state.is_absolute() else Path.home() / ".local" / "state") / "interlock"
+    data: FrameJson
 
 
 class ServerApi:
@@ -96,15 +106,15 @@ class ServerApi:
 
     @classmethod
     def of_home(cls, home: Path) -> ServerApi:
-        """The server that runs in a home; `Unreachable` if none does."""
+        """The server that runs in a home; `Unreachable` if none does, `StillStarting` if one will."""
         try:
             server = read_server_file(home)
         except FileNotFoundError as missing:
-            raise Unreachable(f"no server runs in {home}; start one with `interlock up`") from missing
-        pid = server.get("pid")
-        if not isinstance(pid, int) or not is_alive(pid):
-            raise Unreachable(
-                f"the server of {home} is gone: it ended without a word; start it again with `interlock up`"
+            raise not_there(home, f"no server runs in {home}; start one with `interlock up`") from missing
+        pid, started, boot = server.get("pid"), server.get("started", ""), server.get("boot_id", "")
+        if not isinstance(pid, int) or not is_alive(pid, str(started), str(boot)):
+            raise not_there(
+                home, f"the server of {home} is gone: it ended without a word; start it again with `interlock up`"
             )
         try:
             tokens = read_private(home / "tokens.json")
@@ -114,38 +124,41 @@ class ServerApi:
             ) from missing
         return cls(str(server.get("url", "")), str(tokens.get("operator", "")))
 
-    def get(self, path: str, **query: str | int | None) -> Body:
+    def get(self, route: Route[AnswerT], **query: str | int | None) -> AnswerT:
         """Ask, and decode the answer."""
-        return _decode(self._get(path, query))
+        return cast("AnswerT", _decode(self._get(route, query)))
+
+    def get_once(self, route: Route[AnswerT], *, seconds: float, **query: str | int | None) -> AnswerT:
+        """As `get`, for no longer than that, and not again where too much was asked."""
+        return cast("AnswerT", _decode(self.ask_raw("GET", _with_query(route, query), seconds=seconds)))
 
     def read(self, kind: type[T], path: str, **query: str | int | None) -> T:
         """Ask, and decode the answer as one of the structs of the wire."""
         return decode(self._get(path, query), kind)
 
     def _get(self, path: str, query: Mapping[str, str | int | None]) -> bytes:
-        asked = "&".join(f"{key}={quote(str(value))}" for key, value in query.items() if value is not None)
-        for repeats_left in range(_REPEATS, -1, -1):
-            try:
-                return self.ask_raw("GET", f"{path}?{asked}" if asked else path)
-            except ServerRefusal as refusal:
-                if refusal.status != _TOO_MANY or not repeats_left:
-                    raise
-                time.sleep(min(max(refusal.pause_seconds, 0.05), _MAX_PAUSE_SECONDS))
-        raise AssertionError("the last attempt returns or raises")
+        return _patiently(lambda: self.ask_raw("GET", _with_query(path, query)))
 
-    def pages(self, path: str, **query: str | int | None) -> Iterator[Body]:
+    def items(self, route: Route[PageJson[T]], **query: str | int | None) -> Iterator[T]:
         """Every item of a list, page by page."""
+        for page in self.pages(route, lambda page: page["next"], **query):
+            yield from listed(page)
+
+    def pages(
+        self, route: Route[AnswerT], next_of: Callable[[AnswerT], str | None], **query: str | int | None
+    ) -> Iterator[AnswerT]:
+        """Every page of a list. `next_of` says what leads to the one after it."""
         after: str | None = None
         while True:
-            page = self.get(path, **query, after=after)
-            yield from listed(page)
-            after = page["next"]
+            page = self.get(route, **query, after=after)
+            yield page
+            after = next_of(page)
             if after is None:
                 return
 
     def ask(
         self, method: str, path: str, body: object = None, *, key: str = "", seconds: float = ANSWER_SECONDS
-    ) -> Body:
+    ) -> dict[str, object]:
         """One request and its answer, decoded; nothing where it is empty."""
         raw = self.ask_raw(method, path, body, key=key, seconds=seconds)
         return _decode(raw) if raw else {}
@@ -164,12 +177,8 @@ class ServerApi:
 
     def lines(self, path: str) -> Iterator[bytes]:
         """An answer that is streamed, line by line, without line ends."""
-        with self._connect(ANSWER_SECONDS) as wire:
-            wire.send(self._head("GET", path, None, ""))
-            status, length, is_chunked = wire.read_head()
-            pieces = wire.read_chunks() if is_chunked else iter((wire.read_exactly(length),))
-            if status >= 400:
-                raise _refusal(status, b"".join(pieces))
+        wire, pieces = _patiently(lambda: self._stream(path, ANSWER_SECONDS))
+        with wire:
             rest = b""
             for piece in pieces:
                 *whole, rest = (rest + piece).split(b"\n")
@@ -182,12 +191,23 @@ class ServerApi:
     def events(self, task_id: str, *, after: str = "", silence_seconds: float = 90.0) -> Iterator[SocketFrame]:
         """The frames of a task as they come, until the server ends the stream. `Unreachable` after too long a silence:
         the server sends a sign of life more often than that."""
-        with self._connect(silence_seconds) as wire:
-            wire.send(self._head("GET", f"/api/tasks/{quote(task_id, safe='')}/events", None, "", after))
+        path = f"/api/tasks/{quote(task_id, safe='')}/events"
+        wire, pieces = _patiently(lambda: self._stream(path, silence_seconds, after))
+        with wire:
+            yield from _frames(pieces)
+
+    def _stream(self, path: str, seconds: float, last_event: str = "") -> tuple[_Wire, Iterator[bytes]]:
+        """An answer that comes in pieces, and its connection, which the caller closes."""
+        wire = self._connect(seconds)
+        try:
+            wire.send(self._head("GET", path, None, "", last_event))
             status, length, is_chunked = wire.read_head()
             if status >= 400:
                 raise _refusal(status, wire.read_all_chunks() if is_chunked else wire.read_exactly(length))
-            yield from _frames(wire.read_chunks())
+            return wire, wire.read_chunks() if is_chunked else iter((wire.read_exactly(length),))
+        except BaseException:
+            wire.close()
+            raise
 
     def _connect(self, seconds: float, *, is_whole: bool = False) -> _Wire:
         """`seconds` bound the whole answer, or each wait for more of it."""
@@ -225,6 +245,9 @@ class _Wire:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._connection.close()
 
     def send(self, raw: bytes) -> None:
@@ -304,6 +327,11 @@ class _Wire:
         self._buffer += piece
 
 
+def _with_query(path: str, query: Mapping[str, str | int | None]) -> str:
+    asked = "&".join(f"{key}={quote(str(value))}" for key, value in query.items() if value is not None)
+    return f"{path}?{asked}" if asked else path
+
+
 def _address(url: str) -> tuple[tuple[str, int], str]:
     """Law 2: what is no address of a server is asked nothing, and told no token."""
     try:
@@ -343,20 +371,31 @@ def _frames(pieces: Iterator[bytes]) -> Iterator[SocketFrame]:
                 case b"data":
                     data += value
                 case b"" if data:
-                    yield SocketFrame(name, event, _decode(data))
+                    yield SocketFrame(name, event, cast("FrameJson", _decode(data)))
                     event, data = "", b""
                 case _:
                     pass
 
 
+def _patiently(ask: Callable[[], T]) -> T:
+    """Law 4."""
+    for repeats_left in range(_REPEATS, -1, -1):
+        try:
+            return ask()
+        except ServerRefusal as refusal:
+            if refusal.code != _TOO_MANY or not repeats_left:
+                raise
+            time.sleep(min(max(refusal.pause_seconds, 0.05), _MAX_PAUSE_SECONDS))
+    raise AssertionError("the last attempt returns or raises")
+
+
 def _refusal(status: int, raw: bytes) -> Exception:
     try:
-        problem = json.loads(raw)
+        decoded: object = json.loads(raw)
     except ValueError:
-        problem = None
-    is_ours = isinstance(problem, dict)
-    if not is_ours:
-        problem = {}
+        decoded = None
+    is_ours = isinstance(decoded, dict)
+    problem: dict[str, object] = decoded if isinstance(decoded, dict) else {}
     message = str(problem.get("detail") or problem.get("title") or f"the server answered with status {status}")
     remedy = str(problem.get("remedy") or "")
     if status in _NOT_KNOWN:
@@ -381,9 +420,9 @@ def decode(raw: bytes, kind: type[T]) -> T:
         raise ServerFault(f"the server's answer cannot be read: {error}; {_OTHER}") from error
 
 
-def _decode(raw: bytes) -> Body:
+def _decode(raw: bytes) -> dict[str, object]:
     try:
-        decoded = json.loads(raw, object_hook=ServerAnswer)
+        decoded: object = json.loads(raw, object_hook=ServerAnswer)
     except ValueError as error:
         raise ServerFault(f"the server's answer is no JSON; {_OTHER}") from error
     if not isinstance(decoded, dict):
@@ -391,15 +430,15 @@ def _decode(raw: bytes) -> Body:
     return decoded
 
 
-def listed(page: Body) -> list[Body]:
+def listed(page: PageJson[T]) -> list[T]:
     """The items of a page."""
-    items = page["items"]
+    items: object = page["items"]
     if not isinstance(items, list) or not all(isinstance(one, dict) for one in items):
         raise ServerFault(f"the server's list is none; {_OTHER}")
-    return items
+    return cast("list[T]", items)
 
 
-def read_server_file(home: Path) -> Body:
+def read_server_file(home: Path) -> dict[str, object]:
     """What the server of a home says of itself. `FileNotFoundError`: none, or the file came here with a copy of a home,
     and tells of the server of the original."""
     said = read_private(home / "server.json")
@@ -408,10 +447,10 @@ def read_server_file(home: Path) -> Body:
     return said
 
 
-def read_private(path: Path) -> Body:
+def read_private(path: Path) -> dict[str, object]:
     """What a file of the home says that nobody else can read or write."""
     try:
-        decoded = json.loads(read_private_file(path, max_bytes=MAX_LINE_BYTES))
+        decoded: object = json.loads(read_private_file(path, max_bytes=MAX_LINE_BYTES))
     except ValueError:
         decoded = None
     if not isinstance(decoded, dict):

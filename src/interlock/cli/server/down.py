@@ -11,21 +11,25 @@ import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
-from interlock.cli.look.session_lines import PAGE, task_path
 from interlock.cli.server.api import ServerApi, home_folder
 from interlock.cli.server.leftovers import Leftovers, stop_leftovers
 from interlock.cli.server.options import Flag, HomeOption, JsonFlag
 from interlock.cli.server.process import Grip, Presence, RunningServer, health_of, held_server
 from interlock.cli.server.survivors import living_agent
+from interlock.cli.wire.routes import PAGE, TASKS, task_path
 from interlock.log.home_identity import look_at_home
 from interlock.log.paths import DATABASE_NAME
 from interlock.log.port import LogUnavailable
 from interlock.log.sqlite.store import SqliteLog
-from interlock.vocabulary.errors import InterlockError, Unreachable
+from interlock.vocabulary.errors import InterlockError, StillStarting, Unreachable
 from interlock.vocabulary.ids import SessionId
+
+if TYPE_CHECKING:
+    from interlock.cli.wire.json_shapes import StoppedServerJson
 
 END_SECONDS = 30.0
 _NOW_SECONDS = 5.0
@@ -49,38 +53,47 @@ def down(
     stop_agents
         Stop the agents in tmux, too. Their open turns are interrupted. Also those that a killed server left.
     now
-        Do not let it finish what it does. What it leaves is settled at the next start.
+        Stop at once; unfinished work is settled at the next start.
     """
     folder = home_folder(home)
     with held_server(folder) as (server, grip):
         if grip is None:
             return _absent(folder, server, stop_agents=stop_agents, json=json)
         # One that does not answer is not asked for long: to end it is what helps.
-        is_deaf = not stop_agents and health_of(server.url) is None
+        if server.presence is Presence.STARTING and stop_agents:
+            raise StillStarting(
+                "the server is starting, and which agents run is not known yet; wait with `interlock up`, or end it "
+                "with `interlock down` and then say `interlock down --stop-agents`"
+            )
+        is_deaf = not stop_agents and (server.presence is Presence.STARTING or health_of(server.url) is None)
         running = None if is_deaf else _running(folder, must_know=stop_agents)
-        problems = _stop_agents(folder, running or ()) if stop_agents else {}
+        problems, spared = _stop_agents(folder, running or ()) if stop_agents else ({}, set[str]())
         if not _end(grip, server, is_hurried=now):
             output.error(f"the server (process {server.pid}) has not ended yet; `interlock down --now` does not wait")
             return ExitCode.TIMED_OUT
     left = _left_running(folder, running)
-    _tell(server, left, running, problems, json=json)
+    stopped = [one for one in running or () if one not in problems and one not in spared] if stop_agents else []
+    _tell(server, left, running, problems, stopped, json=json)
     return ExitCode.PARTIAL if problems else ExitCode.COMPLETED
 
 
 def _absent(home: Path, server: RunningServer, *, stop_agents: bool, json: bool) -> int:
     """No server runs: those of its agents that outlived it are told, or ended."""
+    if server.presence is Presence.STARTING:
+        raise StillStarting(f"a server is starting in {home}, and has not the log yet; nothing was done, try again")
     if server.presence in (Presence.HELD, Presence.UNKNOWN):
         raise Unreachable(f"{server.holder} has the log in {home}, and is not known to be its server; nothing was done")
     done = _stop_leftovers(home) if stop_agents else Leftovers()
-    left = _survivors(home)
+    left = surviving_sessions(home)
     if json:
-        told = {
+        told: StoppedServerJson = {
             "was_running": False,
             "pid": None,
             "left_running": left,
-            "problems": {} if done is None else done.problems,
+            "stopped": [] if done is None else list(done.stopped),
+            "problems": {} if done is None else dict(done.problems),
         }
-        output.print_json(told | {"stopped": [] if done is None else done.stopped})
+        output.print_json(told)
     ended = f": process {server.pid} ended without a word" if server.presence is Presence.STALE else ""
     output.note(f"no server runs in {home}{ended}")
     if done is None:
@@ -94,7 +107,7 @@ def _absent(home: Path, server: RunningServer, *, stop_agents: bool, json: bool)
         output.note(f"{len(left)} {'agent goes' if len(left) == 1 else 'agents go'} on without one; to end them: {how}")
         for task_id in left:
             output.note(f"  {task_id}")
-    return ExitCode.PARTIAL if stop_agents and (left != [] or done.problems) else ExitCode.COMPLETED
+    return ExitCode.PARTIAL if stop_agents and (left is None or done.problems) else ExitCode.COMPLETED
 
 
 def _stop_leftovers(home: Path) -> Leftovers | None:
@@ -111,24 +124,25 @@ def _stop_leftovers(home: Path) -> Leftovers | None:
 def _running(home: Path, *, must_know: bool) -> list[str] | None:
     """The sessions whose agents run now. None: the server does not say; then nobody who must know goes on."""
     try:
-        tasks = list(ServerApi.of_home(home).pages("/api/tasks", limit=PAGE))
+        tasks = list(ServerApi.of_home(home).items(TASKS, limit=PAGE))
     except InterlockError:
         if must_know:
             raise
         return None
-    return [str(one["task_id"]) for one in tasks if (one.get("live") or {}).get("activity", "gone") != "gone"]
+    return [one["task_id"] for one in tasks if one["live"] is not None and one["live"]["activity"] != "gone"]
 
 
-def _stop_agents(home: Path, running: Sequence[str]) -> dict[str, str]:
-    """Stop each; what could not be stopped, and why."""
+def _stop_agents(home: Path, running: Sequence[str]) -> tuple[dict[str, str], set[str]]:
+    """Stop each; what could not be stopped, and why; and the adopted ones, which are only ended by their names."""
     api = ServerApi.of_home(home)
-    problems = {}
+    problems, spared = dict[str, str](), set[str]()
     for task_id in running:
         try:
-            api.ask("POST", f"{task_path(task_id)}/stop")
+            if api.ask("POST", f"{task_path(task_id)}/stop?spare_adopted=true")["is_running"]:
+                spared.add(task_id)
         except InterlockError as error:
             problems[task_id] = str(error)
-    return problems
+    return problems, spared
 
 
 def _end(grip: Grip, server: RunningServer, *, is_hurried: bool) -> bool:
@@ -169,7 +183,7 @@ def _left_running(home: Path, running: Sequence[str] | None) -> list[str] | None
         return None
 
 
-def _survivors(home: Path) -> list[str] | None:
+def surviving_sessions(home: Path) -> list[str] | None:
     """Every session whose agent outlived its server. None where nobody can tell."""
     if not (home / DATABASE_NAME).exists():
         return []
@@ -198,10 +212,22 @@ async def _is_left(log: SqliteLog, session_id: SessionId) -> bool:
 
 
 def _tell(
-    server: RunningServer, left: list[str] | None, running: list[str] | None, problems: dict[str, str], *, json: bool
+    server: RunningServer,
+    left: list[str] | None,
+    running: list[str] | None,
+    problems: dict[str, str],
+    stopped: list[str],
+    *,
+    json: bool,
 ) -> None:
     if json:
-        told = {"was_running": True, "pid": server.pid, "left_running": left, "problems": problems}
+        told: StoppedServerJson = {
+            "was_running": True,
+            "pid": server.pid,
+            "left_running": left,
+            "stopped": stopped,
+            "problems": problems,
+        }
         output.print_json(told)
     for task_id, problem in problems.items():
         output.error(f"the agent of {task_id} could not be stopped: {problem}")

@@ -3,7 +3,8 @@
 Laws:
 1. The log names them: every spawn of this home that has no end there, by process number and start time, and by the
    spawn id that all it started carries in its environment. No other process gets a signal: not those of the original
-   where this home is a copy, and not one whose pane another living process holds.
+   where this home is a copy, not one whose pane another living process holds, and not one that was adopted from a
+   person's own terminal.
 2. Nothing is written. The next server finds that they are gone and closes their turns.
 3. What could not be ended, or not be looked at, is told by its session.
 """
@@ -18,7 +19,7 @@ from pathlib import Path
 from interlock.agents.port import ProcessIdentity
 from interlock.agents.processes.identity import is_alive
 from interlock.agents.processes.stopping import stop_tree
-from interlock.agents.terminal.launch import read_where
+from interlock.agents.terminal.launch import is_foreign, read_where
 from interlock.agents.tmux.ownership import refuse_foreign
 from interlock.agents.tmux.panes import find_pane
 from interlock.agents.tmux.server import Absent, NoServer, TmuxServer, run_folder
@@ -58,7 +59,7 @@ async def stop_leftovers(home: Path) -> Leftovers:
 async def _stop_one(
     session_id: SessionId, events: Iterable[Event], found: Leftovers, standing: HomeStanding, home: Path
 ) -> None:
-    spawns = unended_spawns(events)
+    spawns = {one: begun for one, begun in unended_spawns(events).items() if not is_foreign(begun.where)}
     try:
         for begun in spawns.values():
             await _refuse_foreign(begun, standing, home)

@@ -23,4 +23,11 @@ SessionArgument: TypeAlias = Annotated[
         completer=offer_sessions,
     ),
 ]
-PatienceOption: TypeAlias = Annotated[float, Parameter(help="How many seconds to wait for a server that went away.")]
+MomentOption: TypeAlias = Annotated[
+    str, Parameter(help="Read the log as it stood: a sequence number, or a time with its zone.")
+]
+ReconnectTimeoutOption: TypeAlias = Annotated[
+    float,
+    Parameter(name=("--reconnect-timeout", "--patience"), help="Seconds to wait for a server that does not answer."),
+]
+TitleArgument: TypeAlias = Annotated[str, Parameter(help="The new title.")]

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from interlock.cli.server.option_types import FollowFlag as FollowFlag
     from interlock.cli.server.option_types import HomeOption as HomeOption
     from interlock.cli.server.option_types import JsonFlag as JsonFlag
-    from interlock.cli.server.option_types import PatienceOption as PatienceOption
+    from interlock.cli.server.option_types import MomentOption as MomentOption
+    from interlock.cli.server.option_types import ReconnectTimeoutOption as ReconnectTimeoutOption
     from interlock.cli.server.option_types import SessionArgument as SessionArgument
+    from interlock.cli.server.option_types import TitleArgument as TitleArgument
 
 
 def __getattr__(name: str) -> object:

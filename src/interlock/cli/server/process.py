@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -26,19 +27,20 @@ from interlock.cli import output
 from interlock.cli.exit_codes import DamagedLog
 from interlock.cli.server.api import read_server_file
 from interlock.cli.server.presence import Presence, RunningServer, health_of
+from interlock.cli.server.waiting import STALL_SECONDS, StartBar
+from interlock.log.host import host
 from interlock.log.lease import Holder, Life, judge, read_holder, this_process
 from interlock.log.paths import DATABASE_NAME, check_home
 from interlock.log.port import LogUnavailable
 from interlock.log.sqlite.schema import CURRENT, connect, disconnect
+from interlock.log.starting_file import announce_start, read_start
 from interlock.vocabulary.errors import InterlockError, PeerFault, Unreachable, UsageError
 
 # These are also had from `server_presence`, which is light; whoever comes here pays for the log anyway.
 __all__ = ["Grip", "Presence", "RunningServer", "health_of", "held_server", "look_for_server", "start_server"]
 
 LOG_FILE: Final = "server.log"
-START_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.05
-_PATIENT_SECONDS: Final = 3.0
 _OTHER_SECONDS: Final = 10.0
 _TOLD_BYTES: Final = 4_000
 _USAGE, _UNREACHABLE = 2, 8
@@ -52,7 +54,7 @@ def look_for_server(home: Path) -> RunningServer:
         said = read_server_file(home)
     except FileNotFoundError:
         presence = {Life.ALIVE: Presence.HELD, Life.DEAD: Presence.ABSENT, Life.UNKNOWN: Presence.UNKNOWN}[life]
-        return RunningServer(presence=presence, holder=holder)
+        return _starting(home, holder) or RunningServer(presence=presence, holder=holder)
     pid = said.get("pid")
     if life is Life.UNKNOWN:
         presence = Presence.UNKNOWN
@@ -60,12 +62,26 @@ def look_for_server(home: Path) -> RunningServer:
         presence = Presence.STALE
     else:
         presence = Presence.RUNS if holder is not None and holder.pid == pid else Presence.HELD
+    if presence in (Presence.STALE, Presence.HELD) and (starting := _starting(home, holder)):
+        return starting
     return RunningServer(
         presence=presence,
         url=str(said.get("url", "")),
         pid=pid if isinstance(pid, int) else 0,
         started_at=str(said.get("started_at", "")),
         holder=holder,
+    )
+
+
+def _starting(home: Path, holder: Holder | None) -> RunningServer | None:
+    """A server that says of itself that it starts. It is held by the log once that is its own, and not before."""
+    start = read_start(home)
+    if start is None:
+        return None
+    is_holder = holder is not None and (holder.pid, holder.started) == (start.pid, start.process)
+    began = datetime.fromtimestamp(start.began, UTC).isoformat()
+    return RunningServer(
+        presence=Presence.STARTING, pid=start.pid, started_at=began, holder=holder if is_holder else None, start=start
     )
 
 
@@ -96,14 +112,17 @@ def _holder(home: Path) -> Holder | None:
 # Starting
 
 
-def start_server(home: Path, options: Sequence[str] = (), *, within_seconds: float = START_SECONDS) -> RunningServer:
-    """Start the server of a home in the background, and wait until it is ready. One that runs already is as good."""
+def start_server(home: Path, options: Sequence[str] = (), *, within_seconds: float = STALL_SECONDS) -> RunningServer:
+    """Start the server of a home in the background, and wait until it is ready. One that runs or starts already is as
+    good. `within_seconds` is how long it may make no progress; how long it takes in all is not bounded."""
     found = look_for_server(home)
     if found.presence is Presence.UNKNOWN:
-        raise Unreachable(f"{found.holder} has the log in {home}, and from here it cannot be told whether it lives")
+        raise Unreachable(
+            f"{found.holder} has the log in {home}, and it cannot be determined from here whether it is alive"
+        )
     log = home / LOG_FILE
     process = None
-    if found.presence is not Presence.RUNS:
+    if found.presence not in (Presence.RUNS, Presence.STARTING):
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         process = _launch(home.absolute(), log, options)
     try:
@@ -112,7 +131,7 @@ def start_server(home: Path, options: Sequence[str] = (), *, within_seconds: flo
         return _until_ready(home, log, process, within_seconds)
     except KeyboardInterrupt:
         try:
-            if process is not None:
+            if process is not None or found.presence is Presence.STARTING:
                 output.note("the server goes on starting; `interlock down` ends it")
         finally:
             _forget(process)
@@ -125,7 +144,7 @@ def _launch(home: Path, log: Path, options: Sequence[str]) -> subprocess.Popen[b
     descriptor = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:
         os.fchmod(descriptor, 0o600)
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*command, "--log-file", str(home / LOG_FILE), *options],
             stdin=subprocess.DEVNULL,
             stdout=descriptor,
@@ -135,30 +154,35 @@ def _launch(home: Path, log: Path, options: Sequence[str]) -> subprocess.Popen[b
         )
     finally:
         os.close(descriptor)
+    announce_start(home, process.pid)
+    return process
+
+
+def _is_ready(url: str) -> bool:
+    health = health_of(url)
+    return health is not None and health["ready"]
 
 
 def _until_ready(
     home: Path, log: Path, process: subprocess.Popen[bytes] | None, within_seconds: float
 ) -> RunningServer:
-    began, ended_at, is_told = time.monotonic(), None, False
-    while (now := time.monotonic()) - began < within_seconds:
-        code = 0 if process is None else process.poll()
-        found = _look_again(home)
-        if found.presence is Presence.RUNS and (health_of(found.url) or {}).get("ready"):
-            _forget(process)
-            return found
-        if code is not None:
-            # Ours ended, or there was none. Another one that is about to be ready is as good, for a while.
-            ended_at = now if ended_at is None else ended_at
-            is_other = found.presence in (Presence.RUNS, Presence.HELD)
-            if not is_other or (found.presence is Presence.HELD and now - ended_at > _OTHER_SECONDS):
-                raise _not_started(log, process, code)
-        if now - began > _PATIENT_SECONDS and not is_told:
-            output.note(f"it takes a while{_of_upgrade(home)}; waiting up to {within_seconds:g} s")
-            is_told = True
-        time.sleep(_LOOK_SECONDS)
+    bar, ended_at = StartBar(home, within_seconds), None
+    with bar.shown():
+        while not bar.watch.is_stalled:
+            code = 0 if process is None else process.poll()
+            found = _look_again(home)
+            if found.presence is Presence.RUNS and _is_ready(found.url):
+                _forget(process)
+                return found
+            if code is not None:
+                # Ours ended, or there was none. Another one that is about to be ready is as good, for a while.
+                ended_at = time.monotonic() if ended_at is None else ended_at
+                is_late = found.presence is Presence.HELD and time.monotonic() - ended_at > _OTHER_SECONDS
+                if is_late or found.presence not in (Presence.RUNS, Presence.HELD, Presence.STARTING):
+                    raise _not_started(log, process, code)
+            bar.tick(_of_upgrade(home))
     _forget(process)
-    late = f"the server is not ready after {within_seconds:g} s{_of_upgrade(home)}"
+    late = f"the server is not ready after {bar.watch.seconds:.0f} s, and makes no progress{_of_upgrade(home)}"
     raise Unreachable(f"{late}; see `interlock status`, and {log}")
 
 
@@ -218,16 +242,21 @@ def _last_words(log: Path) -> str:
 def held_server(home: Path) -> Iterator[tuple[RunningServer, Grip | None]]:
     """The server, and a grip on its process if it is proven to run. Law 2: the grip comes first."""
     found = look_for_server(home)
-    if found.presence is not Presence.RUNS:
+    if not _can_be_held(found):
         yield found, None
         return
     grip = Grip(found)
     try:
         again = look_for_server(home)
-        is_same = again.presence is Presence.RUNS and again.holder == found.holder
+        is_same = _can_be_held(again) and again.holder == found.holder
         yield (found, grip) if is_same else (again, None)
     finally:
         grip.close()
+
+
+def _can_be_held(server: RunningServer) -> bool:
+    """Whether its process is proven by the log: one that runs, or one that starts and has the log already."""
+    return server.presence is Presence.RUNS or (server.presence is Presence.STARTING and server.holder is not None)
 
 
 class Grip:
@@ -236,7 +265,7 @@ class Grip:
     def __init__(self, server: RunningServer) -> None:
         assert server.holder is not None, "it is proven to run"
         self._holder = server.holder
-        self._descriptor = _open_process(server.pid)
+        self._descriptor = host().hold(server.pid)
 
     def close(self) -> None:
         if self._descriptor is not None:
@@ -250,7 +279,7 @@ class Grip:
         """Send a signal, if it lives."""
         try:
             if self._descriptor is not None:
-                signal.pidfd_send_signal(self._descriptor, number)
+                host().signal_held(self._descriptor, number)
             elif self.lives:
                 os.kill(self._holder.pid, number)
         except ProcessLookupError:
@@ -264,12 +293,3 @@ class Grip:
                 return False
             time.sleep(_LOOK_SECONDS)
         return True
-
-
-def _open_process(pid: int) -> int | None:
-    if sys.platform != "linux":
-        return None
-    try:
-        return os.pidfd_open(pid)
-    except OSError:
-        return None

@@ -16,6 +16,7 @@ from interlock.log import home_identity
 from interlock.vocabulary.errors import Unreachable, UsageError
 
 if TYPE_CHECKING:
+    from interlock.cli.wire.json_shapes import StartedServerJson
     from interlock.server.serving import ServerFile, Setup
 
 
@@ -85,7 +86,8 @@ def tell_copy(home: Path) -> None:
 
 def _tell(server: RunningServer, *, is_new: bool, json: bool) -> None:
     if json:
-        output.print_json({"url": server.url, "pid": server.pid, "is_new": is_new})
+        told: StartedServerJson = {"url": server.url, "pid": server.pid, "is_new": is_new}
+        output.print_json(told)
     else:
         output.print_text(server.url)
 
@@ -95,11 +97,15 @@ def _serve(
 ) -> int:
     """Run in place. Whoever is asked to be the one server must not end as if all were well because there is one."""
     import asyncio
+    import gc
 
+    gc.disable()  # what is imported stays: to look through all of it again and again is a tenth of the start
     from interlock.cli.server.server_log import log_to_stderr
     from interlock.log.port import LogUnavailable
     from interlock.server.serving import serve
 
+    gc.freeze()
+    gc.enable()
     log_to_stderr(log_file)
     found = look_for_server(home)
     if found.presence is Presence.RUNS:
@@ -140,6 +146,8 @@ def _setup(home: Path, host: str | None, port: int | None, *, allow_remote: bool
         policy=config.run.policy(),
         monitor=config.monitor_policies(),
         limits=config.pool.limits(),
+        tree=config.tree.limits(),
         notify=config.notify,
         specs=specs_by(config, os.environ),
+        records_workspaces=config.workspace.record_trees,
     )

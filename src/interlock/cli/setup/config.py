@@ -117,8 +117,8 @@ def masked_value(key: str, value: object, redactor: Redactor) -> Json:
         return None
     if words[0] == "agents" and words[2:4] == ["environment", "set"]:
         return MASK
-    if key == "notify.webhook" and isinstance(value, str) and value:
-        split = urlsplit(value)  # whoever knows the path of a webhook may call it
+    if key in ("notify.webhook", "notify.ntfy") and isinstance(value, str) and value:
+        split = urlsplit(value)  # whoever knows the path of a webhook or a topic may call it
         return f"{split.scheme}://{split.netloc}/{MASK}" if split.path.strip("/") or split.query else value
     if isinstance(value, tuple):
         return list(redactor.argv([str(one) for one in value]))

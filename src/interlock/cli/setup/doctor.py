@@ -1,4 +1,4 @@
-"""`interlock doctor`: what works on this machine, what does not, and how to mend it."""
+"""`interlock doctor`: what works on this machine, what does not, and how to fix it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,24 @@ from interlock.runtime.config.sections import Config
 from interlock.vocabulary.errors import UsageError
 
 SCHEMA: Final = 1
-_MARKS: Final = {MachineHealth.OK: "ok", MachineHealth.WARN: "warn", MachineHealth.FAIL: "FAIL"}
-_COLOURS: Final = {MachineHealth.OK: "32", MachineHealth.WARN: "33", MachineHealth.FAIL: "1;31"}
+_MARKS: Final = {
+    MachineHealth.OK: "ok",
+    MachineHealth.WARN: "warn",
+    MachineHealth.INSTALL: "none",
+    MachineHealth.FAIL: "FAIL",
+}
+_COLOURS: Final = {
+    MachineHealth.OK: "32",
+    MachineHealth.WARN: "33",
+    MachineHealth.INSTALL: "1;33",
+    MachineHealth.FAIL: "1;31",
+}
 _MARK_WIDTH: Final = 6
 _MIN_WIDTH, _MAX_WIDTH = 40, 100
 
 
 class DoctorReport(Struct, frozen=True, kw_only=True):
-    """All that was found, as `doctor --json` prints it. `ok`: nothing fails."""
+    """All that was found, as `doctor --json` prints it. `ok`: nothing fails, and there is an agent to run."""
 
     schema: int
     ok: bool
@@ -46,17 +56,24 @@ def doctor(
     home: HomeOption = None,
     json: JsonFlag = False,
 ) -> int:
-    """Check this machine. Every check says what it found, and how to mend what is not as it should be.
+    """Check this machine. Every check says what it found, and how to fix what is not as it should be.
 
-    Exit code 1 if a check failed; a warning is no failure. Nothing is changed, and each check takes 5 seconds at most.
+    Exit code 1 if a check failed, 11 if there is no agent to run; a warning is no failure. Nothing is changed, nothing
+    is sent anywhere, and each check takes 5 seconds at most.
     """
     checks = asyncio.run(examine(_probes(home)))
-    is_well = all(one.health is not MachineHealth.FAIL for one in checks)
+    code = _exit_code({one.health for one in checks})
     if json:
-        output.print_json(DoctorReport(schema=SCHEMA, ok=is_well, checks=tuple(checks)))
+        output.print_json(DoctorReport(schema=SCHEMA, ok=code is ExitCode.COMPLETED, checks=tuple(checks)))
     else:
         _print(checks)
-    return ExitCode.COMPLETED if is_well else ExitCode.FAILED
+    return code
+
+
+def _exit_code(found: set[MachineHealth]) -> ExitCode:
+    if MachineHealth.FAIL in found:
+        return ExitCode.FAILED
+    return ExitCode.NO_AGENT if MachineHealth.INSTALL in found else ExitCode.COMPLETED
 
 
 def _probes(home: Path | None) -> list[CheckProbe]:
@@ -85,7 +102,9 @@ def _configuration() -> tuple[Config, CheckProbe]:
 def _file_check(path: Path, config: Config) -> MachineCheck:
     found = MachineCheck(id="config", group="machine", health=MachineHealth.OK, found=f"{path} is understood")
     mode = path.stat().st_mode
-    has_secret = bool(config.notify.webhook) or any(one.environment.set for one in config.agents.values())
+    has_secret = bool(config.notify.webhook or config.notify.ntfy) or any(
+        one.environment.set for one in config.agents.values()
+    )
     if mode & 0o022:
         return found.but(
             MachineHealth.FAIL, f"others can write {path}, and so run programs as you", f"chmod go-w '{path}'"
@@ -119,7 +138,7 @@ def _print_check(check: MachineCheck, names: int, width: int, *, has_colour: boo
     mark = f"{_MARKS[check.health]:<{_MARK_WIDTH}}"
     lines = _wrapped(check.found, width - len(indent))
     if check.mend:
-        lines += _wrapped(f"to mend: {check.mend}", width - len(indent))
+        lines += _wrapped(f"to fix: {check.mend}", width - len(indent))
     first = f"{check.id:<{names}}  {lines[0]}".rstrip()
     if has_colour:
         # The one place that may write a sequence: everything around the mark goes through `output` and is escaped.
@@ -139,5 +158,6 @@ def _verdict(checks: Iterable[MachineCheck]) -> str:
     found = [one.health for one in checks]
     failed, warned = found.count(MachineHealth.FAIL), found.count(MachineHealth.WARN)
     if failed:
-        return f"{failed} of {len(found)} checks failed" + (f", {warned} warn" if warned else "")
-    return f"{len(found)} checks, none failed" + (f", {warned} warn" if warned else "")
+        return f"{failed} of {len(found)} checks failed" + (f", {warned} warning{'s' * (warned > 1)}" if warned else "")
+    told = f"{len(found)} checks, none failed" + (f", {warned} warning{'s' * (warned > 1)}" if warned else "")
+    return f"{told}; install an agent to go on" if MachineHealth.INSTALL in found else told

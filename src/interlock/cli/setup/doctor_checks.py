@@ -25,10 +25,12 @@ _MAX_OUTPUT: Final = 4096
 
 
 class MachineHealth(StrEnum):
-    """How a check went. `warn`: it works, and something could be better."""
+    """How a check went. `warn`: it works, and something could be better. `install`: nothing is broken, and nothing can
+    be run before something is installed."""
 
     OK = "ok"
     WARN = "warn"
+    INSTALL = "install"
     FAIL = "fail"
 
 

@@ -23,7 +23,7 @@ from interlock.cli.home import has_log
 from interlock.cli.setup.doctor_checks import PROBE_SECONDS, CheckProbe, MachineCheck, MachineHealth
 from interlock.log.home_identity import HomeStanding, look_at_home
 from interlock.log.lease import Life, judge, process_start, read_holder, this_process
-from interlock.log.paths import check_home
+from interlock.log.paths import DATABASE_NAME, check_home
 from interlock.log.port import LogUnavailable
 from interlock.log.private_file import folder_key
 from interlock.log.sqlite.schema import CURRENT, connect, disconnect
@@ -38,6 +38,8 @@ _GROUP: Final = "home"
 _ID_CHARACTERS: Final = 26
 _MEGABYTE: Final = 1024 * 1024
 _LOW_MEGABYTES: Final = 1024
+_CLOCK_SECONDS: Final = 120
+_MAKE_ROOM: Final = "interlock log archive --before 30d, then interlock log vacuum"
 _NO_MEGABYTES: Final = 64
 _ASK_SECONDS: Final = 2.0
 # SQLite asks after this many steps whether to go on.
@@ -58,6 +60,7 @@ def home_probes(home: Path | None, config: Config) -> list[CheckProbe]:
         "sockets": partial(_sockets, home),
         "log": partial(_log, home),
         "disk": partial(_disk, home),
+        "clock": partial(_clock, home),
         "tokens": partial(_tokens, home),
         "port": partial(_port, home, config),
     }
@@ -175,7 +178,7 @@ def _holder(connection: apsw.Connection) -> str:
     except msgspec.MsgspecError:
         return "held by somebody whose name cannot be read"
     if holder is None:
-        return "nobody writes"
+        return "no process writes"
     life = judge(holder, this_process())
     words = {Life.ALIVE: "writes", Life.DEAD: "was the last to write, and is gone", Life.UNKNOWN: "may be writing"}
     return f"{holder} {words[life]}"
@@ -187,8 +190,22 @@ def _disk(home: Path) -> MachineCheck:
     told = f"{free / 1024:.1f} GB free" if free >= _LOW_MEGABYTES else f"{free} MB free"
     check = MachineCheck(id="disk", group=_GROUP, health=MachineHealth.OK, found=told)
     if free < _NO_MEGABYTES:
-        return check.but(MachineHealth.FAIL, told, "make room: the log stops when the disk is full")
-    return check.but(MachineHealth.WARN, told, "make room before the disk is full") if free < _LOW_MEGABYTES else check
+        return check.but(MachineHealth.FAIL, told, f"make room, the log stops when the disk is full: {_MAKE_ROOM}")
+    return check.but(MachineHealth.WARN, told, _MAKE_ROOM) if free < _LOW_MEGABYTES else check
+
+
+def _clock(home: Path) -> MachineCheck:
+    """What was written by this machine cannot be newer than now, whatever its time zone."""
+    check = MachineCheck(id="clock", group=_GROUP, health=MachineHealth.OK, found="")
+    now = time.time()
+    newest = max(
+        (path.stat().st_mtime for path in (home / DATABASE_NAME, Path(__file__)) if path.exists()), default=now
+    )
+    spelled = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
+    if newest - now > _CLOCK_SECONDS:
+        behind = f"{spelled} is at least {(newest - now) / 60:.0f} min behind: files here are newer"
+        return check.but(MachineHealth.WARN, behind, "sudo timedatectl set-ntp true")
+    return check.but(MachineHealth.OK, f"{spelled}; no file of ours is newer")
 
 
 def _tokens(home: Path) -> MachineCheck:

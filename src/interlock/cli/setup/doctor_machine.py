@@ -17,6 +17,7 @@ from typing import Final
 from interlock.agents.tmux.server import TmuxServer
 from interlock.cli import output
 from interlock.cli.setup.doctor_checks import CheckProbe, MachineCheck, MachineHealth, printed_by
+from interlock.cli.setup.packages import add_extras_command, install_command
 from interlock.vocabulary.errors import InterlockError
 
 _GROUP: Final = "machine"
@@ -51,7 +52,7 @@ def _extras() -> MachineCheck:
     if not missing:
         return MachineCheck(id="extras", group=_GROUP, health=MachineHealth.OK, found=there)
     found = f"{there}; agents by {' and '.join(missing)} cannot be run"
-    mend = f"pip install 'interlock[{','.join(missing)}]'"
+    mend = add_extras_command(missing)
     return MachineCheck(id="extras", group=_GROUP, health=MachineHealth.WARN, found=found, mend=mend)
 
 
@@ -60,13 +61,17 @@ async def _tmux() -> Sequence[MachineCheck]:
     program = shutil.which("tmux")
     if program is None:
         return (
-            check.but(MachineHealth.FAIL, "not found: no agent can be run in a terminal", "install tmux 3.2 or newer"),
+            check.but(
+                MachineHealth.FAIL,
+                "not found: no agent can be run in a terminal",
+                install_command("tmux", "tmux 3.2 or newer"),
+            ),
         )
     said = await printed_by(program, "-V")
     numbers = _TMUX_VERSION.search(said)
     version = said.removeprefix("tmux ") or "a version that it does not tell"
     if numbers is not None and (int(numbers[1]), int(numbers[2])) < _MIN_TMUX:
-        return (check.but(MachineHealth.FAIL, f"{version} is too old", "install tmux 3.2 or newer"),)
+        return (check.but(MachineHealth.FAIL, f"{version} is too old", install_command("tmux", "tmux 3.2 or newer")),)
     try:
         await _start_and_end_a_server()
     except InterlockError as error:
@@ -91,7 +96,7 @@ async def _git() -> Sequence[MachineCheck]:
     check = MachineCheck(id="git", group=_GROUP, health=MachineHealth.OK, found="")
     program = shutil.which("git")
     if program is None:
-        return (check.but(MachineHealth.WARN, "not found: most agents want it", "install git"),)
+        return (check.but(MachineHealth.WARN, "not found: most agents want it", install_command("git")),)
     return (check.but(MachineHealth.OK, (await printed_by(program, "--version")).removeprefix("git version ")),)
 
 
@@ -105,7 +110,7 @@ def _terminal() -> MachineCheck:
     colours = "colours" if output.wants_colour(stream) else "no colours"
     found = f"{os.environ.get('TERM') or 'of no name'}, {columns}x{rows}, {colours}, {stream.encoding or 'no encoding'}"
     if not is_utf8:
-        return check.but(MachineHealth.WARN, f"{found}: not UTF-8", "set LANG to a UTF-8 locale, such as C.UTF-8")
+        return check.but(MachineHealth.WARN, f"{found}: not UTF-8", "export LANG=C.UTF-8")
     if columns < _MIN_SIZE[0] or rows < _MIN_SIZE[1]:
         return check.but(MachineHealth.WARN, f"{found}: small", "make it 80x24 or larger")
     return check.but(MachineHealth.OK, found)

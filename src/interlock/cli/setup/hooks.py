@@ -84,9 +84,9 @@ def _lines(status: HookStatus) -> list[str]:
     change = "changed" if status.has_changed else "unchanged"
     lines = [f"{status.cli.value}: hooks {status.installation.value}; {status.file} {change}"]
     if status.events:
-        lines.append(f"  told of: {', '.join(status.events)}")
+        lines.append(f"  reports: {', '.join(status.events)}")
     if status.events and status.missing:
-        lines.append(f"  not told of: {', '.join(status.missing)}")
+        lines.append(f"  does not report: {', '.join(status.missing)}")
     if status.backup is not None:
         lines.append(f"  as it was before: {status.backup}")
     return lines + [f"  note: {note}" for note in status.notes]

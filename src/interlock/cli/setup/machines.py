@@ -98,7 +98,7 @@ def view(machine: Machine[StateT, ContextT]) -> MachineView:
 def _print_list(*, json: bool) -> None:
     found = summaries()
     if json:
-        output.print_json([{"name": name, "machines": group} for name, group in found.items()])
+        output.print_json({"machines": [{"name": name, "machines": group} for name, group in found.items()]})
         return
     rows = [
         (key, line.name, line.title, str(line.states), str(line.inputs), str(line.edges))

@@ -36,8 +36,7 @@ def profiles(*files: Path, json: JsonFlag = False) -> int:
         found = own + [(profile, "built in") for profile in builtin_profiles()]
     listed = [_listed(profile, source) for profile, source in found]
     if json:
-        for one in listed:
-            output.print_json(one)
+        output.print_json({"profiles": listed})
         return ExitCode.COMPLETED
     output.print_table(
         ("PROFILE", "CLI", "VERSIONS", "RULES", "SOURCE"),

@@ -37,16 +37,16 @@ ScenarioOption: TypeAlias = Annotated[
     tuple[str, ...], Parameter(name="--scenario", help="Only this one. Repeat it for several.")
 ]
 KeepOption: TypeAlias = Annotated[Path | None, Parameter(help="Copy the recordings into this folder.")]
-AgainFlag: TypeAlias = Annotated[bool, Parameter(negative="", help="Run scenarios again that are over.")]
+AgainFlag: TypeAlias = Annotated[bool, Parameter(negative="", help="Run finished scenarios again.")]
 ExecutableOption: TypeAlias = Annotated[
     Path | None, Parameter(help="Use this program instead of installing one; its version is asked for.")
 ]
-TimeoutOption: TypeAlias = Annotated[float, Parameter(help="The longest that one scenario may take, in seconds.")]
+TimeoutOption: TypeAlias = Annotated[float, Parameter(help="Time limit of one scenario, in seconds.")]
 HoldOption: TypeAlias = Annotated[
     float, Parameter(help="How long each state is held, in seconds. Less than 3 leaves few frames to score.")
 ]
 SizeOption: TypeAlias = Annotated[str, Parameter(help="Columns and rows of the terminal, such as 80x24.")]
-ListFlag: TypeAlias = Annotated[bool, Parameter(name="--list", negative="", help="List CLIs and scenarios, and end.")]
+ListFlag: TypeAlias = Annotated[bool, Parameter(name="--list", negative="", help="List CLIs and scenarios, and exit.")]
 
 _ENDED_BY: Final = (signal.SIGTERM, signal.SIGHUP)
 

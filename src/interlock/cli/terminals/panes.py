@@ -28,7 +28,7 @@ SocketOption: TypeAlias = Annotated[
     ),
 ]
 _OF_HOME: Final = "@home"
-CliOption: TypeAlias = Annotated[str | None, Parameter(name="--cli", help="Which CLI it is, if it is not found out.")]
+CliOption: TypeAlias = Annotated[str | None, Parameter(name="--cli", help="Which CLI it is, if it cannot be detected.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,8 @@ class KnownPane:
     reader: ScreenReader
 
 
-def _server(socket: str | None) -> TmuxServer:
+def server_of(socket: str | None) -> TmuxServer:
+    """The tmux server that is meant."""
     if socket is None:
         return TmuxServer.current()
     return TmuxServer.of_home(default_home(os.environ)) if socket == _OF_HOME else TmuxServer(socket)
@@ -50,7 +51,7 @@ def _server(socket: str | None) -> TmuxServer:
 @asynccontextmanager
 async def known_pane(target: str, socket: str | None, cli: str | None) -> AsyncIterator[KnownPane]:
     """Find a pane and what runs in it. The client that was attached for it is closed afterwards; the agent lives on."""
-    server = _server(socket)
+    server = server_of(socket)
     try:
         adopted = await adopt(server, target)
     except NoServer as missing:

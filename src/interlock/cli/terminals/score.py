@@ -106,8 +106,7 @@ def score(
     scores, counts = score_files(recordings_under(folder), cadence, arrival)
     rows = [summary(cli, counts[cli], scores[cli]) for cli in sorted(scores)]
     if json:
-        for row in rows:
-            output.print_json(row)
+        output.print_json({"scores": rows})
     else:
         _print_rows(rows)
         if show:

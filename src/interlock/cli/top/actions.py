@@ -8,16 +8,33 @@ Laws:
 
 from __future__ import annotations
 
+import asyncio
+import os
+import shlex
+import shutil
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from interlock.cli.server.api import Body
+from interlock.cli.rules import session_rules
+from interlock.cli.server.api import ServerApi
 from interlock.cli.tables import Tone
+from interlock.cli.work.attach import check_pane, find_pane, tmux_command
 from interlock.cli.work.choices import answering, approving, denying, spelled
+from interlock.client.client import Client
+from interlock.client.opening import open_request
 from interlock.client.task import TaskHandle, new_id
+from interlock.log.home_identity import look_at_home
+from interlock.runtime.config.loading import load
 from interlock.vocabulary.errors import InterlockError, Unreachable, UsageError
 from interlock.vocabulary.ids import PromptId
+from interlock.vocabulary.unsafe_text import first_words
+from interlock.vocabulary.wire.resources import AskedWorktree
+from interlock.vocabulary.wire.workspace import FileReviewState, ReviewedFile
+
+if TYPE_CHECKING:
+    from interlock.vocabulary.wire.json_types import ApprovalJson, DialogOptionJson
 
 
 class ActionMessage(NamedTuple):
@@ -47,16 +64,16 @@ async def told(deed: Awaitable[ActionMessage]) -> ActionMessage:
         return ActionMessage(f"it failed: {failed}", Tone.URGENT)
 
 
-async def approve(handle: TaskHandle, asked: Body) -> ActionMessage:
+async def approve(handle: TaskHandle, asked: ApprovalJson) -> ActionMessage:
     option = approving(asked)
     return await _decide(handle, asked, "approved", option, is_allowed=True)
 
 
-async def deny(handle: TaskHandle, asked: Body) -> ActionMessage:
+async def deny(handle: TaskHandle, asked: ApprovalJson) -> ActionMessage:
     return await _decide(handle, asked, "denied", denying(asked), is_allowed=False)
 
 
-async def choose(handle: TaskHandle, asked: Body, number: int) -> ActionMessage:
+async def choose(handle: TaskHandle, asked: ApprovalJson, number: int) -> ActionMessage:
     """One of the offered answers, counted from 1."""
     options = list(asked.get("options", ()))
     if not 0 < number <= len(options):
@@ -66,14 +83,20 @@ async def choose(handle: TaskHandle, asked: Body, number: int) -> ActionMessage:
     return await _decide(handle, asked, "answered", option, is_allowed=is_allowed)
 
 
-async def reply(handle: TaskHandle, asked: Body, text: str) -> ActionMessage:
+async def reply(handle: TaskHandle, asked: ApprovalJson, text: str) -> ActionMessage:
     option, words = answering(asked, text)
     is_allowed = option is None or not str(option.get("kind", "")).startswith("reject")
     return await _decide(handle, asked, "answered", option, is_allowed=is_allowed, text=words)
 
 
 async def _decide(
-    handle: TaskHandle, asked: Body, done: str, option: Body | None, *, is_allowed: bool, text: str = ""
+    handle: TaskHandle,
+    asked: ApprovalJson,
+    done: str,
+    option: DialogOptionJson | None,
+    *,
+    is_allowed: bool,
+    text: str = "",
 ) -> ActionMessage:
     named = "" if option is None else spelled(option, asked)
     await handle.decide(str(asked["approval_id"]), is_allowed=is_allowed, option=named, text=text)
@@ -110,3 +133,88 @@ async def stop(handle: TaskHandle) -> ActionMessage:
     if standing.is_running:
         return ActionMessage("the agent still runs", Tone.DOUBTFUL)
     return ActionMessage(f"no agent runs; `interlock start {handle.task_id}` takes it up again", Tone.ACTIVE)
+
+
+async def pause(handle: TaskHandle, *, is_open: bool) -> ActionMessage:
+    """Pause the queue, or resume it."""
+    await handle.gate(is_open=is_open)
+    waiting = f", {len(handle.queue.waiting)} in it" if handle.queue.waiting else ""
+    return ActionMessage(f"the queue goes on{waiting}" if is_open else f"queue paused{waiting}", Tone.ACTIVE)
+
+
+async def pause_rules(home: Path, session_id: str, *, is_paused: bool) -> ActionMessage:
+    """Let rules allow nothing in a session, or let them answer there again."""
+    await asyncio.to_thread(lambda: session_rules.set_paused(home, session_id, is_paused=is_paused))
+    said = "rules are paused in this session: you are asked" if is_paused else "rules answer in this session again"
+    return ActionMessage(said, Tone.ACTIVE)
+
+
+async def add_rule(path: str, text: str) -> ActionMessage:
+    """Add a rule to the file of the user."""
+    await asyncio.to_thread(lambda: session_rules.add_rule(Path(path), text))
+    return ActionMessage(f"added to {path}; it answers from the next question on", Tone.ACTIVE)
+
+
+async def restart(handle: TaskHandle) -> ActionMessage:
+    """Stop the agent, if it runs, and start it again."""
+    await handle.stop()
+    standing = await handle.start()
+    if standing.is_running:
+        return ActionMessage("restarted", Tone.ACTIVE)
+    return ActionMessage("the agent is being started" if standing.is_starting else "it did not start", Tone.DOUBTFUL)
+
+
+async def rename(handle: TaskHandle, title: str) -> ActionMessage:
+    """Give the session another title."""
+    return ActionMessage(f"renamed to {(await handle.rename(title)).title}", Tone.ACTIVE)
+
+
+async def archive(handle: TaskHandle) -> ActionMessage:
+    await handle.delete()
+    return ActionMessage("archived; e shows ended sessions, and its log stays", Tone.ACTIVE)
+
+
+async def begin(client: Client, agent: str, folder: str, prompt: str, *, in_worktree: bool = False) -> TaskHandle:
+    """Open a session with an agent of the configuration, perhaps with a prompt, and in a git worktree of its own."""
+    tree = AskedWorktree() if in_worktree else None
+    title = first_words(prompt) if prompt else ""
+    asked = await asyncio.to_thread(
+        lambda: open_request(agent, cwd=Path(folder).expanduser(), title=title, worktree=tree)
+    )
+    task = await client.open_task(
+        agent=asked.agent,
+        driver=asked.driver,
+        argv=asked.argv,
+        cwd=asked.cwd,
+        model=asked.model,
+        options=asked.options,
+        environment=asked.environment,
+        title=asked.title,
+        policy=asked.policy,
+        prompt=prompt or None,
+        worktree=asked.worktree,
+    )
+    if not prompt:
+        await task.start()
+    return task
+
+
+def pane_command(api: ServerApi, task_id: str, home: Path) -> list[str]:
+    """The command that shows the terminal of the agent that runs now."""
+    where = find_pane(api, task_id)
+    check_pane(where, look_at_home(home))
+    return tmux_command(where)
+
+
+def installed_agents() -> tuple[str, ...]:
+    """The agents of the configuration whose program is here."""
+    agents = load(os.environ).config.agents
+    return tuple(name for name, agent in agents.items() if agent.argv and shutil.which(agent.argv[0]))
+
+
+def reviewed(done: ReviewedFile) -> ActionMessage:
+    """What became of a file that was reviewed."""
+    if done.get_back:
+        return ActionMessage(f"{done.path}: discarded; to get it back: {shlex.join(done.get_back)}", Tone.ACTIVE)
+    words = {FileReviewState.SENT_BACK: "sent back: the comment is its next prompt"}
+    return ActionMessage(f"{done.path}: {words.get(done.review, done.review.value)}", Tone.ACTIVE)

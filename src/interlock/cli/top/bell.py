@@ -20,7 +20,7 @@ from typing import Final
 from msgspec import structs
 
 from interlock.client.client import Client
-from interlock.projections.attention import AttentionPolicy, AttentionTimerFired, Lost, Sighted
+from interlock.projections.attention import AttentionPolicy, AttentionTimerFired, Input, Lost, Sighted, Surveyed
 from interlock.runtime.config.sections import NotifySection
 from interlock.runtime.notify.channels import TerminalChannel, channels_of, desktop_channel
 from interlock.runtime.notify.notifier import BELL_LEDGER_NAME, BoardWatcher, LedgerFile, NoticeChannel, Outlets
@@ -41,10 +41,10 @@ class Ringing:
     def channels(self, terminal: TerminalChannel) -> list[NoticeChannel]:
         """What a board tells by: its bell, and its terminal's own notices where the server has no desktop to show any.
 
-        Commands and webhooks are the server's.
+        Commands, webhooks and ntfy are the server's.
         """
         is_shown = self.settings.desktop and desktop_channel(self.environ, None) is None
-        ours = structs.replace(self.settings, desktop=is_shown, command=(), webhook="")
+        ours = structs.replace(self.settings, desktop=is_shown, command=(), webhook="", ntfy="")
         return channels_of(ours, self.environ, terminal)
 
     async def ring(self, client: Client, terminal: TerminalChannel, report: Callable[[str], None]) -> None:
@@ -55,19 +55,25 @@ class Ringing:
         file = LedgerFile(self.home, BELL_LEDGER_NAME)
         policy = AttentionPolicy(kinds=frozenset(self.settings.kinds), quiet_seconds=self.settings.quiet_seconds)
         try:
-            await _note_present(client, file, report)
+            present = await _note_present(client, file, report)
             async with Outlets(channels, report) as outlets:
-                await BoardWatcher(file, outlets.tell, report, policy).follow(_lines(client))
+                watcher = BoardWatcher(file, outlets.tell, report, policy)
+                for seen in present:
+                    await watcher.take(seen)
+                await watcher.follow(_lines(client))
         except Exception as error:
             report(f"the bell does not ring any more ({type(error).__name__}); everything else goes on")
 
 
-async def _note_present(client: Client, file: LedgerFile, report: Callable[[str], None]) -> None:
+async def _note_present(client: Client, file: LedgerFile, report: Callable[[str], None]) -> list[Input]:
+    """Note what is on the board when it opens, so that it is no news; and give it."""
     silent = AttentionPolicy(kinds=frozenset(), quiet_seconds=0.0)
     watcher = BoardWatcher(file, lambda _: None, report, silent)
-    for seen in await _present(client):
+    present: list[Input] = [*await _present(client), Surveyed()]
+    for seen in present:
         await watcher.take(seen)
     await watcher.take(AttentionTimerFired())  # also where there is none: from now on it is news
+    return present
 
 
 async def _present(client: Client) -> list[Sighted]:
@@ -78,7 +84,7 @@ async def _present(client: Client) -> list[Sighted]:
             await asyncio.sleep(RETRY_SECONDS)  # the board itself says why
 
 
-async def _lines(client: Client) -> AsyncIterator[Sighted | Lost]:
+async def _lines(client: Client) -> AsyncIterator[Input]:
     """The lines of the board. A lost connection is told, and after it every line again: what is the same is not sent
     anew, and has to be seen to stand."""
     lines = client.board()
@@ -89,7 +95,8 @@ async def _lines(client: Client) -> AsyncIterator[Sighted | Lost]:
             done, _ = await asyncio.wait((coming,), timeout=LOOK_SECONDS)
             if client.is_connected != is_connected:
                 is_connected = not is_connected
-                for one in await _present(client) if is_connected else (Lost(),):
+                found: list[Input] = [*await _present(client), Surveyed()] if is_connected else [Lost()]
+                for one in found:
                     yield one
             if not done:
                 continue

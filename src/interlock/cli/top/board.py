@@ -7,16 +7,22 @@ Laws:
    that has been there for `grace_seconds`: what appears under a finger is not answered by it.
 4. Leaving changes nothing but the screen: agents go on.
 5. Nothing is begun once it leaves: what a timer or a late line would do then, it does not do.
+6. No key is lost: one that is pressed before the sessions are known, or before a dialog stands, waits for that.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import sys
+import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
@@ -25,27 +31,40 @@ from textual.widgets import Footer
 from textual.worker import Worker
 
 from interlock.cli.look.session_lines import shown_of
-from interlock.cli.server.api import Body
+from interlock.cli.tables import Tone
 from interlock.cli.top import actions as deeds
 from interlock.cli.top import drawing
 from interlock.cli.top.actions import ActionMessage
-from interlock.cli.top.following import FRAME_SECONDS, Selected, Sessions
+from interlock.cli.top.dialogs.search import AskSearch
+from interlock.cli.top.following import FRAME_SECONDS, RETRY_SECONDS, Selected, Sessions, WantedPlace
+from interlock.cli.top.key_queue import KeyQueue, Typed
 from interlock.cli.top.keys import KEYS
 from interlock.cli.top.layout.questions import body_of, can_approve, can_deny, can_reply
-from interlock.cli.top.layout.session_list import Arranged, arrange, name_of
+from interlock.cli.top.layout.session_list import Arranged, Order, arrange, name_of
 from interlock.cli.top.layout.wrapping import cut
-from interlock.cli.top.panels import AskFilter
-from interlock.cli.top.panes import QuestionsPane, Scrolled, SessionList, Sheet, Transcript
-from interlock.cli.top.screening import ScreenFeed
+from interlock.cli.top.panes import EvidencePane, QuestionsPane, Scrolled, SessionList, Sheet, Transcript
+from interlock.cli.top.screening import EvidenceFeed, ScreenFeed
 from interlock.cli.top.terminal import TerminalPane
 from interlock.cli.top.themes import DARK, LIGHT
 from interlock.client.client import Client
+from interlock.client.task import TaskHandle
+from interlock.vocabulary.errors import InterlockError
+from interlock.vocabulary.ids import TurnId
+from interlock.vocabulary.wire.resources import SearchHit, SearchPage
+
+if TYPE_CHECKING:
+    from interlock.vocabulary.wire.json_types import ApprovalJson, TaskSummaryJson
 
 WIDE: Final = 100
+THREE_PANES: Final = 180
 OPEN_SECONDS: Final = 0.08
 GRACE_SECONDS: Final = 0.4
+SEEN_SECONDS: Final = 1.0
 _NAME: Final = 40
 TERMINAL: Final = "terminal"
+# What needs no session, and is done at once.
+_OF_THE_BOARD: Final = frozenset({"quit_board", "help", "theme", "refresh", "suspend_process"})
+_OF_A_SESSION: Final = ("send", "why", "next_need")
 _CAN: Final = {"approve": can_approve, "deny": can_deny, "reply": can_reply}
 
 
@@ -59,9 +78,28 @@ def _bindings() -> list[BindingType]:
             found.append(Binding(key.keys, key.action, key.label, show=bool(key.label), key_display=key.shown))
             if key.action in _CAN:
                 found.append(Binding(key.keys, "unasked", show=False))  # no key does nothing without a word
+            if key.action in (*_OF_A_SESSION, "terminal"):
+                found.append(Binding(key.keys, "unavailable", show=False))
     found.append(Binding("ctrl+c", "quit_board", show=False, priority=True))
     found.append(Binding("ctrl+z", "suspend_process", show=False))
     return found
+
+
+def _actions() -> dict[str, tuple[str, ...]]:
+    """What each key does, while nothing is over the board."""
+    found: dict[str, tuple[str, ...]] = {}
+    for binding in Binding.make_bindings(_bindings()):
+        found[binding.key] = (*found.get(binding.key, ()), binding.action)
+    return found
+
+
+_ACTIONS: Final = _actions()
+
+
+def _end_without_terminal(*_: object) -> None:
+    """End at once where the terminal is gone. Textual's threads would read its end for ever, and its writer, which died
+    of it, would hold up whoever draws. Nothing is lost: the board keeps nothing that is not on disk."""
+    os._exit(128 + signal.SIGHUP)
 
 
 class BoardApp(App[int]):
@@ -70,7 +108,7 @@ class BoardApp(App[int]):
     TITLE = "interlock top"
     CSS_PATH = "styles.tcss"
     ENABLE_COMMAND_PALETTE = False
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012  # so it is declared there
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide"), (THREE_PANES, "-triple")]  # noqa: RUF012  # so it is declared there
     BINDINGS: ClassVar[list[BindingType]] = _bindings()
 
     def __init__(
@@ -81,7 +119,9 @@ class BoardApp(App[int]):
         grace_seconds: float = GRACE_SECONDS,
         handles_signals: bool = False,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        first: str = "",
     ) -> None:
+        """`first`: the session that is selected at first, also one that ended."""
         super().__init__()
         self.register_theme(DARK)
         self.register_theme(LIGHT)
@@ -95,23 +135,32 @@ class BoardApp(App[int]):
         self.arranged = Arranged()
         self.wanted = ""
         self.every = False
+        self.order = Order.ATTENTION
+        self.agents = deeds.installed_agents()
         self.said: ActionMessage | None = None
         self.question_at = 0
         self._question_key = ("", "")
         self._question_since = 0.0
+        self._looked_at = ("", "")
+        self._looked_since = 0.0
         self._handles_signals = handles_signals
         self._is_dirty = True
         self._arranged_at = -1
         self._drawn_at = 0.0
         self._able: tuple[bool, ...] = ()
         self._opening: Timer | None = None
-        self._wants_terminal = False
+        self._wants_terminal = True
         self.is_zoomed = False
         self._looking: Worker[None] | None = None
         self.screen_feed: ScreenFeed | None = None
+        self.evidence_feed: EvidenceFeed | None = None
+        self._asking_why: Worker[None] | None = None
         self.parts: drawing.Parts | None = None
         self.redraws = 0
-        self.is_leaving = False
+        self._is_unmounted = False
+        self._first = first
+        self._typed = KeyQueue(time.monotonic)
+        self._wanted_place: WantedPlace | None = None
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our own names of colours, for a theme that does not know them."""
@@ -127,6 +176,7 @@ class BoardApp(App[int]):
                 yield Transcript(id="transcript")
                 yield TerminalPane(id="terminal")
                 yield QuestionsPane(id="questions")
+            yield EvidencePane(id="evidence")
         yield Sheet(id="notice")
         yield Footer(show_command_palette=False, compact=True)
 
@@ -140,15 +190,57 @@ class BoardApp(App[int]):
         self.set_interval(FRAME_SECONDS, self._frame)
         if self._handles_signals:
             loop = asyncio.get_running_loop()
-            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self.exit, 0)
+            signal.signal(signal.SIGHUP, _end_without_terminal)
 
     async def on_unmount(self) -> None:
-        self.is_leaving = True
+        self._is_unmounted = True
         if self._opening is not None:
             self._opening.stop()
         self.workers.cancel_all()
         await self.client.close()
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the board goes away. Its screens are taken down before it hears of that, and its clock ticks on."""
+        return self._is_unmounted or not self.screen_stack
+
+    # Keys, in their order
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
+            self._typed.put(event)
+            await self._take_typed()
+        else:
+            await super().on_event(event)
+
+    async def _take_typed(self) -> None:
+        """Take up what was typed, as far as what it is for is there."""
+        while (typed := self._typed.take(self._may_take)) is not None:
+            if not (isinstance(typed, events.Key) and self._is_on_board and await self._act(typed.key)):
+                await super().on_event(typed)
+
+    async def _act(self, key: str) -> bool:
+        """Do at once what a key does on the board: what comes behind it may be for a dialog that it opens."""
+        for action in _ACTIONS.get(key, ()):
+            if await self.run_action(action):
+                return True
+        return False
+
+    @property
+    def _is_on_board(self) -> bool:
+        return self.parts is not None and self.screen is self.parts.screen
+
+    def _may_take(self, typed: Typed) -> bool:
+        if self.is_leaving:
+            return True
+        if not self._is_on_board:
+            return self.screen.AUTO_FOCUS == "" or self.focused is not None
+        actions = _ACTIONS.get(typed.key, ()) if isinstance(typed, events.Key) else ()
+        is_of_board = any(action in _OF_THE_BOARD for action in actions)
+        is_known = self.sessions.has_list and self._arranged_at == self.sessions.changes
+        return is_of_board or not actions or bool(self.selected_id) or is_known
 
     # Drawing
 
@@ -159,35 +251,89 @@ class BoardApp(App[int]):
     def _frame(self) -> None:
         if self.is_leaving:
             return
+        if self._handles_signals and not os.isatty(sys.__stdout__.fileno() if sys.__stdout__ else -1):
+            _end_without_terminal()
         now, tick = self.clock(), asyncio.get_running_loop().time()
         is_second = tick - self._drawn_at >= 1.0
         is_new = self.sessions.look(now) or self.sessions.changes != self._arranged_at
         if is_new:
             self._rearrange()
+        self._heed_look(tick)
         if self._is_dirty or is_second:
             self._is_dirty, self._drawn_at = False, tick
             self.draw(self.sessions.lost_at or now)
+        if self._typed.is_waiting:
+            self.call_later(self._take_typed)
+        if count := self._typed.let_go():
+            keys = "1 key was" if count == 1 else f"{count} keys were"
+            self.say(ActionMessage(f"{keys} let go: no session is known yet", Tone.DOUBTFUL))
+
+    def select_when_known(self, task_id: str) -> None:
+        """Select a session, also one that the list does not have yet."""
+        self._first = task_id
+        self._rearrange()
 
     def _rearrange(self) -> None:
         self._arranged_at = self.sessions.changes
-        self.arranged = arrange(self.sessions.bodies.values(), wanted=self.wanted, every=self.every)
-        ids = self.arranged.ids
+        first = self.sessions.bodies.get(self._first)
+        self.every = self.every or (first is not None and shown_of(first).is_over)
+        self.arranged = arrange(self.sessions.bodies.values(), wanted=self.wanted, every=self.every, order=self.order)
+        ids, said = self.arranged.ids, self.said
+        if self._first in ids:
+            self.select(self._first)
+            self._first = ""
         if self.selected_id not in ids:
             self.select(ids[0] if ids else "")
+        self.said = said  # what was done is still to be read, whatever it did to the list
         self.mark()
 
     def draw(self, now: datetime) -> None:
         """Show what is known, as of a moment."""
         self.redraws += 1
         self._heed_terminal()
+        self._heed_evidence()
         if self.parts is not None:
             drawing.draw(self, self.parts, now)
+            self._heed_place(self.parts.transcript)
         self._heed_question()
         answers = tuple(self.can_answer(how) for how in _CAN)
         able = (*answers, bool(self.selected_id), self.has_terminal)
         if able != self._able:
             self._able = able
             self.refresh_bindings()
+
+    def _heed_look(self, tick: float) -> None:
+        """What was selected for a moment, with its end on the screen, was seen."""
+        line = self.line
+        badge = None if line is None else line.get("badge")
+        if line is None or badge is None or badge["is_seen"] or self.selected is None or not self.sessions.is_connected:
+            self._looked_at = ("", "")
+            return
+        looked = (self.selected_id, str(line.get("turn_id") or ""))
+        if looked != self._looked_at:
+            self._looked_at, self._looked_since = looked, tick
+        elif self._looked_since + SEEN_SECONDS <= tick:
+            self._looked_since = tick + RETRY_SECONDS  # if it could not be marked, it is tried again then
+            self.mark_seen()
+
+    def mark_seen(self) -> None:
+        """Tell the server that the end of the selected session's turn was looked at."""
+        chosen, line = self.chosen(), self.line
+        if chosen is not None and line is not None and line.get("turn_id"):
+            self.run_worker(_mark_seen(chosen.handle, TurnId(str(line["turn_id"]))), group="seen")
+
+    def _heed_place(self, transcript: Transcript) -> None:
+        """Go to the message that was searched for, as soon as what is here reaches back to it."""
+        wanted, chosen = self._wanted_place, self.selected
+        if wanted is None or chosen is None or chosen.task_id != wanted.task_id:
+            self._wanted_place = None
+        elif transcript.display and chosen.messages:
+            if wanted.is_reached(chosen):
+                self._wanted_place = None
+                transcript.go_to(wanted.seq)
+                transcript.focus()
+            elif not chosen.is_loading:
+                self.run_worker(chosen.load_older(), group="older")
 
     def _heed_question(self) -> None:
         """Note since when the question that is shown is shown."""
@@ -208,12 +354,12 @@ class BoardApp(App[int]):
     # What is selected
 
     @property
-    def line(self) -> Body | None:
+    def line(self) -> TaskSummaryJson | None:
         """The line of the selected session."""
         return self.sessions.bodies.get(self.selected_id)
 
     @property
-    def questions(self) -> list[Body]:
+    def questions(self) -> list[ApprovalJson]:
         """What the selected session asks, with what was answered and is not over yet."""
         chosen = self.selected
         if chosen is None or chosen.state is None or chosen.task_id != self.selected_id:
@@ -221,7 +367,7 @@ class BoardApp(App[int]):
         return [body_of(one) for one in chosen.state.approvals if one.state != "closed"]
 
     @property
-    def question(self) -> Body | None:
+    def question(self) -> ApprovalJson | None:
         """The one that is shown."""
         asked = self.questions
         return asked[min(self.question_at, len(asked) - 1)] if asked else None
@@ -286,6 +432,19 @@ class BoardApp(App[int]):
             self.screen_feed = ScreenFeed(self.selected.handle, self.mark)
             self._looking = self.run_worker(self.screen_feed.follow(), group="screen")
         self.mark()
+
+    def _heed_evidence(self) -> None:
+        """Ask for the chain of evidence while there is room for it, and no longer."""
+        is_wanted = self.screen.has_class("-triple") and self.selected is not None and not self.is_zoomed
+        known = self.evidence_feed
+        if is_wanted == (known is not None) and (known is None or known.task_id == self.selected_id):
+            return
+        if self._asking_why is not None:
+            self._asking_why.cancel()
+        self._asking_why, self.evidence_feed = None, None
+        if self.selected is not None and is_wanted:
+            self.evidence_feed = EvidenceFeed(self.selected.handle, self.selected_id, self.mark)
+            self._asking_why = self.run_worker(self.evidence_feed.follow(), group="evidence")
 
     def on_resize(self) -> None:
         self.mark()
@@ -355,7 +514,29 @@ class BoardApp(App[int]):
         self.select(ids[(at + 1) % len(ids)])
 
     def action_filter(self) -> None:
-        _ = self.push_screen(AskFilter(self.wanted, self.set_filter))
+        def go(hit: SearchHit | None) -> None:
+            if hit is not None:
+                self.go_to_message(hit)
+
+        _ = self.push_screen(AskSearch(self.wanted, self.set_filter, self._find), go)
+
+    async def _find(self, words: str) -> SearchPage:
+        return await self.client.search(words)
+
+    def go_to_message(self, hit: SearchHit) -> None:
+        """Select the session of a message, and show its transcript there."""
+        task_id = str(hit.task_id)
+        known = self.sessions.bodies.get(task_id)
+        if known is None:
+            self.say(ActionMessage(f"not on the board: interlock show {task_id}", Tone.DOUBTFUL))
+            return
+        self.every = self.every or shown_of(known).is_over
+        _ = self.set_filter("")
+        self.select(task_id)
+        self._wants_terminal = False
+        self._wanted_place = WantedPlace(task_id, int(hit.seq))
+        _ = self.chosen()
+        self._heed_terminal()
 
     def set_filter(self, wanted: str) -> str:
         """Show only what matches, and say how many do."""
@@ -363,6 +544,14 @@ class BoardApp(App[int]):
         self._rearrange()
         known = len(self.sessions.bodies)
         return f"{known - self.arranged.unmatched} of {known} match"
+
+    def action_order(self, wanted: str) -> None:
+        """Arrange the list by this, or by attention again."""
+        order = Order(wanted)
+        self.order = Order.ATTENTION if self.order is order else order
+        self._rearrange()
+        words = {Order.FOLDER: "grouped by folder", Order.TREE: "copies stand under their parents"}
+        self.say(ActionMessage(words.get(self.order, "those that need you first")))
 
     def action_ended(self) -> None:
         self.every = not self.every
@@ -407,8 +596,13 @@ class BoardApp(App[int]):
         """Keys that would do nothing are not offered."""
         if action in ("approve", "deny", "reply"):
             return self.can_answer(action)
-        if action in ("send", "why", "next_need"):
+        if action in _OF_A_SESSION:
             return bool(self.selected_id)
         if action == "terminal":
             return self.has_terminal
         return True
+
+
+async def _mark_seen(handle: TaskHandle, turn_id: TurnId) -> None:
+    with suppress(InterlockError):  # an observer only looks; and what is away says so elsewhere
+        await handle.mark_seen(turn_id)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from interlock.cli.colours import is_light_terminal
+from interlock.cli.colours import is_light_terminal, is_on_terminal
+from interlock.cli.look.session_lines import find_task
 from interlock.cli.server.api import ServerApi, home_folder
 from interlock.cli.server.options import HomeOption
-from interlock.vocabulary.errors import UsageError
+from interlock.cli.server.waiting import started_api
+from interlock.vocabulary.errors import StillStarting, Unreachable, UsageError
 
 if TYPE_CHECKING:
     from interlock.cli.top.app import TopApp
@@ -24,25 +25,25 @@ def top(
         Literal["auto", "dark", "light"] | None,
         Parameter(help="Else as configured. `auto` believes what the terminal says of its background."),
     ] = None,
+    session: Annotated[str, Parameter(help="Select this session: its ID or a word of its title.")] = "",
     home: HomeOption = None,
 ) -> int:
     """Watch every session on one board, and answer, send and stop from the keyboard. `?` there lists the keys.
 
-    A server that goes away is waited for; what is shown meanwhile is called the last known. Exit code 2: this is no
-    terminal, see `interlock ps`; 8: no server runs.
+    A server is started in the background if none runs. One that goes away is waited for; what is shown meanwhile is
+    called the last known. Exit code 2: this is no terminal, see `interlock ps`.
     """
-    streams = (sys.stdin, sys.stdout, sys.stderr)
-    is_terminal = all(stream is not None and stream.isatty() for stream in streams)
-    if not is_terminal or os.environ.get("TERM") == "dumb":
+    if not is_on_terminal():
         raise UsageError("stdout is not a terminal", remedy="see `interlock ps`, or `interlock ps --watch`")
     folder = home_folder(home)
-    ServerApi.of_home(folder)  # say now that there is none
-    board = _board(folder, theme)
+    _have_server(folder)
+    wanted = str(find_task(ServerApi.of_home(folder), session)["task_id"]) if session else ""
+    board = _board(folder, theme, wanted)
     board.run()
     return board.return_code or 0
 
 
-def _board(home: Path, theme: str | None) -> TopApp:
+def _board(home: Path, theme: str | None, wanted: str = "") -> TopApp:
     """The board as `[ui]` and `[notify]` say, but for what the command line says."""
     from interlock.cli.top.app import TopApp
     from interlock.cli.top.bell import Ringing
@@ -62,4 +63,18 @@ def _board(home: Path, theme: str | None) -> TopApp:
         is_light=is_light_terminal(os.environ) if chosen == "auto" else chosen == "light",
         handles_signals=True,
         ringing=Ringing(home, config.notify),
+        home=home,
+        first=wanted,
     )
+
+
+def _have_server(home: Path) -> None:
+    """Start the server of a home, unless one runs. One that is starting is waited for."""
+    try:
+        started_api(home)
+    except StillStarting:
+        raise
+    except Unreachable:
+        from interlock.cli.server.process import start_server
+
+        start_server(home)

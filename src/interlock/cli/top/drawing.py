@@ -16,12 +16,12 @@ from textual.widget import Widget
 from interlock.cli.look.session_lines import duration
 from interlock.cli.output import escape
 from interlock.cli.tables import Line, Tone
-from interlock.cli.top.layout.facts import facts_lines
-from interlock.cli.top.layout.pages import empty_lines
+from interlock.cli.top.layout.facts import about_lines, facts_lines, told
+from interlock.cli.top.layout.pages import empty_lines, why_page
 from interlock.cli.top.layout.questions import option_at, question_lines
 from interlock.cli.top.layout.session_list import left_out, sums
 from interlock.cli.top.layout.wrapping import cut, joined, wrapped_lines
-from interlock.cli.top.panes import QuestionsPane, SessionList, Sheet, Transcript
+from interlock.cli.top.panes import EvidencePane, QuestionsPane, SessionList, Sheet, Transcript
 from interlock.cli.top.terminal import TerminalPane
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Parts:
     transcript: Transcript
     terminal: TerminalPane
     questions: QuestionsPane
+    evidence: EvidencePane
     notice: Sheet
 
 
@@ -60,6 +61,7 @@ def find_parts(screen: Screen[object]) -> Parts:
         transcript=screen.query_one(Transcript),
         terminal=screen.query_one(TerminalPane),
         questions=screen.query_one(QuestionsPane),
+        evidence=screen.query_one(EvidencePane),
         notice=screen.query_one("#notice", Sheet),
     )
 
@@ -68,7 +70,7 @@ def draw(app: BoardApp, parts: Parts, now: datetime) -> None:
     """Show all of it."""
     parts.bar.show([bar_line(app, app.size.width - 2)])
     parts.banner.show(banner_lines(app))
-    board, is_roomy = parts.board, parts.screen.has_class("-wide")
+    board, is_roomy = parts.board, parts.screen.has_class("-wide") or parts.screen.has_class("-triple")
     board.show(app.arranged, app.selected_id, now, is_stale=not app.sessions.is_connected, is_roomy=is_roomy)
     has_list = bool(app.arranged.tasks) and not (app.is_zoomed and app.selected_id)
     if board.display != has_list:
@@ -80,6 +82,7 @@ def draw(app: BoardApp, parts: Parts, now: datetime) -> None:
     _draw_selected(app, now, parts, has_facts=not (app.is_zoomed or is_tight))
     _draw_terminal(app, parts)
     _draw_question(app, now, parts.questions, parts.detail.size)
+    _draw_evidence(app, parts.evidence)
     parts.notice.show(_said(app) or _hidden(app))
 
 
@@ -89,7 +92,7 @@ def _draw_selected(app: BoardApp, now: datetime, parts: Parts, *, has_facts: boo
     if task is None:
         facts.show([])
         hidden = left_out(app.arranged, app.wanted)
-        transcript.show((), empty_lines(width, is_known=app.sessions.has_list, hidden=hidden))
+        transcript.show((), empty_lines(width, is_known=app.sessions.has_list, hidden=hidden, agents=app.agents))
         return
     chosen = app.selected if app.selected is not None and app.selected.task_id == app.selected_id else None
     state = None if chosen is None else chosen.state
@@ -112,6 +115,8 @@ def _draw_terminal(app: BoardApp, parts: Parts) -> None:
     """The terminal, in place of the transcript, where somebody wants to see it. What it is stands above it."""
     feed, terminal, transcript = app.screen_feed, parts.terminal, parts.transcript
     had_focus = transcript.has_focus or terminal.has_focus
+    if feed is not None and feed.screen is None and feed.problem:
+        feed = None  # the server has no picture of it: what was said is shown
     if terminal.display != (feed is not None):
         terminal.display, transcript.display = feed is not None, feed is None
         if had_focus:
@@ -129,6 +134,24 @@ def _draw_terminal(app: BoardApp, parts: Parts) -> None:
     _entitle(terminal, f"{name}terminal, {said}", ["l transcript", zoom, *more])
     width = max(1, terminal.scrollable_content_region.width - 1)
     terminal.show(feed.screen, wrapped_lines([escape(said)], width, " ", Tone.FAINT))
+
+
+def _draw_evidence(app: BoardApp, pane: EvidencePane) -> None:
+    """The third pane, where the screen has room for it."""
+    feed, task = app.evidence_feed, app.line
+    if pane.display != (feed is not None):
+        pane.display = feed is not None
+    if feed is None or task is None:
+        return
+    width = max(1, pane.scrollable_content_region.width - 1)
+    _entitle(pane, "evidence", ["w whole"])
+    about = list(about_lines(told(task, None if app.selected is None else app.selected.state), width))
+    if feed.explanation is None:
+        said = feed.problem or "asking the log"
+        pane.show([*about, [], *wrapped_lines([escape(said)], width, tone=Tone.FAINT)])
+        return
+    doubt = wrapped_lines([f"as last told: {escape(feed.problem)}"], width, tone=Tone.DOUBTFUL) if feed.problem else []
+    pane.show([*about, [], *doubt, *why_page(feed.explanation)(width)])
 
 
 def _entitle(pane: Widget, title: str, keys: Sequence[str]) -> None:

@@ -14,21 +14,24 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from interlock.cli.server.api import Body
 from interlock.client.client import Client
 from interlock.client.machine.state import TaskState
 from interlock.client.task import TaskHandle
 from interlock.vocabulary.errors import InterlockError
 from interlock.vocabulary.wire.frames import Message, TaskSummary
 
+if TYPE_CHECKING:
+    from interlock.vocabulary.wire.json_types import TaskSummaryJson
+
 FRAME_SECONDS: Final = 1 / 15
 RETRY_SECONDS: Final = 3.0
 LOG_SECONDS: Final = 5.0
 PAGE: Final = 200
+_PAGES_BACK: Final = 50
 
 
 class Sessions:
@@ -38,7 +41,7 @@ class Sessions:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._versions: dict[str, int] = {}
-        self.bodies: dict[str, Body] = {}
+        self.bodies: dict[str, TaskSummaryJson] = {}
         self.is_connected = False
         self.has_list = False
         self.lost_at: datetime | None = None
@@ -148,6 +151,11 @@ class Selected:
         """Whether the server has messages from before these."""
         return self._before is not None
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether a page of older messages is under way."""
+        return self._is_loading
+
     async def follow(self) -> None:
         """Take in what happens to it, until it is closed."""
         async for state in self.handle.changes():
@@ -182,3 +190,18 @@ class Selected:
     def close(self) -> None:
         """Follow it no longer."""
         self.handle.close()
+
+
+class WantedPlace:
+    """A message of a session, by its event, which may be in pages that are not here yet."""
+
+    def __init__(self, task_id: str, seq: int) -> None:
+        self.task_id = task_id
+        self.seq = seq
+        self._pages = 0
+
+    def is_reached(self, chosen: Selected) -> bool:
+        """Whether what is here reaches back to it, or no more pages are to be read for it."""
+        self._pages += not chosen.is_loading
+        is_here = any(one.message_id <= self.seq for one in chosen.messages if one.message_id)
+        return is_here or not chosen.has_older or self._pages > _PAGES_BACK

@@ -20,7 +20,15 @@ from textual.widget import Widget
 
 from interlock.cli.output import escape
 from interlock.cli.tables import Line, Tone
-from interlock.cli.top.layout.session_list import Arranged, ListPlace, heading_line, places, row_line, row_lines
+from interlock.cli.top.layout.session_list import (
+    Arranged,
+    ListPlace,
+    heading_line,
+    pinned,
+    places,
+    row_line,
+    row_lines,
+)
 from interlock.cli.top.layout.transcript import SLIDE, Reader, TranscriptWindow, key_of
 from interlock.cli.top.layout.wrapping import fitted_line
 from interlock.vocabulary.wire.frames import Message
@@ -117,11 +125,12 @@ class SessionList(Painted, ScrollView, can_focus=True, inherit_bindings=False):
     """The sessions. Only what is visible is laid out."""
 
     class Picked(TextualMessage):
-        """Somebody clicked on a session."""
+        """Somebody clicked on a session; twice: to open it."""
 
-        def __init__(self, task_id: str) -> None:
+        def __init__(self, task_id: str, *, is_opened: bool = False) -> None:
             super().__init__()
             self.task_id = task_id
+            self.is_opened = is_opened
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -156,8 +165,9 @@ class SessionList(Painted, ScrollView, can_focus=True, inherit_bindings=False):
         first, last = lines[0], lines[-1]
         if first and self.places[first - 1].heading and height > len(lines):
             first -= 1
-        if first < self.scroll_offset.y:
-            self.scroll_to(y=first if first > 1 else 0, animate=False, force=True)
+        covered = len(pinned(self.places, first, height))  # what stays in sight would hide it
+        if first < self.scroll_offset.y + covered:
+            self.scroll_to(y=max(0, first - covered) if first > 1 else 0, animate=False, force=True)
         elif last >= self.scroll_offset.y + height:
             self.scroll_to(y=last - height + 1, animate=False, force=True)
 
@@ -170,17 +180,17 @@ class SessionList(Painted, ScrollView, can_focus=True, inherit_bindings=False):
         return place.task is not None and place.task["task_id"] == self.selected
 
     def render_line(self, y: int) -> Strip:
-        width, at = self.scrollable_content_region.width, y + self.scroll_offset.y
-        if at >= len(self.places) or self._now is None:
+        width = self.scrollable_content_region.width
+        place = self._place_at(y)
+        if place is None or self._now is None:
             return self.strip_of([], width)
-        place = self.places[at]
         if place.task is None:
             return self.strip_of(heading_line(place), width)
         shorts = self.arranged.shorts
         if self._is_roomy:
-            line = row_lines(place.task, shorts, width, self._now)[place.part]
+            line = row_lines(place.task, shorts, width, self._now, place.depth)[place.part]
         else:
-            line = row_line(place.task, shorts, width, self._now)
+            line = row_line(place.task, shorts, width, self._now, place.depth)
         if self._is_stale:
             line = [(text, Tone.FAINT.value) for text, _ in line]
         if not self._is_selected(place):
@@ -189,10 +199,18 @@ class SessionList(Painted, ScrollView, can_focus=True, inherit_bindings=False):
         return self.strip_of([("▌" + first[0][1:], first[1]), *rest], width, is_selected=True)
 
     def on_click(self, event: events.Click) -> None:
-        at = event.y + self.scroll_offset.y
-        task = self.places[at].task if at < len(self.places) else None
-        if task is not None:
-            self.post_message(self.Picked(str(task["task_id"])))
+        offset = event.get_content_offset(self)
+        place = None if offset is None else self._place_at(offset.y)
+        if place is not None and place.task is not None:
+            self.post_message(self.Picked(str(place.task["task_id"]), is_opened=event.chain > 1))
+
+    def _place_at(self, y: int) -> ListPlace | None:
+        """What a line of the screen shows: a session that asks is never scrolled out of sight."""
+        top = self.scroll_offset.y
+        kept = pinned(self.places, top, self.scrollable_content_region.height) if top else ()
+        if y < len(kept):
+            return kept[y]
+        return self.places[y + top] if y + top < len(self.places) else None
 
     def on_resize(self) -> None:
         self.virtual_size = Size(self.content_size.width, max(1, len(self.places)))
@@ -224,6 +242,33 @@ class Scrolled(Painted, ScrollView, can_focus=True, inherit_bindings=False):
         event.stop()
         event.prevent_default()
         self.move(_WHEEL)
+
+
+class EvidencePane(Scrolled):
+    """Lines beside what is read: why the selected session stands as it does."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self.lines: Sequence[Line] = ()
+
+    def show(self, lines: Sequence[Line]) -> None:
+        if lines != self.lines:
+            self.lines = lines
+            self.virtual_size = Size(self.scrollable_content_region.width, max(1, len(lines)))
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        at, width = y + self.scroll_offset.y, self.scrollable_content_region.width
+        return self.strip_of(self.lines[at] if at < len(self.lines) else [], width)
+
+    def move(self, lines: int) -> None:
+        """Scroll by so many lines."""
+        target = min(max(0, self.scroll_offset.y + lines), self.max_scroll_y)
+        self.scroll_to(y=target, animate=False, force=True, immediate=True)
+
+    def edge(self, direction: int) -> None:
+        """To the first line, or to the last."""
+        self.move(direction * max(1, len(self.lines)))
 
 
 class Transcript(Scrolled):
@@ -298,6 +343,20 @@ class Transcript(Scrolled):
         self._lay()
         self.scroll_to(y=0, animate=False, force=True)
         self._settle(is_down=False)
+
+    def go_to(self, seq: int) -> None:
+        """Bring the message of an event to the first line: the last one that began at it or before."""
+        found = [at for at, one in enumerate(self.messages) if 0 < one.message_id <= seq]
+        if not found:
+            self.edge(-1)
+            return
+        place = found[-1]
+        self.window.hold(self.messages)
+        self.window.slide(self.messages, place - SLIDE // 2 - self.window.start)
+        self._lay()
+        start = self.window.start
+        above = 0 if place <= start else self._height(start, place)
+        self.scroll_to(y=min(above, max(0, self.max_scroll_y)), animate=False, force=True)
 
     def _slide(self, by: int) -> None:
         """Move the window, and keep what is in sight where it is."""

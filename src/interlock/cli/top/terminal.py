@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 from rich.color import Color
@@ -23,9 +23,11 @@ from textual.strip import Strip
 
 from interlock.cli.look.screen_lines import picture_lines
 from interlock.cli.output import escape
-from interlock.cli.server.api import Body
 from interlock.cli.tables import Line
 from interlock.cli.top.panes import Scrolled
+
+if TYPE_CHECKING:
+    from interlock.vocabulary.wire.json_types import TaskScreenJson
 
 _PALETTE: Final = TerminalTheme(
     (11, 14, 19),
@@ -72,7 +74,7 @@ class TerminalPane(Scrolled):
         self.lines, self._said, self._digest, self.is_following = (), (), "", True
         self.scroll_to(x=0, y=0, animate=False, force=True)
 
-    def show(self, screen: Body | None, said: Sequence[Line]) -> None:
+    def show(self, screen: TaskScreenJson | None, said: Sequence[Line]) -> None:
         """Take in a picture, or a word about why there is none. It is known by its digest, whoever asked for it."""
         if screen is None and said == self._said:
             return

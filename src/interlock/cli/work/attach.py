@@ -10,22 +10,27 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import Annotated, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from interlock.agents.terminal.launch import Where, read_where
 from interlock.agents.tmux.ownership import OWNER_OPTION, read_mark
 from interlock.cli import output
-from interlock.cli.look.session_lines import PAGE, find_task, task_path
+from interlock.cli.look.session_lines import find_task
 from interlock.cli.server.api import ServerApi, home_folder
 from interlock.cli.server.options import HomeOption, JsonFlag, SessionArgument
+from interlock.cli.wire.routes import PAGE, task_path, task_spawns
+from interlock.cli.work.seen import note_seen
 from interlock.log.home_identity import HomeStanding, NotOurs, look_at_home
 from interlock.vocabulary.errors import Unreachable, UsageError
 from interlock.vocabulary.events.audit import ProcessEvent
 from interlock.vocabulary.events.codec import decode_event
 from interlock.vocabulary.events.registry import Json
+
+if TYPE_CHECKING:
+    from interlock.cli.wire.json_shapes import AttachJson
 
 _TMUX_SECONDS: Final = 5.0
 _TERMINAL: Final = "terminal"
@@ -57,19 +62,21 @@ def attach(
     where = find_pane(api, task_id)
     command = tmux_command(where)
     if json:
-        output.print_json({"task_id": task_id, "argv": command})
+        told: AttachJson = {"session_id": task_id, "argv": command}
+        output.print_json(told)
     elif print_:
         output.print_text(shlex.join(["env", *(word for name in _OF_TMUX for word in ("-u", name)), *command]))
     else:
         _check_terminal()
         check_pane(where, look_at_home(folder))
+        note_seen(api, summary)
         _go(command)
     return 0
 
 
 def find_pane(api: ServerApi, task_id: str) -> Where:
     """Where the agent is that runs now."""
-    spawns = list(api.pages(f"{task_path(task_id)}/spawns", limit=PAGE))
+    spawns = list(api.items(task_spawns(task_id), limit=PAGE))
     if not spawns or spawns[-1]["standing"] != "running":
         how = spawns[-1]["standing"] if spawns else "none was started"
         raise UsageError(f"no agent runs in {task_id} ({how})", remedy=f"start it with `interlock start {task_id}`")
@@ -129,3 +136,9 @@ def _go(command: list[str]) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in _OF_TMUX}
     output.flush()
     os.execvpe(command[0], command, environment)
+
+
+def run_tmux(command: Sequence[str]) -> int:
+    """Run tmux on this terminal until it is left, and return its exit code."""
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_TMUX}
+    return subprocess.run(command, env=environment, check=False).returncode

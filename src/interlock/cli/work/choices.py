@@ -11,41 +11,43 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from interlock.cli.server.api import Body
 from interlock.vocabulary.errors import UsageError
+
+if TYPE_CHECKING:
+    from interlock.vocabulary.wire.json_types import ApprovalJson, DialogOptionJson
 
 _ALLOW: Final = "allow_once"
 _REJECT: Final = "reject_once"
 
 
-def choose_question(asked: Sequence[Body], named: str, task_id: str) -> Body:
+def choose_question(asked: Sequence[ApprovalJson], named: str, task_id: str) -> ApprovalJson:
     """The question that is meant: by its id, the beginning of it, its number in the list, or as the only one."""
     if not named:
         if len(asked) == 1:
             return asked[0]
         if not asked:
-            raise UsageError(f"{task_id} asks nothing", remedy="see `interlock approvals` for what is asked")
-        raise UsageError(f"{task_id} asks {len(asked)} questions: {_listed(asked)}", remedy="name one of them")
+            raise UsageError(f"{task_id} has no open question", remedy="`interlock approvals` lists open questions")
+        raise UsageError(f"{task_id} has {len(asked)} open questions: {_listed(asked)}", remedy="name one of them")
     found = [one for one in asked if str(one["approval_id"]) == named]
     found = found or [one for one in asked if str(one["approval_id"]).startswith(named)]
     if not found and named.isascii() and named.isdigit() and 0 < int(named) <= len(asked):
         found = [asked[int(named) - 1]]
     if len(found) == 1:
         return found[0]
-    what = f"{named!r} may mean {len(found)} questions" if found else f"{task_id} asks nothing as {named!r} now"
+    what = f"{named!r} may mean {len(found)} questions" if found else f"no open question {named!r} in {task_id}"
     listed = f": {_listed(asked)}" if asked else ""
-    raise UsageError(f"{what}{listed}", remedy="see `interlock approvals` for what is asked")
+    raise UsageError(f"{what}{listed}", remedy="`interlock approvals` lists open questions")
 
 
-def _listed(asked: Sequence[Body]) -> str:
+def _listed(asked: Sequence[ApprovalJson]) -> str:
     return ", ".join(f"{at}. {one['approval_id']} ({one['question']})" for at, one in enumerate(asked, start=1))
 
 
-def choose_option(approval: Body, text: str) -> Body:
+def choose_option(approval: ApprovalJson, text: str) -> DialogOptionJson:
     """One of the offered answers: by its label, the beginning of it, or its number."""
-    options: list[Body] = list(approval.get("options", ()))
+    options: list[DialogOptionJson] = list(approval.get("options", ()))
     wanted = text.casefold().strip()
     found = [one for one in options if str(one["label"]) == text]
     found = found or [one for one in options if str(one["label"]).casefold() == wanted]
@@ -58,21 +60,21 @@ def choose_option(approval: Body, text: str) -> Body:
     raise UsageError(f"{text!r} names {how}", remedy=f"it offers {_offered(options)}")
 
 
-def _offered(options: Sequence[Body]) -> str:
+def _offered(options: Sequence[DialogOptionJson]) -> str:
     return ", ".join(f"{at}. {one['label']!r}" for at, one in enumerate(options, start=1)) or "none: give a text"
 
 
-def is_yes_or_no(approval: Body) -> bool:
+def is_yes_or_no(approval: ApprovalJson) -> bool:
     """Whether one of its options allows or rejects something."""
     return any(str(one.get("kind", "")).startswith(("allow", "reject")) for one in approval.get("options", ()))
 
 
-def is_plain(approval: Body) -> bool:
+def is_plain(approval: ApprovalJson) -> bool:
     """Whether one of its options, and no other, allows it just this once. Law 2."""
     return [one.get("kind") for one in approval.get("options", ())].count(_ALLOW) == 1
 
 
-def approving(approval: Body) -> Body | None:
+def approving(approval: ApprovalJson) -> DialogOptionJson | None:
     """The option that `approve` means; None: the question has no options at all. Law 2."""
     options = list(approval.get("options", ()))
     once = [one for one in options if one.get("kind") == _ALLOW]
@@ -82,12 +84,12 @@ def approving(approval: Body) -> Body | None:
     raise UsageError(f"{why}: it offers {_offered(options)}", remedy=f"choose: {_answer_command(approval)}")
 
 
-def denying(approval: Body) -> Body | None:
+def denying(approval: ApprovalJson) -> DialogOptionJson | None:
     """The option that `deny` means; None: the agent is told no, and no option is named."""
     return next((one for one in approval.get("options", ()) if one.get("kind") == _REJECT), None)
 
 
-def answering(approval: Body, text: str) -> tuple[Body | None, str]:
+def answering(approval: ApprovalJson, text: str) -> tuple[DialogOptionJson | None, str]:
     """What a text means as an answer: an option of that name, or the words themselves. Law 3."""
     wanted = text.casefold().strip()
     for option in approval.get("options", ()):
@@ -104,12 +106,12 @@ def answering(approval: Body, text: str) -> tuple[Body | None, str]:
     return None, text
 
 
-def _answer_command(approval: Body) -> str:
+def _answer_command(approval: ApprovalJson) -> str:
     words = ["interlock", "answer", str(approval["session_id"]), str(approval["approval_id"]), "--option"]
     return f"{shlex.join(words)} LABEL"
 
 
-def spelled(option: Body, approval: Body) -> str:
+def spelled(option: DialogOptionJson, approval: ApprovalJson) -> str:
     """How the server is told of an option: by its label, or where two have the same one, by its id."""
     label = str(option["label"])
     is_unique = sum(str(one["label"]) == label for one in approval["options"]) == 1

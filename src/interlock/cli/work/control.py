@@ -7,25 +7,29 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
-from msgspec import structs
 
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
-from interlock.cli.look.session_lines import PAGE, find_task, task_path
+from interlock.cli.look.session_lines import find_task
 from interlock.cli.look.spawns import end_of
-from interlock.cli.server.api import Body, ServerApi, home_folder
-from interlock.cli.server.options import HomeOption, JsonFlag, PatienceOption, SessionArgument
+from interlock.cli.server.api import ServerApi, home_folder
+from interlock.cli.server.options import HomeOption, JsonFlag, ReconnectTimeoutOption, SessionArgument
+from interlock.cli.wire.routes import PAGE, task_path, task_spawns
 from interlock.cli.work.changes import SessionChanges, TimeUp
 from interlock.cli.work.retrying import act, confirmed
 from interlock.cli.work.send import SERVER_SECONDS, TimeoutOption, check_timeout
-from interlock.client.shapes import AgentStanding, Cancelled
 from interlock.lifecycle.task_status import has_open_turn
 from interlock.lifecycle.turns import TurnRecord
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 from interlock.vocabulary.states import TurnState
+from interlock.vocabulary.wire.resources import AgentStanding, Cancelled
+
+if TYPE_CHECKING:
+    from interlock.cli.wire.json_shapes import ArchivedSessionJson, InterruptJson, StartedAgentJson, StoppedAgentJson
+    from interlock.vocabulary.wire.json_types import SpawnRowJson
 
 START_SECONDS: Final = 60.0
 # Not `unclean`: for a moment a spawn is that whose end is being written down.
@@ -36,17 +40,17 @@ def interrupt(
     session: SessionArgument,
     /,
     *,
-    turn: Annotated[str | None, Parameter(help="The turn that is meant; else the one that is open.")] = None,
+    turn: Annotated[str | None, Parameter(help="The turn to interrupt. Default: the open one.")] = None,
     wait: Annotated[bool, Parameter(negative="", help="Wait for the end of the turn, and say how it ended.")] = False,
     force: Annotated[
         bool, Parameter(negative="", help="Kill the agent's process if its turn does not end when it is asked to.")
     ] = False,
     timeout: TimeoutOption = None,
-    patience: PatienceOption = SERVER_SECONDS,
+    reconnect_timeout: ReconnectTimeoutOption = SERVER_SECONDS,
     home: HomeOption = None,
     json: JsonFlag = False,
 ) -> int:
-    """Ask an agent to end its turn and stay. Where no turn is open yet, prompts that wait are taken back.
+    """Interrupt an agent's turn; the agent stays. Where no turn is open yet, prompts that wait are taken back.
 
     Without --force nothing is killed: a turn that does not end keeps running, and the message says what was tried.
 
@@ -67,12 +71,19 @@ def interrupt(
     code = ExitCode.COMPLETED if done.delivered else ExitCode.FAILED
     record = None
     if wait and done.delivered and done.turn_id is not None:
-        record = await_end(folder, task_id, done.turn_id, timeout, patience)
+        record = await_end(folder, task_id, done.turn_id, timeout, reconnect_timeout)
         code = _code_of(record)
     if json:
-        output.print_json(
-            {"task_id": task_id, **structs.asdict(done), "state": None if record is None else record.state}
-        )
+        told: InterruptJson = {
+            "session_id": task_id,
+            "turn_id": done.turn_id,
+            "delivered": done.delivered,
+            "problem": done.problem,
+            "removed": list(done.removed),
+            "killed": done.killed,
+            "state": None if record is None else record.state,
+        }
+        output.print_json(told)
     elif wait:
         _tell_end(done, record)
     return code
@@ -86,7 +97,7 @@ def _tell_interrupt(task_id: str, done: Cancelled) -> None:
         if done.killed:
             output.note(f"killed: the interrupt{turn} had no effect, so the agent's process was ended")
         else:
-            output.note(f"delivered: the end{turn} was asked for" if turn else f"no turn was open in {task_id}")
+            output.note(f"delivered: interrupt{turn}" if turn else f"no turn was open in {task_id}")
     else:
         output.error(_no_effect(task_id, done.problem or "no reason is known"))
 
@@ -145,7 +156,12 @@ def stop(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFlag
     task_id = str(find_task(api, session)["task_id"])
     told = act(api, AgentStanding, "POST", f"{task_path(task_id)}/stop", is_once=True, task_id=task_id)
     if json:
-        output.print_json(told)
+        answer: StoppedAgentJson = {
+            "session_id": told.task_id,
+            "is_running": told.is_running,
+            "is_starting": told.is_starting,
+        }
+        output.print_json(answer)
     else:
         output.print_text(f"{task_id}  {'the agent still runs' if told.is_running else 'no agent runs'}")
     return ExitCode.FAILED if told.is_running else ExitCode.COMPLETED
@@ -160,7 +176,8 @@ def start(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFla
     task_id = str(find_task(ServerApi.of_home(folder), session)["task_id"])
     spawn = start_agent(folder, task_id)
     if json:
-        output.print_json({"task_id": task_id, "is_running": spawn is not None, "spawn": spawn})
+        told: StartedAgentJson = {"session_id": task_id, "is_running": spawn is not None, "spawn": spawn}
+        output.print_json(told)
     elif spawn is not None:
         output.print_text(f"{task_id}  the agent runs")
     else:
@@ -170,7 +187,7 @@ def start(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFla
     return ExitCode.TIMED_OUT if spawn is None else ExitCode.COMPLETED
 
 
-def start_agent(home: Path, task_id: str) -> Body | None:
+def start_agent(home: Path, task_id: str) -> SpawnRowJson | None:
     """Ask for the agent, and wait until its process is known to run; None: not in time. `PeerFault` where it did not
     start.
 
@@ -197,9 +214,9 @@ def start_agent(home: Path, task_id: str) -> Body | None:
     return None
 
 
-def _last_spawn(home: Path, task_id: str) -> Body | None:
+def _last_spawn(home: Path, task_id: str) -> SpawnRowJson | None:
     try:
-        spawns = list(ServerApi.of_home(home).pages(f"{task_path(task_id)}/spawns", limit=PAGE))
+        spawns = list(ServerApi.of_home(home).items(task_spawns(task_id), limit=PAGE))
     except Unreachable:
         return None
     return spawns[-1] if spawns else None
@@ -209,22 +226,43 @@ def delete(
     session: SessionArgument,
     /,
     *,
-    yes: Annotated[bool, Parameter(negative="", help="Do it without asking; the id must be whole then.")] = False,
+    yes: Annotated[bool, Parameter(negative="", help="Do not ask for confirmation; needs the full id.")] = False,
     home: HomeOption = None,
     json: JsonFlag = False,
 ) -> int:
-    """Put a session away: its agent is stopped, and it takes no prompt any more. Its log stays."""
+    """Put a session away: its agent is stopped, and it takes no prompt any more. Its log stays. Its git worktree goes
+    only if nothing is lost with it: its work is merged, or stays on its branch."""
     api = ServerApi.of_home(home_folder(home))
     summary = find_task(api, session)
     task_id = str(summary["task_id"])
     if yes and task_id != session:
         raise UsageError(f"{session!r} is short for {task_id}", remedy="with --yes, give the whole id")
     named = f"{task_id} {summary.get('title', '')}".rstrip()
-    if not yes and not confirmed(f"put {named} away? Its agent is stopped, and it takes no prompt any more."):
+    if not yes and not confirmed(f"archive {named}? Its agent stops, and it takes no more prompts."):
         return ExitCode.INTERRUPTED
     act(api, object, "DELETE", task_path(task_id), is_once=True, task_id=task_id)
+    tree = summary["worktree"]
+    stays = "" if tree is None or tree["phase"] == "removed" else _remove_worktree(api, task_id)
     if json:
-        output.print_json({"task_id": task_id, "is_deleted": True})
+        told: ArchivedSessionJson = {"session_id": task_id, "is_archived": True, "worktree_stays": stays}
+        output.print_json(told)
     else:
-        output.print_text(f"{task_id}  put away")
+        output.print_text(f"{task_id}  archived")
+        if stays:
+            output.note(stays)
     return ExitCode.COMPLETED
+
+
+def _remove_worktree(api: ServerApi, task_id: str) -> str:
+    """Remove the worktree of a session that was put away: with its branch if that is merged, else its branch stays.
+    Why it stays; blank where it is removed."""
+    why = ""
+    for keeps_branch in (False, True):
+        asked = {"keep_branch": keeps_branch}
+        try:
+            act(api, object, "POST", f"{task_path(task_id)}/worktree/remove", asked, is_once=True, task_id=task_id)
+        except UsageError as error:
+            why = f"its worktree stays: {str(error).removesuffix(f'; {error.remedy}')}"
+        else:
+            return ""
+    return why

@@ -5,31 +5,37 @@ from __future__ import annotations
 import os
 import time
 from datetime import UTC, datetime
-from typing import Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 from urllib.parse import quote
 
 from cyclopts import Parameter
 
 from interlock.cli import output
-from interlock.cli.look.session_lines import PAGE, age, find_task, shown_of, task_path
+from interlock.cli.look.session_lines import age, find_task, shown_of
 from interlock.cli.look.show import asked_lines, commands
-from interlock.cli.server.api import Body, ServerApi, home_folder
+from interlock.cli.server.api import ServerApi, home_folder
 from interlock.cli.server.options import HomeOption, JsonFlag, SessionArgument
 from interlock.cli.tables import Line, Tone
+from interlock.cli.wire.routes import APPROVALS, PAGE, task_approvals, task_detail, task_path
 from interlock.cli.work.choices import answering, approving, choose_option, choose_question, denying, spelled
 from interlock.cli.work.retrying import act, new_id, not_known, read_words
-from interlock.client.shapes import ApprovalStanding
 from interlock.vocabulary.errors import Unreachable, UsageError
 from interlock.vocabulary.ids import SPAWN_ID_VARIABLE
+from interlock.vocabulary.wire.resources import ApprovalStanding
+
+if TYPE_CHECKING:
+    from interlock.cli.wire.json_shapes import ApprovalsJson, DecisionJson
+    from interlock.vocabulary.wire.json_types import ApprovalJson, DialogOptionJson
 
 SHOWN_WITHIN_SECONDS: Final = 5.0
+_WORKFLOW: Final = "wf_"
 _LOOK_SECONDS: Final = 0.1
-_ASKING: Final = ("approval", "question", "plan")
+_ASKING: Final = ("approval", "question", "plan", "decision")
 
 ApprovalArgument: TypeAlias = Annotated[
     str, Parameter(help="The question's id, the beginning of it, or its number; not needed where it is the only one.")
 ]
-ReasonOption: TypeAlias = Annotated[str, Parameter(help="Words for the agent, and for the log.")]
+ReasonOption: TypeAlias = Annotated[str, Parameter(help="A reason, given to the agent and kept in the log.")]
 
 
 def approve(
@@ -105,9 +111,10 @@ def answer(
 def approvals(*, home: HomeOption = None, json: JsonFlag = False) -> int:
     """List every open question of every session, the oldest first, with the commands that answer it."""
     api = ServerApi.of_home(home_folder(home))
-    asked = list(api.pages("/api/approvals", limit=PAGE))
+    asked = list(api.items(APPROVALS, limit=PAGE))
     if json:
-        output.print_json(asked)
+        told: ApprovalsJson = {"approvals": asked}
+        output.print_json(told)
         return 0
     if not asked:
         output.note("nothing is asked")
@@ -118,9 +125,9 @@ def approvals(*, home: HomeOption = None, json: JsonFlag = False) -> int:
     return 0
 
 
-def _lines(approval: Body, now: datetime, *, is_only: bool) -> list[Line]:
+def _lines(approval: ApprovalJson, now: datetime, *, is_only: bool) -> list[Line]:
     asked = f"  {approval['session_id']}  {approval['approval_id']}  asked {age(approval.get('asked_at'), now)} ago"
-    asked += "" if approval.get("is_answerable", True) else ", nobody runs the session: nobody can take an answer now"
+    asked += "" if approval.get("is_answerable", True) else ", no server runs the session, so it cannot be answered now"
     options = approval.get("options", ())
     return [
         [(str(approval["attention"]), Tone.URGENT.value), (asked, "")],
@@ -130,8 +137,11 @@ def _lines(approval: Body, now: datetime, *, is_only: bool) -> list[Line]:
     ]
 
 
-def find_question(api: ServerApi, session: str, named: str) -> Body:
-    """The open question that is meant. One that is over is told with what became of it."""
+def find_question(api: ServerApi, session: str, named: str) -> ApprovalJson:
+    """The open question that is meant. One that is over is told with what became of it. `WORKFLOW:STEP` is the
+    question of a step."""
+    if session.startswith(_WORKFLOW) and ":" in session and not named:
+        session, named = f"ses_{session.partition(':')[0]}", session
     task_id = str(find_task(api, session)["task_id"])
     asked = _asked(api, task_id)
     try:
@@ -147,12 +157,12 @@ def find_question(api: ServerApi, session: str, named: str) -> Body:
         ) from None
 
 
-def _asked(api: ServerApi, task_id: str) -> list[Body]:
+def _asked(api: ServerApi, task_id: str) -> list[ApprovalJson]:
     """What is asked now. An agent may say that it needs somebody before its screen shows what for: that is awaited."""
     deadline = time.monotonic() + SHOWN_WITHIN_SECONDS
     while True:
-        detail = api.get(task_path(task_id))
-        asked: list[Body] = detail["approvals"]
+        detail = api.get(task_detail(task_id))
+        asked = detail["approvals"]
         shown = shown_of(detail["summary"])
         is_due = shown.needs_person and shown.attention in _ASKING
         if asked or not is_due or time.monotonic() > deadline:
@@ -160,18 +170,25 @@ def _asked(api: ServerApi, task_id: str) -> list[Body]:
         time.sleep(_LOOK_SECONDS)
 
 
-def _past(api: ServerApi, task_id: str, named: str) -> Body | None:
-    known = list(api.pages(f"{task_path(task_id)}/approvals", limit=PAGE))
+def _past(api: ServerApi, task_id: str, named: str) -> ApprovalJson | None:
+    known = list(api.items(task_approvals(task_id), limit=PAGE))
     found = [one for one in known if str(one["approval_id"]).startswith(named) and one["state"] != "open"]
     return found[0] if len(found) == 1 else None
 
 
-def _rejects(option: Body) -> bool:
+def _rejects(option: DialogOptionJson) -> bool:
     return str(option.get("kind", "")).startswith("reject")
 
 
 def _decide(
-    api: ServerApi, asked: Body, done: str, option: Body | None, *, is_allowed: bool, json: bool, text: str = ""
+    api: ServerApi,
+    asked: ApprovalJson,
+    done: str,
+    option: DialogOptionJson | None,
+    *,
+    is_allowed: bool,
+    json: bool,
+    text: str = "",
 ) -> int:
     decision_id = new_id("dec")
     body = {
@@ -187,9 +204,15 @@ def _decide(
     except Unreachable as error:
         raise not_known(error, "see `interlock approvals`, and decide again if it is still asked") from error
     if json:
-        label = None if option is None else option["label"]
-        told_of = {"task_id": task_id, "approval_id": told.approval_id, "state": told.state}
-        output.print_json({**told_of, "is_allowed": is_allowed, "option": label, "text": text})
+        decision: DecisionJson = {
+            "session_id": task_id,
+            "approval_id": told.approval_id,
+            "state": told.state,
+            "is_allowed": is_allowed,
+            "option": None if option is None else option["label"],
+            "text": text,
+        }
+        output.print_json(decision)
         return 0
     chosen = f" with {option['label']!r}" if option is not None else ""
     said = f", saying {text!r}" if text else ""

@@ -21,9 +21,10 @@ import msgspec
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode, exit_code_for_turn
 from interlock.cli.look.log_trouble import telling_log_trouble
-from interlock.cli.look.session_lines import PAGE, shown_of, task_path
+from interlock.cli.look.session_lines import shown_of
 from interlock.cli.look.show import asked_lines, commands
-from interlock.cli.server.api import Body, ServerApi, SocketFrame
+from interlock.cli.server.api import ServerApi, SocketFrame
+from interlock.cli.wire.routes import PAGE, task_path
 from interlock.cli.work.changes import SessionChanges, TimeUp
 from interlock.cli.work.retrying import act
 from interlock.client.outcome import TurnText, turn_text
@@ -37,7 +38,6 @@ from interlock.client.prompt_watch import (
     step,
     turn_in,
 )
-from interlock.client.shapes import Cancelled, Page, PromptStanding, TaskDetail
 from interlock.lifecycle.turns import TurnRecord
 from interlock.vocabulary.advice import advice_lines
 from interlock.vocabulary.ending_words import repeats
@@ -45,9 +45,12 @@ from interlock.vocabulary.errors import InterlockError, Unreachable, UsageError
 from interlock.vocabulary.ids import PromptId, TurnId
 from interlock.vocabulary.states import TurnState
 from interlock.vocabulary.wire.frames import Message, Role
+from interlock.vocabulary.wire.resources import Cancelled, Page, PromptStanding, TaskDetail
 
 if TYPE_CHECKING:
+    from interlock.cli.wire.json_shapes import AwaitedPromptJson
     from interlock.monitor.observer.reply import Contract, Reply
+    from interlock.vocabulary.wire.json_types import MessageJson
 
 # Proven by the terminal, which is no transcript: what it shows is for people to read.
 _WORDLESS: Final = """\
@@ -137,8 +140,12 @@ def _await(asked: PromptAsked, patience: WaitTimeouts) -> PromptOutcome:
 def _turn_told(heard: Iterable[SocketFrame], prompt_id: PromptId) -> TurnId | None:
     """The turn of the prompt, if one of these frames names it."""
     for frame in heard:
-        told = frame.data.get("message"), *frame.data.get("snapshot", {}).get("messages", ())
-        found = turn_in([msgspec.convert(one, Message) for one in told if one is not None], prompt_id)
+        told: list[MessageJson] = []
+        if frame.data["type"] == "chat:message":
+            told = [frame.data["message"]]
+        elif frame.data["type"] == "task:joined":
+            told = frame.data["snapshot"]["messages"]
+        found = turn_in([msgspec.convert(one, Message) for one in told], prompt_id)
         if found is not None:
             return found
     return None
@@ -191,7 +198,7 @@ def _give_up(asked: PromptAsked, patience: WaitTimeouts, *, json: bool) -> int:
     else:
         output.note(cancelled)
     if json:
-        output.print_json({**_named(asked), "ending": "timeout", "is_cancelled": cancelled is not None})
+        output.print_json(_timed_out(asked, is_cancelled=cancelled is not None))
     return ExitCode.TIMED_OUT
 
 
@@ -226,8 +233,21 @@ def _cancel_now(asked: PromptAsked) -> str:
 # Telling
 
 
-def _named(asked: PromptAsked) -> Body:
-    return {"task_id": asked.task_id, "prompt_id": asked.prompt_id}
+def _timed_out(asked: PromptAsked, *, is_cancelled: bool) -> AwaitedPromptJson:
+    return {
+        "session_id": asked.task_id,
+        "prompt_id": asked.prompt_id,
+        "ending": "timeout",
+        "turn_id": None,
+        "state": None,
+        "error_kind": "",
+        "error_message": "",
+        "answer": None,
+        "reply": None,
+        "reply_problem": "",
+        "approvals": [],
+        "is_cancelled": is_cancelled,
+    }
 
 
 def exit_code_of(outcome: PromptOutcome) -> ExitCode:
@@ -247,7 +267,7 @@ def _tell(asked: PromptAsked, outcome: PromptOutcome, *, json: bool) -> int:
     answer, code = _answer(asked, outcome), exit_code_of(outcome)
     reply, problem = _read_reply(asked, outcome, answer)
     if json:
-        output.print_json({**_named(asked), **_told(outcome, answer, reply, problem)})
+        output.print_json(_told(asked, outcome, answer, reply, problem))
     elif reply is not None:
         output.print_text(reply.text)
     elif answer is not None and not problem:
@@ -288,18 +308,23 @@ def _read_reply(asked: PromptAsked, outcome: PromptOutcome, answer: TurnText | N
         return None, f"{wrong}; {where}"
 
 
-def _told(outcome: PromptOutcome, answer: TurnText | None, reply: Reply | None, problem: str) -> Body:
-    turn = outcome.look.turn
+def _told(
+    asked: PromptAsked, outcome: PromptOutcome, answer: TurnText | None, reply: Reply | None, problem: str
+) -> AwaitedPromptJson:
+    turn, is_blocked = outcome.look.turn, outcome.ending is PromptEnding.BLOCKED
     return {
+        "session_id": asked.task_id,
+        "prompt_id": asked.prompt_id,
         "ending": outcome.ending.value,
         "turn_id": None if turn is None else turn.turn_id,
         "state": outcome.turn_state,
         "error_kind": "" if turn is None else turn.error_kind,
         "error_message": "" if turn is None else turn.error_message,
-        "answer": answer,
+        "answer": msgspec.to_builtins(answer),
         "reply": None if reply is None else (reply.text if reply.value is None else reply.value),
         "reply_problem": problem,
-        "approvals": outcome.look.detail.approvals if outcome.ending is PromptEnding.BLOCKED else [],
+        "approvals": msgspec.to_builtins(outcome.look.detail.approvals) if is_blocked else [],
+        "is_cancelled": False,
     }
 
 
@@ -311,7 +336,7 @@ def _explain(asked: PromptAsked, outcome: PromptOutcome, answer: TurnText | None
         case PromptEnding.TAKEN_BACK:
             output.note("the prompt was taken back before it was sent: there is no turn")
         case PromptEnding.UNKNOWN:
-            output.note(f"nobody runs the session: nothing is known\n  interlock start {asked.task_id}")
+            output.note(f"no server runs the session: nothing is known\n  interlock start {asked.task_id}")
         case PromptEnding.UNREADABLE:
             output.note(_UNREADABLE.format(asked.task_id, asked.prompt_id))
         case PromptEnding.ENDED:
@@ -328,7 +353,7 @@ def _explain_end(asked: PromptAsked, turn: TurnRecord, answer: TurnText | None) 
             output.note("unverified: this text was read off a screen")
         return
     label = turn.state.value if answer is None else answer.label or "partial"
-    output.note(f"{label}{f' ({what})' if what else ''}\n  interlock why {asked.task_id}     tells the evidence")
+    output.note(f"{label}{f' ({what})' if what else ''}\n  interlock why {asked.task_id}     shows the evidence")
     why = f"interlock why {asked.task_id}"
     for line in advice_lines(((one.kind, one.command) for one in turn.next_actions), asked.task_id):
         if not line.startswith(why):

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 from urllib.parse import quote
 
+import msgspec
 from cyclopts import Parameter
-from msgspec import structs
 
 from interlock.cli import output
-from interlock.cli.look.session_lines import find_task, task_path
+from interlock.cli.look.session_lines import find_task
 from interlock.cli.server.api import ServerApi, home_folder
 from interlock.cli.server.options import HomeOption, JsonFlag, SessionArgument
 from interlock.cli.tables import Column, plain, table
+from interlock.cli.wire.routes import task_path
 from interlock.cli.work.retrying import act, read_words
-from interlock.client.shapes import PromptStanding
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.wire.frames import QueueView
+from interlock.vocabulary.wire.resources import PromptStanding
+
+if TYPE_CHECKING:
+    from interlock.cli.wire.json_shapes import PromptJson, QueueJson
 
 _COLUMNS = (Column("#", is_number=True), Column("PROMPT", 16, gives=1), Column("TEXT", 20))
 
@@ -82,7 +86,7 @@ def hold(
     session: SessionArgument,
     /,
     *,
-    reason: Annotated[str, Parameter(help="Why; it is shown until the queue is let go.")] = "",
+    reason: Annotated[str, Parameter(help="Why; shown until the queue is resumed.")] = "",
     home: HomeOption = None,
     json: JsonFlag = False,
 ) -> int:
@@ -97,7 +101,7 @@ def go(session: SessionArgument, /, *, home: HomeOption = None, json: JsonFlag =
 
 def _open(session: str, home: HomeOption) -> tuple[ServerApi, str]:
     api = ServerApi.of_home(home_folder(home))
-    return api, str(find_task(api, session)["task_id"])
+    return api, find_task(api, session)["task_id"]
 
 
 def _waiting(api: ServerApi, task_id: str, named: str) -> str:
@@ -114,14 +118,26 @@ def _waiting(api: ServerApi, task_id: str, named: str) -> str:
 
 def _tell(task_id: str, told: PromptStanding, done: str, *, json: bool) -> int:
     if json:
-        output.print_json({"task_id": task_id, **structs.asdict(told)})
+        answer: PromptJson = {
+            "session_id": task_id,
+            "prompt_id": told.prompt_id,
+            "state": told.state,
+            "stage": told.stage,
+        }
+        output.print_json(answer)
     else:
         output.print_text(f"{told.prompt_id}  {done}")
     return 0
 
 
-def _told(task_id: str, queue: QueueView) -> dict[str, object]:
-    return {"task_id": task_id, **structs.asdict(queue)}
+def _told(task_id: str, queue: QueueView) -> QueueJson:
+    return {
+        "session_id": task_id,
+        "waiting": msgspec.to_builtins(queue.waiting),
+        "is_open": queue.is_open,
+        "gate_reason": queue.gate_reason,
+        "waits_for": queue.waits_for,
+    }
 
 
 def _set_gate(session: str, home: HomeOption, *, is_open: bool, reason: str, json: bool) -> int:

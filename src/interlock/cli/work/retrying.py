@@ -30,7 +30,7 @@ from interlock.vocabulary.ids import sortable_id
 
 T = TypeVar("T")
 MAX_WORDS_BYTES: Final = MAX_REQUEST_BYTES
-_TOO_MANY: Final = 429
+_TOO_MANY: Final = "too_many"
 _REPEATS: Final = 8
 _PAUSE_SECONDS: Final = 0.5
 _MAX_PAUSE_SECONDS: Final = 3.0
@@ -70,7 +70,7 @@ def act(
             pause = _PAUSE_SECONDS
         except ServerRefusal as refusal:
             # What was refused for haste was not done: this may always be repeated.
-            if refusal.status != _TOO_MANY or not repeats or time.monotonic() >= until:
+            if refusal.code != _TOO_MANY or not repeats or time.monotonic() >= until:
                 raise in_our_words(refusal, task_id) from refusal
             pause = min(max(refusal.pause_seconds, 0.05), _MAX_PAUSE_SECONDS)
         except KeyboardInterrupt:
@@ -138,7 +138,7 @@ def confirmed(question: str) -> bool:
     """Ask a person at a terminal. `UsageError` where there is nobody to ask."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError("cannot ask for confirmation here", remedy="use --yes")
-    output.note(f"{question} Type yes to go on:")
+    output.note(f"{question} Type yes to continue:")
     if sys.stdin.readline().strip() == "yes":
         return True
     output.note("cancelled")

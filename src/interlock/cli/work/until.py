@@ -25,6 +25,7 @@ from interlock.lifecycle.task_status import is_under_way
 from interlock.vocabulary.ending_words import repeats
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.states import Activity, Attention, TaskStatus, TurnState
+from interlock.vocabulary.wire.badge import Badge
 
 CONDITIONS: Final = ("ready", "done", "blocked", "idle", "gone")
 _STATUS: Final = "status:"
@@ -75,12 +76,19 @@ def judge(until: Until, look: PromptLook, *, past_questions: bool = False) -> Wa
     if summary.task_status is TaskStatus.DELETE:
         return WaitVerdict(False, ExitCode.FAILED, "it was archived")
     if not summary.is_supervised:
-        return WaitVerdict(False, ExitCode.UNKNOWN, "nobody runs it", may_pass=True)
+        return WaitVerdict(False, ExitCode.UNKNOWN, "no server runs it", may_pass=True)
     if until.word not in ("done", "idle", "ready") or badge is None:
         return None
     if is_unreadable(badge) and look.turn_is_over:
         return WaitVerdict(False, ExitCode.UNKNOWN, "no profile fits the agent's screen", may_pass=True)
-    if not badge.needs_person or past_questions:
+    return None if past_questions else _blocked(look, badge, words)
+
+
+def _blocked(look: PromptLook, badge: Badge, words: str) -> WaitVerdict | None:
+    """Whether only a person can bring it about, or an error stands in the way."""
+    if look.summary.is_paused and badge.activity in (Activity.QUIET, Activity.GONE):
+        return WaitVerdict(False, ExitCode.BLOCKED, "its queue is paused")
+    if not badge.is_blocked:
         return None
     if not look.is_broken:
         return WaitVerdict(False, ExitCode.BLOCKED, words)
@@ -107,7 +115,7 @@ def _is_met(until: Until, look: PromptLook) -> bool:
         case "idle":
             return is_idle(look)
         case "blocked":
-            return badge is not None and badge.needs_person
+            return badge is not None and badge.is_blocked
         case "gone":
             return activity is Activity.GONE
         case _:

@@ -5,26 +5,32 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
+import msgspec
 from cyclopts import Parameter
 
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.look.log_trouble import LogTrouble, telling_log_trouble
-from interlock.cli.look.session_lines import find_task, task_path
+from interlock.cli.look.session_lines import find_task
 from interlock.cli.look.session_names import offer_sessions
-from interlock.cli.server.api import Body, ServerApi, home_folder
-from interlock.cli.server.options import HomeOption, JsonFlag, PatienceOption
+from interlock.cli.server.api import ServerApi, home_folder
+from interlock.cli.server.options import HomeOption, JsonFlag, ReconnectTimeoutOption
+from interlock.cli.server.waiting import started_api
+from interlock.cli.wire.routes import task_path
 from interlock.cli.work.changes import SessionChanges, TimeUp
 from interlock.cli.work.prompt_wait import tell_questions
 from interlock.cli.work.send import SERVER_SECONDS, PastFlag, TimeoutOption, check_timeout
 from interlock.cli.work.until import Until, WaitVerdict, judge, parse_until, words_for
 from interlock.client.prompt_watch import PromptLook
-from interlock.client.shapes import TaskDetail
 from interlock.lifecycle.turns import TurnRecord
 from interlock.vocabulary.errors import Unreachable, UsageError
 from interlock.vocabulary.states import Attention
+from interlock.vocabulary.wire.resources import TaskDetail
+
+if TYPE_CHECKING:
+    from interlock.cli.wire.json_shapes import WaitedSessionJson
 
 # A server that begins takes up its sessions one by one: until then, nobody runs them. An agent may get over its error.
 _GRACE_SECONDS: Final = 5.0
@@ -41,11 +47,11 @@ def wait(
     until: Annotated[
         str, Parameter(help="ready, done, blocked, idle, gone, or status:STATUS (also status:stalled and the like).")
     ] = "done",
-    either: Annotated[bool, Parameter(name="--any", negative="", help="One of them is enough.")] = False,
-    every: Annotated[bool, Parameter(name="--all", negative="", help="All of them, which is the default.")] = False,
+    either: Annotated[bool, Parameter(name="--any", negative="", help="Return when one session is there.")] = False,
+    every: Annotated[bool, Parameter(name="--all", negative="", help="Return when all are there (default).")] = False,
     timeout: TimeoutOption = None,
     past_questions: PastFlag = False,
-    patience: PatienceOption = SERVER_SECONDS,
+    reconnect_timeout: ReconnectTimeoutOption = SERVER_SECONDS,
     home: HomeOption = None,
     json: JsonFlag = False,
 ) -> int:
@@ -63,12 +69,12 @@ def wait(
     if either and every:
         raise UsageError("--any and --all exclude each other", remedy="leave one out")
     folder = home_folder(home)
-    api = ServerApi.of_home(folder)
-    task_ids = list(dict.fromkeys(str(find_task(api, session)["task_id"]) for session in sessions))
+    api = started_api(folder, timeout)
+    task_ids = list(dict.fromkeys(find_task(api, session)["task_id"] for session in sessions))
     waiting = _Waiting(folder, task_ids, wanted, is_any=either, past_questions=past_questions, json=json)
     with telling_log_trouble(folder, "waiting") as trouble:
         try:
-            waiting.run(timeout, patience)
+            waiting.run(timeout, reconnect_timeout)
         except TimeUp:
             output.note(f"after {timeout:g} s it is not {until} yet; nothing was changed")
             waiting.tell_open(trouble)
@@ -156,7 +162,7 @@ class _Waiting:
 
     def _tell(self, task_id: str, verdict: WaitVerdict, look: PromptLook) -> None:
         if self._json:
-            output.print_json({"task_id": task_id, "is_met": verdict.is_met, "why": verdict.why, **_told(look)})
+            output.print_json(_told(task_id, verdict, look))
         elif verdict.is_met:
             output.print_text(f"{task_id}  {verdict.why}")
         else:
@@ -172,8 +178,7 @@ class _Waiting:
             if task_id not in self._verdicts:
                 words = self._told.get(task_id, "not known")
                 if self._json:
-                    told = {"task_id": task_id, "is_met": False, "why": words, "log_problem": trouble.problem}
-                    output.print_json(told)
+                    output.print_json(_not_told(task_id, words, trouble))
                 else:
                     output.note(f"  {task_id}: {words}")
 
@@ -187,9 +192,26 @@ def look_at(api: ServerApi, task_id: str) -> PromptLook:
     return PromptLook(detail=detail, turn=turn)
 
 
-def _told(look: PromptLook) -> Body:
+def _told(task_id: str, verdict: WaitVerdict, look: PromptLook) -> WaitedSessionJson:
     return {
+        "session_id": task_id,
+        "is_met": verdict.is_met,
+        "why": verdict.why,
         "turn_id": look.summary.turn_id,
         "state": None if look.turn is None else look.turn.state,
-        "task_status": look.summary.task_status,
+        "badge": msgspec.to_builtins(look.summary.badge),
+        "log_problem": "",
+    }
+
+
+def _not_told(task_id: str, words: str, trouble: LogTrouble) -> WaitedSessionJson:
+    """Of a session that was not as it was wanted when the time was up."""
+    return {
+        "session_id": task_id,
+        "is_met": False,
+        "why": words,
+        "turn_id": None,
+        "state": None,
+        "badge": None,
+        "log_problem": trouble.problem,
     }

@@ -1,7 +1,8 @@
 """What one frame of the room changes, once it is its turn.
 
 Laws:
-1. A frame that is taken moves the tick, and tells up to which version the room has spoken.
+1. A frame that is taken moves the tick, and tells up to which version the room has spoken. Others of its version may
+   follow, but no messages after its status: a status that is taken completes the transcript up to its version.
 2. Only `task:status` changes the status. The end of a stream ends the stream.
 3. What an agent thinks is shown as it comes, by whoever shows it, and kept nowhere.
 """
@@ -63,7 +64,6 @@ def take_frame(state: TaskState, frame: TaskFrame, now: float) -> tuple[TaskStat
         tick=frame.tick,
         is_reachable=True,
         room_version=max(state.room_version, frame.version),
-        # Others of the same version may still follow.
         synced_version=max(state.synced_version, frame.version - 1),
     )
     if isinstance(frame, TaskStatusChanged | AgentStatusChanged | TaskBadgeChanged) and frame.badge is not None:
@@ -71,7 +71,9 @@ def take_frame(state: TaskState, frame: TaskFrame, now: float) -> tuple[TaskStat
     if isinstance(frame, TaskStatusChanged):
         word = StatusWord(frame.task_status, frame.version, frame.turn_id, frame.status_updated_at)
         state, verdict = reconcile.take_status(state, word)
-        return state, Effect(is_refused=verdict is ReconcileVerdict.REFUSED)
+        if verdict is ReconcileVerdict.REFUSED:
+            return state, Effect(is_refused=True)
+        return replace(state, synced_version=max(state.synced_version, frame.version)), _NOTHING
     state = replace(state, version=max(state.version, frame.version))
     match frame:
         case ChatStart():

@@ -8,6 +8,8 @@ Laws:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import inf
 from typing import TypeAlias
 
 from interlock.client.machine.inputs import (
@@ -33,16 +35,24 @@ from interlock.vocabulary.wire.frames import TaskFrame
 from interlock.vocabulary.wire.requests import TaskBehind
 
 Outputs: TypeAlias = list[tuple[SessionId, Output]]
+OnStep: TypeAlias = Callable[[SessionId, TaskState, TaskInput, TaskState], None]
+
+
+def ignore_step(_task_id: SessionId, _before: TaskState, _input: TaskInput, _after: TaskState) -> None:
+    """For a caller that looks at the states by itself."""
 
 
 class TaskStateManager:
-    """The machines by task id. Whatever is called returns what is to be done, task by task."""
+    """The machines by task id. Each call returns what is to be done, task by task. `on_step` is called after each step
+    that changed something, with the states before and after it."""
 
-    def __init__(self, *, is_connected: bool = False) -> None:
+    def __init__(self, *, is_connected: bool = False, on_step: OnStep = ignore_step) -> None:
         self.machines: dict[SessionId, TaskStateMachine] = {}
         self.is_connected = is_connected
         self.dropped = 0
         self._generation = 0
+        self._on_step = on_step
+        self._deadlines: dict[SessionId, float] = {}
 
     def state(self, task_id: SessionId) -> TaskState | None:
         """How a task stands; None if it is not open."""
@@ -63,6 +73,7 @@ class TaskStateManager:
             return []
         outputs = self.step(task_id, Closed(), now)
         machine = self.machines.pop(task_id)
+        self._deadlines.pop(task_id, None)
         self._generation = max(self._generation, machine.state.generation)
         return outputs
 
@@ -72,7 +83,12 @@ class TaskStateManager:
         if machine is None:
             self.dropped += 1
             return []
-        return [(task_id, output) for output in machine.step(input, now)]
+        before = machine.state
+        outputs = machine.step(input, now)
+        if machine.state is not before:
+            self._note_deadline(task_id, machine.deadline)
+            self._on_step(task_id, before, input, machine.state)
+        return [(task_id, output) for output in outputs]
 
     def sync_task_detail(
         self,
@@ -124,11 +140,15 @@ class TaskStateManager:
 
     def page_visible(self, now: float) -> Outputs:
         """Somebody looks again."""
-        return self._tell_all(CheckRequested(CheckReason.PAGE_VISIBLE), now)
+        return self.look_again(CheckReason.PAGE_VISIBLE, now)
 
     def network_online(self, now: float) -> Outputs:
         """The machine is on a network again."""
-        return self._tell_all(CheckRequested(CheckReason.NETWORK_ONLINE), now)
+        return self.look_again(CheckReason.NETWORK_ONLINE, now)
+
+    def look_again(self, reason: CheckReason, now: float) -> Outputs:
+        """Ask where every task stands."""
+        return self._tell_all(CheckRequested(reason), now)
 
     def request_runtime_check(self, task_id: SessionId, reason: CheckReason, now: float) -> Outputs:
         """Ask where one task stands."""
@@ -137,13 +157,18 @@ class TaskStateManager:
     @property
     def deadline(self) -> float | None:
         """When to call `fire`."""
-        waits = (machine.deadline for machine in self.machines.values())
-        return min((wait for wait in waits if wait is not None), default=None)
+        return min(self._deadlines.values(), default=None)
 
     def fire(self, now: float) -> Outputs:
-        """Apply what is due by now."""
-        due = [task for task, one in self.machines.items() if one.deadline is not None and one.deadline <= now]
+        """Apply what is due by now, in the order in which the tasks were opened."""
+        due = [task for task in self.machines if self._deadlines.get(task, inf) <= now]
         return [output for task in due for output in self.step(task, TimerFired(), now)]
+
+    def _note_deadline(self, task_id: SessionId, due_at: float | None) -> None:
+        if due_at is None:
+            self._deadlines.pop(task_id, None)
+        else:
+            self._deadlines[task_id] = due_at
 
     def _tell_all(self, input: TaskInput, now: float) -> Outputs:
         return [output for task in tuple(self.machines) for output in self.step(task, input, now)]

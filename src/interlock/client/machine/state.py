@@ -3,7 +3,8 @@
 Laws:
 1. `status` is the last word that a server said, never a guess. `is_verified` tells whether it is known to hold now.
 2. `version` is the highest that was heard of; `room_version` the highest that the room said; the transcript is complete
-   up to `synced_version`. The last lags by one while frames flow: more frames of the same version may follow.
+   up to `synced_version`. The last lags by one while frames flow: more frames of the same version may follow, until the
+   status of that version comes, which is last. A message that changes later at the same version comes with a resume.
 3. `tick` is None outside the room. Inside, what is shown is what the room said up to that tick.
 4. What is doubtful has a deadline: `is_unstable` without `deadline` does not exist.
 5. The whole is a value: two states with the same fields are the same state.

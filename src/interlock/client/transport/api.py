@@ -6,18 +6,9 @@ from collections.abc import AsyncIterator
 from typing import Final, TypeVar
 from urllib.parse import quote
 
-from interlock.client.shapes import (
-    AgentStanding,
-    ApprovalStanding,
-    Cancelled,
-    OpenTask,
-    Page,
-    PromptStanding,
-    ServerInfo,
-    TaskDetail,
-    TaskOpened,
-)
-from interlock.client.transport.http import Http
+from msgspec import to_builtins
+
+from interlock.client.transport.http import Http, Query
 from interlock.lifecycle.turns import TurnRecord
 from interlock.projections.why import Explanation
 from interlock.vocabulary.errors import PeerFault
@@ -27,7 +18,22 @@ from interlock.vocabulary.ids import PromptId, SessionId, TurnId
 from interlock.vocabulary.wire.approval import Approval, ApprovalState
 from interlock.vocabulary.wire.frames import Message, QueueView, RuntimeCheck, StateDocument, TaskSummary
 from interlock.vocabulary.wire.requests import ApprovalDecide
+from interlock.vocabulary.wire.resources import (
+    AgentStanding,
+    ApprovalStanding,
+    Cancelled,
+    OpenTask,
+    Page,
+    PromptStanding,
+    SearchPage,
+    SeenStanding,
+    ServerInfo,
+    TaskDetail,
+    TaskOpened,
+    TaskTitle,
+)
 from interlock.vocabulary.wire.task_screen import TaskScreen
+from interlock.vocabulary.wire.workspace import ReviewedFile, ReviewFile, TaskDiff, TurnChanges
 
 PAGE: Final = 200
 T = TypeVar("T")
@@ -57,6 +63,10 @@ class Api:
         async for page in self._pages("/api/tasks", Page[TaskSummary]):
             for one in page.items:
                 yield one
+
+    async def search(self, query: Query) -> SearchPage:
+        """A page of messages, found by their words."""
+        return await self._http.get("/api/search", SearchPage, query=query)
 
     async def turns(self, task_id: SessionId) -> AsyncIterator[TurnRecord]:
         """Every turn of a task, oldest first."""
@@ -105,6 +115,17 @@ class Api:
     async def why(self, task_id: SessionId, turn_id: TurnId | None = None) -> Explanation:
         """What is claimed of a turn, with the evidence."""
         return await self._http.get(_task(task_id, "why"), Explanation, query={"turn": turn_id})
+
+    async def turn_changes(self, task_id: SessionId) -> AsyncIterator[TurnChanges]:
+        """How much each turn of a task changed, oldest first."""
+        async for page in self._pages(_task(task_id, "changes"), Page[TurnChanges]):
+            for one in page.items:
+                yield one
+
+    async def diff(self, task_id: SessionId, turn: str, path: str, *, is_stat: bool) -> TaskDiff:
+        """What a turn did to the files."""
+        query = {"turn": turn or None, "path": path or None, "stat": "true" if is_stat else None}
+        return await self._http.get(_task(task_id, "diff"), TaskDiff, query=query)
 
     async def state_document(self, task_id: SessionId) -> StateDocument:
         """The state document of a task, with its version."""
@@ -160,6 +181,18 @@ class Api:
 
     async def stop(self, task_id: SessionId, key: str) -> AgentStanding:
         return await self._http.command("POST", _task(task_id, "stop"), AgentStanding, key=key)
+
+    async def mark_seen(self, task_id: SessionId, turn_id: TurnId | None, key: str) -> SeenStanding:
+        body = {} if turn_id is None else {"turn_id": turn_id}
+        return await self._http.command("POST", _task(task_id, "seen"), SeenStanding, key=key, body=body)
+
+    async def rename(self, task_id: SessionId, title: str, key: str) -> TaskTitle:
+        return await self._http.command("POST", _task(task_id, "rename"), TaskTitle, key=key, body={"title": title})
+
+    async def review(self, task_id: SessionId, asked: ReviewFile, key: str) -> ReviewedFile:
+        return await self._http.command(
+            "POST", _task(task_id, "review"), ReviewedFile, key=key, body=to_builtins(asked)
+        )
 
     async def delete(self, task_id: SessionId, key: str) -> None:
         await self._http.command("DELETE", _task(task_id), object, key=key)

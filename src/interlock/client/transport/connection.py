@@ -24,25 +24,22 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from interlock.client.errors import problem_of_body, refusal_of
+from interlock.client.machine.client_machine import PushedFrame
 from interlock.client.timeouts import Chance, ClientTimeouts, delay_before, told_delay
 from interlock.client.transport.discovery import Address
 from interlock.client.transport.pending_answers import Answer, OnAnswer, PendingAnswers
 from interlock.client.transport.sockets import open_socket
 from interlock.vocabulary.errors import ContractError, InterlockError, PeerFault, Unreachable, UsageError
-from interlock.vocabulary.wire.frames import TaskFrame
 from interlock.vocabulary.wire.requests import (
     PROTOCOL,
     Ack,
-    BoardBehind,
     BoardJoined,
-    BoardTask,
     Hello,
     Ping,
     Refused,
     Request,
     ServerClosing,
     ServerFrame,
-    TaskBehind,
     TaskJoined,
 )
 
@@ -51,8 +48,7 @@ SILENT_HEARTBEATS: Final = 3
 _FINAL_STATUSES: Final = frozenset({400, 401, 403, 404, 421, 426})
 _MIN_HEARTBEAT_SECONDS: Final = 0.01
 
-Pushed: TypeAlias = TaskFrame | TaskBehind | BoardTask | BoardBehind
-OnPush: TypeAlias = Callable[[Pushed], None]
+OnPush: TypeAlias = Callable[[PushedFrame], None]
 OnEdge: TypeAlias = Callable[[bool, str], None]
 
 _FRAMES: Final[msgspec.json.Decoder[ServerFrame]] = msgspec.json.Decoder(ServerFrame)

@@ -20,7 +20,8 @@ import msgspec
 from interlock.client.transport.process_check import is_alive
 from interlock.log.paths import default_home
 from interlock.log.private_file import folder_key, read_private_file
-from interlock.vocabulary.errors import Unreachable, UsageError
+from interlock.log.starting_file import not_there
+from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.wire.requests import AccessRole
 
 SERVER_FILE: Final = "server.json"
@@ -33,6 +34,8 @@ class _ServerFile(msgspec.Struct, frozen=True):
     url: str
     folder: str = ""
     pid: int = 0
+    started: str = ""
+    boot_id: str = ""
 
 
 class _TokenFile(msgspec.Struct, frozen=True):
@@ -116,10 +119,11 @@ def find_server(home: Path | None = None, *, role: AccessRole = AccessRole.OPERA
         if server.folder not in ("", folder_key(folder)):
             raise FileNotFoundError  # it came here with a copy of a home, and tells of the server of the original
     except FileNotFoundError as missing:
-        raise Unreachable(f"no server runs in {folder}; start one with `interlock up --home {folder}`") from missing
-    if server.pid != 0 and not is_alive(server.pid):  # 0: it names none
+        none = f"no server runs in {folder}; start one with `interlock up --home {folder}`"
+        raise not_there(folder, none) from missing
+    if server.pid != 0 and not is_alive(server.pid, server.started, server.boot_id):  # 0: it names none
         gone = f"the server of {folder} is gone: it ended without a word"
-        raise Unreachable(f"{gone}; start it again with `interlock up --home {folder}`")
+        raise not_there(folder, f"{gone}; start it again with `interlock up --home {folder}`")
     try:
         tokens = _read(folder / TOKEN_FILE, _TokenFile)
     except FileNotFoundError as missing:

@@ -32,14 +32,23 @@ from typing import ClassVar, Final, TypeAlias, assert_never
 
 from msgspec import structs
 
-from interlock.lifecycle.children.workflow_plan import WorkflowSpec, held_steps, lost_steps, ready_steps
+from interlock.lifecycle.children.workflow_plan import (
+    STOP_CHOICE,
+    WorkflowSpec,
+    due_gates,
+    held_steps,
+    lost_steps,
+    ready_steps,
+)
 from interlock.lifecycle.children.workflow_step import (
     DEPENDENCY_LOST,
+    GATE_REACHED,
     STEP_MACHINE,
     WAITING,
     WORKFLOW_COMPLETED,
     WORKFLOW_EXPIRED,
     WORKFLOW_STOPPED,
+    AnswerGate,
     GiveUpStep,
     ReleaseStep,
     StartStep,
@@ -53,6 +62,7 @@ from interlock.lifecycle.table import Edge, Machine, from_each
 from interlock.vocabulary.actions import NextAction, NextActionKind
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.events.audit import Anomaly, WorkflowEvent, WorkflowEventKind
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import StepId
 from interlock.vocabulary.states import StepState, WorkflowState
 
@@ -127,8 +137,7 @@ _OPEN: Final = (WorkflowState.RUNNING, WorkflowState.HELD)
 
 TRANSITIONS: Final[tuple[Edge[WorkflowState, WorkflowRecord], ...]] = (
     *from_each(_OPEN, STEPS_CHANGED, WorkflowState.RUNNING, work_is_left),
-    # Not from held: there, a required step waits for a decision, and a decision alone makes no step ready.
-    Edge(WorkflowState.RUNNING, STEPS_CHANGED, WorkflowState.COMPLETED, every_required_step_is_ready),
+    *from_each(_OPEN, STEPS_CHANGED, WorkflowState.COMPLETED, every_required_step_is_ready),
     *from_each(_OPEN, STEPS_CHANGED, WorkflowState.HELD, a_decision_is_awaited),
     *from_each(_OPEN, STEPS_CHANGED, WorkflowState.PARTIAL, something_is_usable),
     *from_each(_OPEN, STEPS_CHANGED, WorkflowState.TIMED_OUT, time_ran_out),
@@ -160,7 +169,9 @@ def begin(spec: WorkflowSpec, now: datetime) -> tuple[WorkflowRecord, tuple[Work
         summary=spec.name,
         timeout_ms=spec.timeout_ms,
     )
-    return record, (started,)
+    settled = _settle(record, now)
+    started = structs.replace(started, status=settled.status, deadline_at=settled.deadline)
+    return settled, (started, *_facts(record, settled))
 
 
 def step(state: WorkflowRecord, input: WorkflowInput, now: datetime) -> tuple[WorkflowRecord, tuple[Output, ...]]:
@@ -177,7 +188,7 @@ def step(state: WorkflowRecord, input: WorkflowInput, now: datetime) -> tuple[Wo
         case StopWorkflow(reason):
             _refuse_if_terminal(state, input)
             moved = _close(state, WORKFLOW_STOPPED, _said(reason), now)
-        case StartStep() | ReleaseStep() | GiveUpStep():
+        case StartStep() | ReleaseStep() | GiveUpStep() | AnswerGate():
             _refuse_if_terminal(state, input)
             moved = _obey(state, input)
         case unreachable:
@@ -199,10 +210,33 @@ def _obey(state: WorkflowRecord, input: StepCommand) -> WorkflowRecord:
         case ReleaseStep(_, reason):
             _said(reason)
             return _with(state, StepRecord(known.id, target))
+        case AnswerGate():
+            return _with(state, _answered(state, known, target, input))
         case GiveUpStep(_, reason):
             return _with(state, replace(known, state=target, evidence=StepEvidence(state=target, reason=_said(reason))))
         case unreachable:
             assert_never(unreachable)
+
+
+def _answered(state: WorkflowRecord, known: StepRecord, target: StepState, input: AnswerGate) -> StepRecord:
+    choices = next(step.choices for step in state.spec.steps if step.id == known.id)
+    if input.choice not in choices:
+        raise ContractError(f"gate {known.id} takes {', '.join(choices)}, not {input.choice!r}")
+    is_stopped = input.choice == STOP_CHOICE
+    state_after = StepState.FAILED if is_stopped else target
+    checkpoint: Json = {
+        "status": state_after.value,
+        "proof": "decision",
+        "choice": input.choice,
+        "reason": input.reason,
+        "decided_by": input.decided_by,
+    }
+    if is_stopped:
+        reason = input.reason.strip() or "answered: stop"
+        given_up = StepEvidence(state=state_after, reason=reason, checkpoint=checkpoint)
+        return replace(known, state=state_after, evidence=given_up)
+    shown = StepEvidence(state=target, summary=f"answered: {input.choice}", checkpoint=checkpoint)
+    return replace(known, state=target, evidence=shown)
 
 
 def _believe(state: WorkflowRecord, input: StepReported) -> WorkflowRecord:
@@ -221,7 +255,10 @@ def _close(state: WorkflowRecord, on: str, reason: str, now: datetime) -> Workfl
 
 
 def _settle(state: WorkflowRecord, now: datetime) -> WorkflowRecord:
-    """Hold what is lost, then let the table say how the workflow stands."""
+    """Hold what is lost, ask the gates that are due, then let the table say how the workflow stands."""
+    for gate in () if state.closed else due_gates(state.spec, state.states):
+        known = next(step for step in state.steps if step.id == gate)
+        state = _signal(state, known, GATE_REACHED, GATE_REACHED, now)
     held = frozenset(held_steps(state.spec, state.states))
     for one in state.steps:
         if one.id in held:
@@ -292,6 +329,8 @@ def _facts(before: WorkflowRecord, after: WorkflowRecord, decided: str = "") -> 
     """A fact for each step that moved, and one for the end that this led to. No step moves twice by one input."""
     moved = [new for old, new in zip(before.steps, after.steps, strict=True) if old.state is not new.state]
     facts = [_step_fact(after.spec, step, decided) for step in moved]
+    if facts and after.deadline is not None and after.deadline != before.deadline:
+        facts[-1] = structs.replace(facts[-1], deadline_at=after.deadline)
     if after.is_terminal:
         result = workflow_result(after.spec, after.steps, closed=after.closed)
         finished = WorkflowEvent(
@@ -317,6 +356,9 @@ def _step_fact(spec: WorkflowSpec, moved: StepRecord, decided: str) -> WorkflowE
     )
     if shown is None:
         return fact
+    if moved.state is StepState.HELD and shown.reason == GATE_REACHED:
+        gate = next(step for step in spec.steps if step.id == moved.id)
+        fact = structs.replace(fact, question=gate.gate, choices=gate.choices)
     return structs.replace(
         fact,
         summary=shown.summary,

@@ -9,6 +9,8 @@ Laws:
 4. The same states give the same steps, in the order of the plan. If nothing runs and some step's dependencies are all
    ready, at least one step may run.
 5. A step is lost when it ended without being ready, or depends on one that is lost: no decision brings it back.
+6. A step is a prompt for a child, a command that we run, or a gate that a person answers; exactly one of them. A gate
+   does not run: it is due as soon as its dependencies are ready, also while other steps run.
 """
 
 from __future__ import annotations
@@ -48,12 +50,39 @@ class InvalidWorkflow(UsageError):
         self.problems = problems
 
 
+STOP_CHOICE: Final = "stop"
+"""The choice of a gate that refuses. Any other lets the workflow go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutput:
+    """A file that must exist when the step ends, below the folder of the workflow, and be newer than the step's start.
+    `type`: `file`, or `json`, which must be an object or a list. `fields` of JSON: the names and types that
+    each object has; `is_list`: it is a list of them."""
+
+    name: str
+    path: str
+    type: str = "file"
+    fields: tuple[tuple[str, str], ...] = ()
+    is_list: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSpec:
-    """One step: a task for a child. `required`: the workflow is not completed without it."""
+    """One step: a `task` for a child, a command (`run`, without a shell) or a question to a person (`gate`).
+
+    `required`: the workflow is not completed without it. `checks` are commands that must all exit 0, and `outputs` what
+    must exist, before the step of a child is ready.
+    """
 
     id: StepId
-    task: str
+    task: str = ""
+    run: tuple[str, ...] = ()
+    gate: str = ""
+    choices: tuple[str, ...] = ("go", STOP_CHOICE)
+    checks: tuple[tuple[str, ...], ...] = ()
+    outputs: tuple[StepOutput, ...] = ()
+    model_visible: bool = False
     agent: str = ""
     depends_on: tuple[StepId, ...] = ()
     required: bool = True
@@ -78,14 +107,19 @@ class WorkflowSpec:
             raise InvalidWorkflow(self.id, problems)
 
 
+def due_gates(spec: WorkflowSpec, states: StepStates) -> tuple[StepId, ...]:
+    """The gates that a person is to be asked now."""
+    return tuple(step.id for step in spec.steps if step.gate and _is_unlocked(step, states))
+
+
 def ready_steps(spec: WorkflowSpec, states: StepStates) -> tuple[StepId, ...]:
-    """The steps that may start now, all of them together, in the order of the plan."""
+    """The steps that may start now, all of them together, in the order of the plan. Gates are none of them."""
     busy = [step for step in spec.steps if _state(step, states) is StepState.RUNNING]
     chosen: list[StepId] = []
     for step in spec.steps:
         if len(busy) >= spec.max_concurrency:
             break
-        if _is_unlocked(step, states) and not any(_conflict(step, other) for other in busy):
+        if not step.gate and _is_unlocked(step, states) and not any(_conflict(step, other) for other in busy):
             busy.append(step)
             chosen.append(step.id)
     return tuple(chosen)
@@ -95,7 +129,7 @@ def waves(spec: WorkflowSpec) -> tuple[tuple[StepId, ...], ...]:
     """A dry run: what would start together if every step ended ready, wave by wave."""
     states: dict[StepId, StepState] = {}
     planned: list[tuple[StepId, ...]] = []
-    while wave := ready_steps(spec, states):
+    while wave := (*ready_steps(spec, states), *due_gates(spec, states)):
         planned.append(wave)
         states.update(dict.fromkeys(wave, StepState.CHECKPOINT_READY))
     return tuple(planned)
@@ -168,8 +202,7 @@ def _step_problems(step: StepSpec, known: Mapping[StepId, int]) -> Iterator[Plan
     name = f"step {step.id!r}"
     if not is_valid_id(step.id):
         yield PlanProblem(f"{step.id!r} is no id", "use letters, digits and _.:- in ids")
-    if not step.task.strip():
-        yield PlanProblem(f"{name} has no task", "say what each step is to do")
+    yield from _work_problems(name, step)
     if step.timeout_ms is not None:
         yield from _timeout_problems(name, step.timeout_ms)
     for needed in dict.fromkeys(step.depends_on):
@@ -177,11 +210,40 @@ def _step_problems(step: StepSpec, known: Mapping[StepId, int]) -> Iterator[Plan
             yield PlanProblem(f"{name} depends on itself", "let a step depend on other steps only")
         elif needed not in known:
             yield PlanProblem(f"{name} depends on {needed!r}, which is no step", "name steps of the same workflow")
-    for path in dict.fromkeys((*step.write_set, *step.read_set)):
+    for path in dict.fromkeys((*step.write_set, *step.read_set, *(output.path for output in step.outputs))):
         if not path.strip() or path.startswith("/") or ".." in path.split("/") or not {"*", "?"}.isdisjoint(path):
             yield PlanProblem(
                 f"{name} names the path {path!r}", "name files and folders relative to the workspace, without patterns"
             )
+
+
+def _work_problems(name: str, step: StepSpec) -> Iterator[PlanProblem]:
+    kinds = [kind for kind, given in (("task", step.task.strip()), ("run", step.run), ("gate", step.gate)) if given]
+    if not kinds:
+        yield PlanProblem(f"{name} has no task", "say what each step is to do")
+    if len(kinds) > 1:
+        yield PlanProblem(f"{name} is {' and '.join(kinds)} at once", "make one step of each")
+    yield from _gate_problems(name, step) if step.gate else _command_problems(name, step)
+
+
+def _gate_problems(name: str, step: StepSpec) -> Iterator[PlanProblem]:
+    if not step.gate.strip():
+        yield PlanProblem(f"{name} asks nothing", "give each gate a question")
+    if not 2 <= len(step.choices) == len(set(step.choices)):
+        yield PlanProblem(f"{name} offers {list(step.choices)}", "give each gate two or more different choices")
+    if step.checks or step.outputs:
+        yield PlanProblem(f"{name} is a gate with checks or outputs", "a person's answer is all that a gate proves")
+
+
+def _command_problems(name: str, step: StepSpec) -> Iterator[PlanProblem]:
+    for argv in (step.run, *step.checks):
+        if argv and not argv[0].strip():
+            yield PlanProblem(f"{name} runs a command without a name", "begin each command with a program")
+    if any(not argv for argv in step.checks):
+        yield PlanProblem(f"{name} has an empty check", "begin each command with a program")
+    for output in step.outputs:
+        if output.type not in ("file", "json"):
+            yield PlanProblem(f"{name} has an output of type {output.type!r}", "an output is a file or json")
 
 
 def _timeout_problems(name: str, timeout_ms: int) -> Iterator[PlanProblem]:

@@ -11,6 +11,9 @@ Laws:
 5. Nothing is assumed: a child that completed without an explicit checkpoint gives a `partial` step, and one that ended
    without any usable words a `failed` one.
 6. A child that we let go of may still be running: its step needs a decision.
+7. A gate is held as soon as its dependencies are ready, and asks. An answer makes it `checkpoint_ready`, with the
+   decision as its evidence; the choice `stop` gives it up. It is never released: nothing runs behind it.
+8. The step of a command has no child. Its end is proven by its exit code.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import ClassVar, Final, TypeAlias, assert_never
 
 from interlock.lifecycle.children.subagent import EMPTY_ANSWER
 from interlock.lifecycle.children.subagent_evidence import has_checkpoint, missing_evidence
-from interlock.lifecycle.children.workflow_plan import StepStates, WorkflowSpec, lost_steps, ready_steps
+from interlock.lifecycle.children.workflow_plan import StepSpec, StepStates, WorkflowSpec, lost_steps, ready_steps
 from interlock.lifecycle.table import Edge, Machine, from_each
 from interlock.vocabulary.actions import NextAction
 from interlock.vocabulary.errors import ContractError
@@ -40,6 +43,7 @@ DEPENDENCY_LOST: Final = "dependency_lost"
 WORKFLOW_COMPLETED: Final = "workflow_completed"
 WORKFLOW_EXPIRED: Final = "workflow_expired"
 WORKFLOW_STOPPED: Final = "workflow_stopped"
+GATE_REACHED: Final = "gate_reached"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +81,11 @@ def _lack(shown: StepEvidence) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StartStep:
-    """Run a step by a child."""
+    """Run a step by a child, or without one if it is a command."""
 
     on: ClassVar[str] = "start"
     step_id: StepId
-    child: SubagentId
+    child: SubagentId | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +107,22 @@ class GiveUpStep:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerGate:
+    """Decide what a gate asks. `decided_by`: the person, as far as known."""
+
+    on: ClassVar[str] = "answer_gate"
+    step_id: StepId
+    choice: str
+    reason: str = ""
+    decided_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StepReported:
-    """The child of a step ended."""
+    """The child of a step ended, or its command did."""
 
     step_id: StepId
-    child: SubagentId
+    child: SubagentId | None
     evidence: StepEvidence
 
     @property
@@ -115,7 +130,7 @@ class StepReported:
         return _reported(self.evidence.state)
 
 
-StepCommand: TypeAlias = StartStep | ReleaseStep | GiveUpStep
+StepCommand: TypeAlias = StartStep | ReleaseStep | GiveUpStep | AnswerGate
 
 
 def _reported(state: StepState) -> str:
@@ -151,8 +166,17 @@ def is_let_by_the_plan(at: StepContext) -> bool:
     return at.step.id in ready_steps(at.spec, at.states)
 
 
-def is_not_lost(at: StepContext) -> bool:
-    return at.step.id not in lost_steps(at.spec, at.states)
+def _spec_of(at: StepContext) -> StepSpec:
+    return next(step for step in at.spec.steps if step.id == at.step.id)
+
+
+def can_run_again(at: StepContext) -> bool:
+    return not _spec_of(at).gate and at.step.id not in lost_steps(at.spec, at.states)
+
+
+def is_an_open_gate(at: StepContext) -> bool:
+    needed = _spec_of(at).depends_on
+    return bool(_spec_of(at).gate) and all(at.states[one] is StepState.CHECKPOINT_READY for one in needed)
 
 
 def is_of_its_child(at: StepContext) -> bool:
@@ -164,8 +188,10 @@ WAITING: Final = (StepState.HELD, StepState.NEEDS_ORCHESTRATOR)
 STEP_TRANSITIONS: Final[tuple[Edge[StepState, StepContext], ...]] = (
     Edge(StepState.PENDING, StartStep.on, StepState.RUNNING, is_let_by_the_plan),
     *(Edge(StepState.RUNNING, _reported(state), state, is_of_its_child) for state in StepState if state in OUTCOMES),
-    *from_each(WAITING, ReleaseStep.on, StepState.PENDING, is_not_lost),
+    *from_each(WAITING, ReleaseStep.on, StepState.PENDING, can_run_again),
     *from_each(WAITING, GiveUpStep.on, StepState.FAILED),
+    Edge(StepState.PENDING, GATE_REACHED, StepState.HELD),
+    Edge(StepState.HELD, AnswerGate.on, StepState.CHECKPOINT_READY, is_an_open_gate),
     Edge(StepState.PENDING, DEPENDENCY_LOST, StepState.HELD),
     Edge(StepState.PENDING, WORKFLOW_EXPIRED, StepState.HELD),
     Edge(StepState.PENDING, WORKFLOW_STOPPED, StepState.HELD),
@@ -181,9 +207,16 @@ STEP_MACHINE: Final[Machine[StepState, StepContext]] = Machine(
     initial=StepState.PENDING,
     edges=STEP_TRANSITIONS,
     laws=__doc__,
-    commands=frozenset({StartStep.on, ReleaseStep.on, GiveUpStep.on}),
+    commands=frozenset({StartStep.on, ReleaseStep.on, GiveUpStep.on, AnswerGate.on}),
     observations=frozenset(
-        {DEPENDENCY_LOST, WORKFLOW_EXPIRED, WORKFLOW_STOPPED, WORKFLOW_COMPLETED, *map(_reported, OUTCOMES)}
+        {
+            GATE_REACHED,
+            DEPENDENCY_LOST,
+            WORKFLOW_EXPIRED,
+            WORKFLOW_STOPPED,
+            WORKFLOW_COMPLETED,
+            *map(_reported, OUTCOMES),
+        }
     ),
     terminal=frozenset({StepState.CHECKPOINT_READY, StepState.PARTIAL, StepState.FAILED, StepState.TIMED_OUT}),
 )

@@ -1,17 +1,18 @@
-"""Shell commands, as far as a permission rule may read them: one simple command, split into its words.
+"""Shell commands, as far as a permission rule of a model may read them: one simple command, split into its words.
 
 Laws:
-1. A simple command is a program and its words. Lists, pipes, redirections, substitutions, variables, assignments,
-   comments, compound commands and anything that cannot be read are none: `simple_command` gives None.
+1. A simple command is a program and its words, as the one grammar of `lifecycle.rules.shell_grammar` reads them. Lists,
+   pipes, variables before a command and what that grammar calls opaque are none: `simple_command` gives None.
 2. Words are compared one by one. A `*` within a word stays within it; one that is a word of its own stands for one
    word, and at the end for any number of them, also none.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
+
+from interlock.lifecycle.rules.shell_grammar import Opaque, read_command
 
 SHELL_TOOLS: Final = frozenset(
     {
@@ -32,12 +33,7 @@ SHELL_TOOLS: Final = frozenset(
     }
 )
 COMMAND_FIELDS: Final = frozenset({"command", "cmd", "script"})
-_OPERATORS: Final = frozenset(";&|<>()`$\n\r")
-_RESERVED: Final = frozenset(
-    {"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "select", "function"}
-    | {"time", "coproc", "eval", "exec", "source", ".", "{", "}", "[[", "!"}
-)
-_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_RUNS_ITS_WORDS: Final = frozenset({"eval", "exec", "source", "."})
 
 
 def is_shell_tool(name: str) -> bool:
@@ -47,37 +43,10 @@ def is_shell_tool(name: str) -> bool:
 
 def simple_command(text: str) -> tuple[str, ...] | None:
     """The words of one simple command; None for everything else. Law 1."""
-    words = _words(text)
-    if not words or words[0] in _RESERVED or _ASSIGNMENT.match(words[0]):
+    found = read_command(text)
+    if isinstance(found, Opaque) or len(found) != 1 or found[0].variables or found[0].words[0] in _RUNS_ITS_WORDS:
         return None
-    return words
-
-
-_PLAIN: Final = r"[^\s'\"\\;&|<>()`$#]"
-_WORD: Final = re.compile(rf"""(?:{_PLAIN}|(?<=\S)\#|\\[^\n]|'[^'\n]*'|"(?:[^"\\`$\n]|\\[^\n])*")+""")
-_PART: Final = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)|([^'"\\]+)""")
-_IN_QUOTES: Final = re.compile(r'\\([\\"`$])')
-
-
-def _words(text: str) -> tuple[str, ...] | None:
-    words: list[str] = []
-    if not all(character.isprintable() or character == "\t" for character in text):
-        return None
-    rest = text.strip(" \t")
-    while rest:
-        found = _WORD.match(rest)
-        if found is None or (found.end() < len(rest) and rest[found.end()] not in " \t"):
-            return None
-        words.append("".join(map(_unquoted, _PART.finditer(found[0]))))
-        rest = rest[found.end() :].lstrip(" \t")
-    return tuple(words)
-
-
-def _unquoted(part: re.Match[str]) -> str:
-    single, double, escaped, plain = part.groups()
-    if double is not None:
-        return _IN_QUOTES.sub(r"\1", double)
-    return next(text for text in (single, escaped, plain) if text is not None)
+    return found[0].words
 
 
 def words_match(pattern: Sequence[Sequence[str]], words: Sequence[str]) -> bool:

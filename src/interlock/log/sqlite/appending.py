@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import apsw
 
+from interlock.log.archive.reading import archived
 from interlock.log.chain import Head, Stamped, stamp, start
 from interlock.log.sqlite import turn_index
 from interlock.log.sqlite.readers import head_of
@@ -25,12 +26,12 @@ from interlock.vocabulary.ids import SessionId
 MAX_HEADS: Final = 10_000
 MAX_TURNS_KNOWN: Final = 500_000
 
-_INSERT: Final = "INSERT INTO events (session_id, seq, line, digest, schema_version) VALUES (?, ?, ?, ?, ?)"
+INSERT: Final = "INSERT INTO events (session_id, seq, line, digest, schema_version) VALUES (?, ?, ?, ?, ?)"
 _ADVANCE: Final = """
 INSERT INTO sessions (session_id, version, head, first_at, last_at) VALUES (?1, ?2, ?3, ?4, ?5)
 ON CONFLICT (session_id) DO UPDATE SET version = ?2, head = ?3, last_at = ?5
 """
-_ADVANCE_WITH_INDEX: Final = """
+ADVANCE_WITH_INDEX: Final = """
 INSERT INTO sessions (session_id, version, head, first_at, last_at, turns) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 ON CONFLICT (session_id) DO UPDATE SET version = ?2, head = ?3, last_at = ?5, turns = ?6
 """
@@ -66,9 +67,10 @@ class Appender:
         first, last = stamped[0], stamped[-1]
         version = head.version + len(stamped)
         before = self._summaries.get(session_id)
-        began = before[3] if before else first.event.ts.isoformat()
+        ended = last.event.ts.isoformat()
+        began = before[3] if before else ended if first is last else first.event.ts.isoformat()
         self._rows += ((session_id, one.event.seq, one.line, one.digest, asked.schema_version) for one in stamped)
-        self._summaries[session_id] = (session_id, version, last.digest, began, last.event.ts.isoformat())
+        self._summaries[session_id] = (session_id, version, last.digest, began, ended)
         self._heads[session_id] = Head(version, last.digest)
         self._index(session_id, stamped)
         return version
@@ -78,7 +80,7 @@ class Appender:
         rows, self._rows = self._rows, []
         summaries, self._summaries = self._summaries, {}
         if rows:
-            connection.executemany(_INSERT, rows)
+            connection.executemany(INSERT, rows)
             self._write_index(connection, summaries)
             connection.executemany(_ADVANCE, [one for key, one in summaries.items() if key not in self._indexes])
         if len(self._heads) > MAX_HEADS or self._turns_known > MAX_TURNS_KNOWN:
@@ -123,7 +125,7 @@ class Appender:
         try:
             if turns:
                 turn_index.write(connection, turns)
-            connection.executemany(_ADVANCE_WITH_INDEX, sealed)
+            connection.executemany(ADVANCE_WITH_INDEX, sealed)
         except (apsw.CorruptError, apsw.SQLError, apsw.ConstraintError):
             if not connection.in_transaction:
                 raise
@@ -135,6 +137,11 @@ def _load(connection: apsw.Connection, session_id: SessionId) -> Head:
     if is_purged:
         raise UsageError(f"session {session_id} was purged", remedy="begin a new session")
     if head is not None:
+        if archived(connection, session_id) is not None:
+            raise UsageError(
+                f"session {session_id} is in an archive file, and takes no events",
+                remedy=f"bring it back with `interlock log restore {session_id}`",
+            )
         return head
     if connection.execute("SELECT 1 FROM events WHERE session_id = ? LIMIT 1", (session_id,)).fetchall():
         raise apsw.CorruptError(f"session {session_id} has events and no summary")

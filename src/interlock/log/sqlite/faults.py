@@ -7,6 +7,7 @@ from typing import Final
 
 import apsw
 
+from interlock.log.archive.reading import archived_rows
 from interlock.log.chain import ChainRow
 from interlock.log.port import LogUnavailable
 from interlock.vocabulary.ids import SessionId
@@ -66,11 +67,13 @@ def _describe(error: apsw.Error) -> tuple[str, str]:
 
 
 def rows_of(connection: apsw.Connection, session_id: SessionId, after: int, limit: int) -> list[ChainRow]:
-    """The rows of a session after a `seq`: the next `limit`, or, where pages are damaged, all that can be had."""
+    """The rows of a session after a `seq`: the next `limit`, or, where pages are damaged, all that can be had. Those of
+    an archived one are in its file; `ArchiveFault` where that cannot be read."""
     try:
-        return [_row(columns) for columns in connection.execute(_OF_SESSION, (session_id, after, limit))]
+        rows = [_row(columns) for columns in connection.execute(_OF_SESSION, (session_id, after, limit))]
     except UNREADABLE:
         return _salvage(connection, session_id, after)
+    return rows or archived_rows(connection, session_id, after, limit)
 
 
 def rows_after(connection: apsw.Connection, position: int, limit: int) -> list[ChainRow]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Final, TypeVar
 
 import apsw
 
+from interlock.log.archive.reading import ArchiveFault, archived_files
 from interlock.log.chain import Decoder, Head, Inspector, damage, start
 from interlock.log.port import (
     Committed,
@@ -120,7 +121,10 @@ class Walk:
             head, is_purged = head_of(connection, self.session_id)
         except UNREADABLE:
             return self._page_without_head(connection, inspector, limit)
-        rows = [] if is_purged else rows_of(connection, self.session_id, self._cursor, limit)
+        try:
+            rows = [] if is_purged else rows_of(connection, self.session_id, self._cursor, limit)
+        except ArchiveFault as fault:
+            return self._page_of_lost_file(inspector, fault, head)
         for row in rows:
             if head is None or row.seq <= head.version:
                 found += inspector.see(row)
@@ -136,6 +140,18 @@ class Walk:
         self._cursor = max(self._cursor, inspector.last_seq)
         self.version = inspector.seen_seq if head is None else head.version
         return found, is_last
+
+    def _page_of_lost_file(
+        self, inspector: Inspector, fault: ArchiveFault, head: Head | None
+    ) -> tuple[list[Followed], bool]:
+        """What an archive file should hold and does not give, as one finding."""
+        found = [item for row in fault.rows for item in inspector.see(row)]
+        first = max(fault.first_seq, self._cursor + 1)
+        list(inspector.skip_to(fault.last_seq))
+        self._cursor = fault.last_seq
+        self.version = fault.last_seq if head is None else head.version
+        found.append(damage(DamageKind.UNREADABLE, self.session_id, str(fault), first, fault.last_seq))
+        return found, fault.last_seq >= self.version
 
     def _page_without_head(
         self, connection: apsw.Connection, inspector: Inspector, limit: int
@@ -188,23 +204,32 @@ def anchored(connection: apsw.Connection, session_id: SessionId, decode: Decoder
     """An inspector that stands after a `seq`, and knows what the next digest must follow from."""
     inspector = Inspector(session_id, decode, after=max(after - 2, 0))
     if after > 0:
-        for row in rows_of(connection, session_id, inspector.last_seq, 2):
-            if row.seq <= after:
-                list(inspector.see(row))
+        with suppress(ArchiveFault):  # who reads on is told
+            for row in rows_of(connection, session_id, inspector.last_seq, 2):
+                if row.seq <= after:
+                    list(inspector.see(row))
         list(inspector.skip_to(after))
     return inspector
 
 
 def read_slice(
-    connection: apsw.Connection, session_id: SessionId, decode: Decoder, after: int, limit: int | None
+    connection: apsw.Connection,
+    session_id: SessionId,
+    decode: Decoder,
+    after: int,
+    limit: int | None,
+    count: Callable[[int], None] | None = None,
 ) -> Slice:
-    """Sound events until there are `limit` of them, and the damage that was passed on the way."""
+    """Sound events until there are `limit` of them, and the damage that was passed on the way. `count` is told of each
+    page how much it held."""
     walk = Walk(session_id, decode, after)
     events: list[Event] = []
     damages: list[LogDamage] = []
     is_last = False
     while not is_last and (limit is None or len(events) < limit):
         found, is_last = walk.page(connection, READ_PAGE if limit is None else min(READ_PAGE, limit - len(events)))
+        if count is not None:
+            count(len(found))
         for item in found:
             (damages if isinstance(item, LogDamage) else events).append(item)  # type: ignore[arg-type]
     return Slice(events=without_damaged(events[:limit], damages), version=walk.version, damage=tuple(damages))
@@ -255,13 +280,24 @@ def head_of(connection: apsw.Connection, session_id: SessionId) -> tuple[Head | 
     return None, False
 
 
+def count_events(connection: apsw.Connection) -> int:
+    """By the summaries; 0 where they cannot be read."""
+    try:
+        ((count,),) = connection.execute("SELECT sum(version) FROM sessions WHERE is_purged = 0").fetchall()
+    except UNREADABLE:
+        return 0
+    return count if isinstance(count, int) else 0
+
+
 def summaries(connection: apsw.Connection, prefix: str, after: str, limit: int) -> list[SessionSummary]:
     """The next `limit` sessions by id. Where their table is damaged, what is lost is told from the events instead."""
     bounds = (after, prefix, f"{prefix}\x7f")  # ids are ASCII, so DEL ends every prefix
     where = "WHERE session_id > ? AND session_id >= ? AND session_id < ?"
     try:
         found = connection.execute(f"{_SUMMARY} {where} ORDER BY session_id LIMIT ?", (*bounds, limit)).fetchall()
-        return [_summary(*columns) for columns in found]
+        ids = [_text(columns[0]) for columns in found]
+        files = archived_files(connection, ids[0], ids[-1]) if ids else {}
+        return [_summary(files, *columns) for columns in found]
     except UNREADABLE:
         ids = sorted({row.session_id for row in scan(connection)})
         wanted = (key for key in ids if is_valid_id(key) and key > after and key.startswith(prefix))
@@ -271,7 +307,7 @@ def summaries(connection: apsw.Connection, prefix: str, after: str, limit: int) 
 def summary_of(connection: apsw.Connection, session_id: SessionId) -> SessionSummary:
     try:
         for columns in connection.execute(f"{_SUMMARY} WHERE session_id = ?", (session_id,)):
-            return _summary(*columns)
+            return _summary(archived_files(connection, session_id, session_id), *columns)
     except UNREADABLE:
         pass
     rows = rows_of(connection, session_id, 0, -1)
@@ -279,16 +315,28 @@ def summary_of(connection: apsw.Connection, session_id: SessionId) -> SessionSum
 
 
 def _summary(
-    session_id: object, version: object, head: object, first_at: object, last_at: object, is_purged: object
+    files: Mapping[str, str],
+    key: object,
+    version: object,
+    head: object,
+    first_at: object,
+    last_at: object,
+    is_purged: object,
 ) -> SessionSummary:
+    session_id = _text(key)
     return SessionSummary(
-        session_id=SessionId(session_id.decode("utf-8", "replace") if isinstance(session_id, bytes) else ""),
+        session_id=session_id,
         version=version if isinstance(version, int) else 0,
         head=head.hex() if isinstance(head, bytes) else "",
         first_at=_moment(first_at),
         last_at=_moment(last_at),
         is_purged=bool(is_purged),
+        archive=files.get(session_id, ""),
     )
+
+
+def _text(key: object) -> SessionId:
+    return SessionId(key.decode("utf-8", "replace") if isinstance(key, bytes) else "")
 
 
 def _moment(text: object) -> datetime | None:

@@ -31,6 +31,7 @@ from interlock.vocabulary.ids import is_valid_id
 
 _KEPT: Final = {  # table: its key, its columns
     "sessions": ("session_id", "session_id, version, head, first_at, last_at, is_purged"),
+    "archived": ("session_id", "session_id, file, sha256, bytes, frames, title, at_unix_ms"),
     "maintenance": ("id", "id, at_unix_ms, action, details"),
     "quarantine": ("id", "id, at_unix_ms, position, session_id, seq, line, digest, reason"),
 }
@@ -39,6 +40,7 @@ INSERT INTO quarantine (at_unix_ms, position, session_id, seq, line, digest, rea
 """
 _NAMES: Final = ("salvage", "broken", "graft")
 _PAGE_BYTES: Final = 4096
+_MAPS_A_ROOT: Final = b"\x01"
 _NO_OTHER: Final = "stop every other interlock on this home, then run the salvage again with force"
 
 
@@ -119,9 +121,20 @@ def _keep_writers_out(path: Path, force: bool, now_unix_ms: int) -> None:
 
 
 def _graft(path: Path, grafted: Path, schema: Schema) -> None:
-    """Copy a file, and give the copy the first page of an empty log: the tables are always made in the same places."""
+    """Copy a file, and give the copy the first page of an empty log: the tables are always made in the same places.
+
+    In a file that gives room back in steps the second page maps the others, and its first entry is that of a root.
+    Where it does not, the file was made by an older version, and a table that was added later may be anywhere.
+    """
+    with path.open("rb") as stream:
+        stream.seek(_PAGE_BYTES)
+        is_mapped = stream.read(1) == _MAPS_A_ROOT
     empty = apsw.Connection(":memory:")
+    if is_mapped:
+        empty.execute("PRAGMA auto_vacuum = INCREMENTAL")
     schema.create(empty)
+    if not is_mapped:
+        empty.execute("DROP TABLE archived")
     page = bytearray(empty.serialize("main")[:_PAGE_BYTES])
     wal = path.with_name(f"{path.name}-wal")
     page[18:20] = b"\x02\x02" if wal.exists() else b"\x01\x01"  # how the file is written: with a WAL or without
@@ -143,11 +156,13 @@ def _rescue(
         source.execute("SELECT 1 FROM events LIMIT 0")  # fails if the list of tables cannot be read
         token = _refuse_writers(source, force)
         fresh_path.touch(0o600, exist_ok=False)
-        with closing(connect(fresh_path, readonly=False)) as fresh, fresh:
-            schema.create(fresh)
-            salvaged = _copy(source, fresh, now_unix_ms, broken)
-            turn_index.rebuild_all(fresh, schema.decode)
-            fresh.execute("UPDATE lease SET token = ?", (token + 1,))
+        with closing(connect(fresh_path, readonly=False)) as fresh:
+            fresh.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            with fresh:
+                schema.create(fresh)
+                salvaged = _copy(source, fresh, now_unix_ms, broken)
+                turn_index.rebuild_all(fresh, schema.decode)
+                fresh.execute("UPDATE lease SET token = ?", (token + 1,))
     return salvaged
 
 
@@ -215,7 +230,7 @@ def _from_both_ends(source: apsw.Connection, table: str) -> Iterator[tuple[apsw.
     for order in ("ASC", "DESC"):
         try:
             yield from source.execute(f"SELECT {columns} FROM {table} ORDER BY {key} {order}")
-        except UNREADABLE:
+        except (*UNREADABLE, apsw.SQLError):  # also a table that an older log has not
             continue
         return
 

@@ -17,8 +17,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 import apsw
 import msgspec
 
+from interlock.log.archive import reading as archive_reading
 from interlock.log.port import LogUnavailable
-from interlock.log.sqlite import turn_index
+from interlock.log.sqlite import snapshot_table, turn_index
 from interlock.vocabulary.errors import MalformedEvent
 from interlock.vocabulary.events.codec import decode_event
 from interlock.vocabulary.events.envelope import Event
@@ -75,7 +76,7 @@ CREATE TABLE quarantine (                      -- what repair took out of events
 ) STRICT;
 INSERT INTO lease VALUES (1, 0, '', 0);
 """
-TABLES: Final = _TABLES_1 + turn_index.TABLES
+TABLES: Final = _TABLES_1 + turn_index.TABLES + archive_reading.TABLES + snapshot_table.TABLES
 
 Raw: TypeAlias = dict[str, Json]
 Migration: TypeAlias = Callable[[apsw.Connection], None]
@@ -144,7 +145,19 @@ def _add_turn_index(connection: apsw.Connection) -> None:
     turn_index.rebuild_all(connection, lambda line, _: decode_event(line))
 
 
-CURRENT: Final = Schema(version=2, migrations={1: _add_turn_index})
+def _add_archive(connection: apsw.Connection) -> None:
+    connection.execute(archive_reading.TABLES)
+
+
+def _add_snapshots(connection: apsw.Connection) -> None:
+    """Empty: they are made when sessions are next folded."""
+    connection.execute(snapshot_table.TABLES)
+
+
+# 3 was never released: its step changes nothing.
+CURRENT: Final = Schema(
+    version=5, migrations={1: _add_turn_index, 2: lambda _: None, 3: _add_archive, 4: _add_snapshots}
+)
 
 
 def _pragma(connection: apsw.Connection, name: str) -> int:

@@ -17,8 +17,10 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 import apsw
+from msgspec import structs
 
 from interlock.log import lease, paths
+from interlock.log.archive.reading import ARCHIVE_NAME, FOLDER
 from interlock.log.chain import ChainRow, check_session_id
 from interlock.log.memory import FOLLOW_PAGE, Followers, check_page, closed, page_of
 from interlock.log.port import (
@@ -31,11 +33,22 @@ from interlock.log.port import (
     Slice,
     TurnSlice,
 )
-from interlock.log.sqlite import turn_index
+from interlock.log.search.index_file import remove_index
+from interlock.log.sqlite import snapshot_table, turn_index
 from interlock.log.sqlite.appending import PendingAppend
 from interlock.log.sqlite.faults import rows_of, unavailable
-from interlock.log.sqlite.readers import Readers, Walk, WalkAll, read_slice, read_turns, summaries, summary_of
+from interlock.log.sqlite.readers import (
+    Readers,
+    Walk,
+    WalkAll,
+    count_events,
+    read_slice,
+    read_turns,
+    summaries,
+    summary_of,
+)
 from interlock.log.sqlite.schema import CURRENT, Schema, Work, connect, disconnect
+from interlock.log.sqlite.snapshot_table import CacheWork, SqliteSnapshots
 from interlock.log.sqlite.writer import Request, WriteOutcome, Writer
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.envelope import Event
@@ -53,13 +66,15 @@ class SqliteLog:
 
     A cancelled `append` is either not done at all, or done and published whole; the version tells which. The same
     holds for one that failed because the disk did, should the process die before it can write again.
-    After `close`, followers are given what was committed before it, and end.
+    After `close`, followers are given what was committed before it, and end. `events_read` counts what `read` has gone
+    through since it was opened.
     """
 
     def __init__(self, path: Path, schema: Schema, readers: Readers, *, max_pending: int) -> None:
         """Use `open`."""
         self.path = path
         self.schema = schema
+        self.snapshots = SqliteSnapshots(self)
         self._readers = readers
         self._writer: Writer | None = None
         self._followers = Followers()
@@ -67,6 +82,7 @@ class SqliteLog:
         self._loop = asyncio.get_running_loop()
         self._is_closing = False
         self._is_closed = False
+        self.events_read = 0
         self._clock: Callable[[], float] = time.time
 
     @classmethod
@@ -127,6 +143,11 @@ class SqliteLog:
 
         return await self._submit(noted, None)
 
+    async def cache(self, work: CacheWork) -> int:
+        """Write a cache beside the events. It leaves no trace in `maintenance`, and slows no append."""
+        kept: int = await self._submit(work, None)
+        return kept
+
     async def purge(self, session_id: SessionId) -> SessionSummary:
         """Delete the events of a session, also what repair set aside of them, and overwrite them in the file.
 
@@ -134,12 +155,36 @@ class SqliteLog:
         the log is closed; a file that salvage set aside keeps its own copy.
         """
         check_session_id(session_id)
-        return await self.maintain("purge", {"session_id": session_id}, partial(_purge, session_id=session_id))
+        await asyncio.to_thread(remove_index, self.path.parent)  # no word of it stays there; it is made anew
+        summary = await self.maintain("purge", {"session_id": session_id}, partial(_purge, session_id=session_id))
+        await self.sweep()
+        return structs.replace(summary, archive="")
+
+    async def sweep(self) -> int:
+        """Delete the archive files of sessions that were purged, and say how many there were. A purge does so once it
+        is on the disk, for before that it must not cost anything; the next one finishes one that was broken off."""
+        left = await self.query(_purged_files)
+        for session_id, file in left:
+            await asyncio.to_thread((self.path.parent / FOLDER / file).unlink, missing_ok=True)
+            await self.maintain("purge_file", {"session_id": session_id}, partial(_forget_file, session_id=session_id))
+        stray = await self.query(partial(_purged_strays, folder=self.path.parent / FOLDER))
+        for path in stray:
+            await asyncio.to_thread(path.unlink, missing_ok=True)
+        return len(left) + len(stray)
 
     async def read(self, session_id: SessionId, *, after: int = 0, limit: int | None = None) -> Slice:
         check_session_id(session_id)
         check_page(after, limit)
-        return await self.query(lambda connection: read_slice(connection, session_id, self.schema.decode, after, limit))
+        decode = self.schema.decode
+        return await self.query(lambda c: read_slice(c, session_id, decode, after, limit, self._count_read))
+
+    def _count_read(self, events: int) -> None:
+        """For who watches a long read. Threads may lose a page of another's: it counts no more than was read."""
+        self.events_read += events
+
+    async def count_events(self) -> int:
+        """How many events the sessions of the log have by their summaries, without those that were purged."""
+        return await self.query(count_events)
 
     async def read_turns(self, session_id: SessionId, *, last: int = 1) -> TurnSlice:
         check_session_id(session_id)
@@ -168,7 +213,7 @@ class SqliteLog:
         check_session_id(session_id)
         check_page(after, None)
         walk = Walk(session_id, self.schema.decode, after)
-        with self._listen(session_id) as bell:
+        with self.listen(session_id) as bell:
             while True:
                 bell.clear()
                 is_closed = self._is_closed
@@ -183,7 +228,7 @@ class SqliteLog:
     async def follow_all(self, *, after: int = 0) -> AsyncGenerator[Committed | LogDamage, None]:
         check_page(after, None)
         walk = WalkAll(self.schema.decode, after)
-        with self._listen(None) as bell:
+        with self.listen(None) as bell:
             while True:
                 bell.clear()
                 is_closed = self._is_closed
@@ -207,7 +252,7 @@ class SqliteLog:
             if not self._followers:
                 self._readers.close()
 
-    async def _submit(self, work: Work[T] | PendingAppend, session_id: SessionId | None) -> T:
+    async def _submit(self, work: Work[T] | PendingAppend | CacheWork, session_id: SessionId | None) -> T:
         if self._writer is None:
             raise LogUnavailable("this log was opened only to read", next_action="open it to write", may_pass=False)
         await self._places.acquire()
@@ -228,11 +273,12 @@ class SqliteLog:
             self._places.release()
             if not request.answer.done():
                 request.answer.set_exception(error) if error else request.answer.set_result(value)
-            if is_done:
+            if is_done and not isinstance(request.work, CacheWork):
                 self._followers.ring(request.session_id)
 
     @contextmanager
-    def _listen(self, session_id: SessionId | None) -> Iterator[asyncio.Event]:
+    def listen(self, session_id: SessionId | None) -> Iterator[asyncio.Event]:
+        """A bell for the block, which is set with every commit of a session, or of any (None)."""
         if self._is_closing:
             raise closed()
         try:
@@ -283,6 +329,8 @@ def _take(
     try:
         connection = connecting()
         try:
+            # Heeded by a file that is still empty: so it can give room back in steps, see `log/archive/vacuum.py`.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("BEGIN IMMEDIATE")
             if schema.found(connection) == 0:
@@ -298,10 +346,27 @@ def _take(
     return connection, token
 
 
+def _purged_files(connection: apsw.Connection) -> list[tuple[SessionId, str]]:
+    sql = "SELECT session_id, file FROM archived JOIN sessions USING (session_id) WHERE is_purged = 1"
+    return [(SessionId(str(key)), Path(str(file)).name) for key, file in connection.execute(sql)]
+
+
+def _purged_strays(connection: apsw.Connection, *, folder: Path) -> list[Path]:
+    """What a move that was broken off left of sessions that are purged: no tombstone names it."""
+    named = [(path, one["session"]) for path in folder.glob("*") if (one := ARCHIVE_NAME.fullmatch(path.name))]
+    sql = "SELECT 1 FROM sessions WHERE session_id = ? AND is_purged = 1"
+    return [path for path, session_id in named if connection.execute(sql, (session_id,)).fetchall()]
+
+
+def _forget_file(connection: apsw.Connection, *, session_id: SessionId) -> None:
+    connection.execute("DELETE FROM archived WHERE session_id = ?", (session_id,))
+
+
 def _purge(connection: apsw.Connection, *, session_id: SessionId) -> SessionSummary:
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("DELETE FROM events WHERE session_id = ?", (session_id,))
     turn_index.forget(connection, session_id)
+    snapshot_table.forget(connection, session_id)
     connection.execute("UPDATE quarantine SET line = x'' WHERE session_id = ?", (session_id,))
     connection.execute("UPDATE sessions SET is_purged = 1 WHERE session_id = ?", (session_id,))
     if connection.changes() == 0:

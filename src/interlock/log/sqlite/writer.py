@@ -30,6 +30,7 @@ from interlock.log.port import LogUnavailable
 from interlock.log.sqlite.appending import Appender, PendingAppend
 from interlock.log.sqlite.faults import UNREADABLE, unavailable
 from interlock.log.sqlite.schema import Work, disconnect
+from interlock.log.sqlite.snapshot_table import CacheWork
 from interlock.vocabulary.ids import SessionId
 
 MAX_GROUP: Final = 512
@@ -39,7 +40,7 @@ _logger: Final = logging.getLogger("interlock.log")
 class Request(NamedTuple):
     """Something to do inside a transaction. `session_id` says whose followers to wake (None: everybody's)."""
 
-    work: Work[Any] | PendingAppend
+    work: Work[Any] | PendingAppend | CacheWork
     session_id: SessionId | None
     answer: asyncio.Future[Any]
 
@@ -146,8 +147,14 @@ class Writer:
         return outcomes
 
     def _refuse_other_file(self) -> None:
-        """What stands at the path must be what we write: after a salvage, ours is kept aside as the broken one."""
-        if _inode(self._path) != self._inode:
+        """What stands at the path must be what we write: after a salvage, ours is kept aside as the broken one.
+
+        Where nothing stands there, nobody has taken its place: the file was moved, and may come back.
+        """
+        found = _inode(self._path)
+        if not found:
+            raise LogUnavailable(f"{self._path}: the log is not there any more", next_action="move it back")
+        if found != self._inode:
             raise LeaseLost
 
     def _attempt(self, connection: apsw.Connection, request: Request) -> WriteOutcome:
@@ -156,7 +163,8 @@ class Writer:
         if isinstance(request.work, PendingAppend):
             return self._take_append(connection, request, request.work)
         self._appender.flush(connection)
-        self._appender.forget()  # whatever this work does to the tables
+        if not isinstance(request.work, CacheWork):
+            self._appender.forget()  # whatever this work does to the tables
         connection.execute("SAVEPOINT request")
         try:
             value = request.work(connection)

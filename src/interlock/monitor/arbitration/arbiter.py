@@ -6,7 +6,7 @@ Laws:
    (law 11).
 2. A proven exit overrules every rung and stands until a new spawn; late claims of a dead process change nothing.
 3. A hook starts a state and never alone keeps one. A better rung that says otherwise later, or a screen that says
-   otherwise for `LASTING_SECONDS`, ends it for good.
+   otherwise for `LASTING_SECONDS`, ends it for good: the same said again counts only once the screen says so no more.
 4. An open dialog on the screen enters a block against any rung. Rungs that agree on a dialog may differ on its kind:
    the screen's counts, since it reads the dialog itself.
 5. A block stays, whatever goes stale, until something later says that the dialog is gone: the screen, a better rung, or
@@ -35,6 +35,7 @@ from msgspec import structs
 
 from interlock.monitor.arbitration import ladder
 from interlock.monitor.arbitration.agent_status import Confidence, StatusBasis
+from interlock.monitor.arbitration.axes import turn_is_open
 from interlock.monitor.arbitration.claims import Claim
 from interlock.monitor.arbitration.ladder import Ladders
 from interlock.monitor.arbitration.state import (
@@ -173,10 +174,22 @@ def _hear(state: Arbitration, claim: Claim, now: float) -> tuple[Arbitration, tu
         claim = replace(claim, at_seconds=now)
     if claim.rung is _R.NATIVE_STATUS and DISCREDITED in state.remarks:
         return state, ()
+    if claim.rung is _R.HOOK:
+        claim = _without_outlasted(state, claim)
     ladders = ladder.admit(state.ladders, claim, _expires_at(state, claim), after_seconds=state.submitted_at_seconds)
     is_edge = claim.rung is _R.HOOK and (claim.activity is not None or claim.attention is not None)
     edge = max(state.edge_at_seconds, claim.at_seconds) if is_edge else state.edge_at_seconds
     return _note_children(structs.replace(state, ladders=ladders, edge_at_seconds=edge), claim), ()
+
+
+def _without_outlasted(state: Arbitration, claim: Claim) -> Claim:
+    """A hook without what the screen has outlasted (law 3): said each second, it would hold what it may only start."""
+    outlasted = state.outlasted_before
+    if claim.activity is not None and (ladder.Axis.ACTIVITY, turn_is_open(claim.activity)) in outlasted:
+        claim = replace(claim, activity=None)
+    if claim.attention is not None and (ladder.Axis.ATTENTION, claim.is_dialog) in outlasted:
+        claim = replace(claim, attention=None, is_dialog=False)
+    return claim
 
 
 def _expires_at(state: Arbitration, claim: Claim) -> float:

@@ -106,7 +106,8 @@ class Arbitration(Struct, frozen=True):
     `activity_before`, `block_before` and `disputes_before` stood at the end of the instant before this one, `settled`
     are the ladders as they will be when this one is over: the verdict is drawn from these, so that the order of inputs
     at one instant does not matter. `block_sighted` was on the screen at this instant. `remarks` are the surprises that
-    were recorded in this life of the process.
+    were recorded in this life of the process. `outlasted`: the stances of hooks that the screen contradicted for too
+    long, until it does so no more; `outlasted_before` stood at the end of the instant before this one.
     """
 
     policy: MonitorPolicy = DEFAULT_POLICY
@@ -128,5 +129,7 @@ class Arbitration(Struct, frozen=True):
     block_before: BlockedNews | None = None
     block_sighted: BlockedNews | None = None
     disputes_before: tuple[Dispute, ...] = ()
+    outlasted: frozenset[tuple[Axis, bool]] = frozenset()
+    outlasted_before: frozenset[tuple[Axis, bool]] = frozenset()
     standing: Standing = Standing()
     deadline: float | None = None

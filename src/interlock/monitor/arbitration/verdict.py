@@ -10,7 +10,7 @@ from msgspec import structs
 from interlock.monitor.arbitration import ladder
 from interlock.monitor.arbitration.agent_status import NO_BASIS, Confidence, Standing, StatusBasis, basis_of
 from interlock.monitor.arbitration.claims import Claim
-from interlock.monitor.arbitration.ladder import Ladders, Pair, Voice
+from interlock.monitor.arbitration.ladder import Axis, Ladders, Pair, Voice
 from interlock.monitor.arbitration.state import Arbitration, BlockedNews, Dispute, Output, StandingChanged
 from interlock.monitor.observer.native_status import DISCREDITED
 from interlock.vocabulary.events.audit import Anomaly
@@ -38,6 +38,7 @@ def at_instant(state: Arbitration, now: float) -> Arbitration:
         block_before=state.block,
         block_sighted=None,
         disputes_before=state.disputes,
+        outlasted_before=state.outlasted,
     )
 
 
@@ -95,8 +96,9 @@ def _settle(state: Arbitration, now: float) -> tuple[Arbitration, tuple[Anomaly,
     """
     fresh = _fresh(state, state.ladders, now)
     if not state.disputes_before and not any(ladder.contradictions(fresh)):
-        return structs.replace(state, settled=state.ladders, disputes=()), ()
-    settled = state.ladders
+        outlasted = _still_contrary(state.outlasted_before, fresh)
+        return structs.replace(state, settled=state.ladders, disputes=(), outlasted=outlasted), ()
+    settled, outlasted = state.ladders, state.outlasted_before
     for pair in ladder.contradictions(fresh):
         # A fresh file was written after the hook fired, which is an edge.
         if pair.higher.rung is _R.NATIVE_FILE and pair.lower.rung is _R.HOOK:
@@ -113,10 +115,22 @@ def _settle(state: Arbitration, now: float) -> tuple[Arbitration, tuple[Anomaly,
             anomalies.append(_disagreement(pair, dispute.since_seconds))
         if is_lasting and pair.higher.rung is _R.HOOK and pair.lower.rung is _R.SCREEN:
             settled = ladder.drop_voice(settled, pair.axis, _R.HOOK)
+            outlasted |= {(pair.axis, bool(pair.higher.stance))}
         if pair.casts_doubt and now >= dispute.since_seconds + state.policy.native_doubt_seconds:
             return _discredit(state, pair, dispute.since_seconds, now, tuple(anomalies))
         disputes.append(dispute._replace(is_recorded=is_lasting))
-    return structs.replace(state, settled=settled, disputes=tuple(disputes)), tuple(anomalies)
+    outlasted = _still_contrary(outlasted, fresh)
+    return structs.replace(state, settled=settled, disputes=tuple(disputes), outlasted=outlasted), tuple(anomalies)
+
+
+def _still_contrary(outlasted: frozenset[tuple[Axis, bool]], fresh: Ladders) -> frozenset[tuple[Axis, bool]]:
+    """Law 3: the stances of hooks that the screen still contradicts."""
+    return frozenset(
+        (axis, stance)
+        for axis, stance in outlasted
+        for voice in (fresh.activity if axis is Axis.ACTIVITY else fresh.attention)
+        if voice.rung is _R.SCREEN and voice.stance is (not stance)
+    )
 
 
 def _discredit(

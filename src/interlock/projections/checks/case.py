@@ -22,7 +22,7 @@ from interlock.projections.turn_evidence import Dossier, TurnKey
 from interlock.vocabulary.actions import NextAction, explain_turn, inspect_log
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.events.registry import Payload
-from interlock.vocabulary.ids import SessionId, SubagentId, TurnId
+from interlock.vocabulary.ids import SessionId, SubagentId, TurnId, WorkflowId
 
 
 class CheckStatus(StrEnum):
@@ -84,7 +84,8 @@ class Case:
     """A session as it is diagnosed.
 
     `now` is None where nobody told the time: nothing is stale then. `child_activity` says when each known child log was
-    last written, None for one that is missing. `live_children` is what the owner says it runs; None: it was not asked.
+    last written, None for one that is missing. `live_children`
+    and `live_workflows` are what the owner says it runs; None: it was not asked.
     """
 
     session_id: SessionId | None
@@ -94,6 +95,7 @@ class Case:
     now: datetime | None
     child_activity: Mapping[SessionId, datetime | None]
     live_children: frozenset[SubagentId] | None
+    live_workflows: frozenset[WorkflowId] | None
     by_key: Mapping[TurnKey, Dossier]
 
     @property

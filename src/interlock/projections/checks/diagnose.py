@@ -24,7 +24,7 @@ from interlock.projections.checks.case import Case, Check, CheckStatus
 from interlock.projections.turn_evidence import dossiers_of
 from interlock.vocabulary.actions import NextAction
 from interlock.vocabulary.events.envelope import Event
-from interlock.vocabulary.ids import SessionId, SubagentId
+from interlock.vocabulary.ids import SessionId, SubagentId, WorkflowId
 
 CHECKS: Final[tuple[Callable[[Case], Check], ...]] = (
     log.check_log,
@@ -80,11 +80,12 @@ def diagnose(
     now: datetime | None = None,
     child_activity: Mapping[SessionId, datetime | None] = _NOBODY,
     live_children: frozenset[SubagentId] | None = None,
+    live_workflows: frozenset[WorkflowId] | None = None,
 ) -> DiagnosisReport:
     """Check a session's whole log.
 
-    `child_activity`: when the log of each child was last written, None for one that has no log. `live_children`: the
-    children that the owner says it runs; None if it was not asked.
+    `child_activity`: when the log of each child was last written, None for one that has no log. `live_children`
+    and `live_workflows`: those that the owner says it runs; None if it was not asked.
     """
     known, broken = tuple(events), tuple(damage)
     named: list[Event | LogDamage] = [*known[:1], *broken[:1]]
@@ -96,6 +97,7 @@ def diagnose(
         now=now,
         child_activity=child_activity,
         live_children=live_children,
+        live_workflows=live_workflows,
         by_key={turn.key: turn for turn in dossiers_of(known, broken, owner_alive=owner_alive)},
     )
     return _report(case, tuple(check(case) for check in CHECKS))

@@ -33,7 +33,7 @@ def _replay_issues(case: Case) -> Iterator[Issue]:
         turn = case.turn(event)
         is_at_work = turn is not None and turn.state in (TurnState.RUNNING, TurnState.WAITING)
         if isinstance(item, ResultItem) and isinstance(event.data, ToolCall) and not is_at_work:
-            message = f"the model is told that nobody recorded a result of call {item.call_id}"
+            message = f"the model is told that call {item.call_id} has no recorded result"
             make = failure if turn is not None and turn.state.is_terminal else warning
             yield make("synthetic_closure", message, [event], turn_id=event.turn_id, next_actions=case.look_at_log())
     for position, reason in replay.conversation().left_out:

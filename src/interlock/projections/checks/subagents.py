@@ -106,7 +106,7 @@ def _stale_issues(case: Case, child: CheckedChild) -> Iterator[Issue]:
     fact, last = child.fact, child.events[-1:]
     actions = (*child.next_actions, NextAction(NextActionKind.WAIT_AGAIN))
     if not case.owner_alive:
-        message = f"child {child.id} is {fact.status.value}, and nobody who watches it lives"
+        message = f"child {child.id} is {fact.status.value}, and no process that watches it is alive"
         yield warning("subagent_without_owner", message, last, next_actions=actions)
     if case.now is None:
         return

@@ -116,7 +116,7 @@ def _opening_issues(turn: Dossier) -> Iterator[Issue]:
         message = f"turn {turn.turn_id} has no prompt"
         yield warning("turn_without_prompt", message, first, turn_id=turn.turn_id, next_actions=look_at(turn))
     if turn.facts.basis is Basis.RUN_EVENTS and TurnStarted not in types:
-        message = f"nobody recorded that they took turn {turn.turn_id}"
+        message = f"it is not recorded that they took turn {turn.turn_id}"
         yield warning("owner_not_recorded", message, first, turn_id=turn.turn_id, next_actions=look_at(turn))
 
 

@@ -82,7 +82,7 @@ def _spine_issues(case: Case, spine: Spine) -> Iterator[Issue]:
         message = f"workflow {spine.id} has no end yet; its steps: {_states(spine)}"
         yield warning("workflow_without_end", message, [last], next_actions=look)
     if _is_left(case, spine):
-        message = f"workflow {spine.id} has no end, and nobody is left who would write one: how it stands is unknown"
+        message = f"workflow {spine.id} has no end, and {_who(case, spine)}"
         yield failure("unfinished_workflow", message, [last], next_actions=look)
 
 
@@ -91,9 +91,20 @@ def _states(spine: Spine) -> str:
 
 
 def _is_left(case: Case, spine: Spine) -> bool:
-    """Whether nobody works on it any more: its owner is dead, or the turn that it belongs to is over."""
+    """Whether nobody works on it any more: its owner is dead or does not know it, or the turn that it belongs to is
+    over."""
     turn = case.turn(spine.facts[-1][0])
-    return not case.owner_alive or (turn is not None and turn.state.is_terminal)
+    return not case.owner_alive or _is_unknown(case, spine) or (turn is not None and turn.state.is_terminal)
+
+
+def _is_unknown(case: Case, spine: Spine) -> bool:
+    return case.live_workflows is not None and spine.id not in case.live_workflows
+
+
+def _who(case: Case, spine: Spine) -> str:
+    if case.owner_alive and _is_unknown(case, spine):
+        return "the server that is there does not run it: it stands still"
+    return "no process is left to write one: how it stands is unknown"
 
 
 def _end_issues(case: Case, spine: Spine) -> Iterator[Issue]:
@@ -174,7 +185,7 @@ def _step_problem(fact: WorkflowEvent, states: Mapping[StepId, StepState | None]
     if fact.kind is _K.STEP_SCHEDULED:
         return "" if state in (None, StepState.RUNNING) else f"it is scheduled, and {state.value}"
     if state is StepState.PENDING and fact.kind is _K.CHECKPOINT_DECIDED:
-        return "" if fact.reason.strip() else "it was released, and nobody said why"
+        return "" if fact.reason.strip() else "it was released without a reason"
     if state not in OUTCOMES:
         return "its end is not said" if state is None else f"{state.value} is no end"
     if (fact.kind is _K.STEP_HELD) != (state is StepState.HELD):

@@ -13,10 +13,12 @@ from interlock.projections.sentences import sentence
 from interlock.vocabulary.events.audit import (
     AgentSession,
     Anomaly,
+    ChildEnded,
     DecisionUndelivered,
     DialogAnswered,
     DialogClosed,
     DialogOpened,
+    LastScreen,
     PermissionDecision,
     ProcessEvent,
     ProcessEventKind,
@@ -26,6 +28,8 @@ from interlock.vocabulary.events.audit import (
     SessionDeleted,
     SessionFork,
     SessionOpened,
+    SessionRenamed,
+    SessionSeen,
     StreamCheckpoint,
     SurfaceEvent,
     ToolCallDecided,
@@ -44,19 +48,25 @@ from interlock.vocabulary.events.conversation import (
 from interlock.vocabulary.events.envelope import Event, UnknownEvent
 from interlock.vocabulary.events.presenter import ContextPressure, Plan, ScreenUpdate, Status
 from interlock.vocabulary.events.registry import PayloadClass
+from interlock.vocabulary.events.workspace import FileReviewed, WorkspaceChanged, WorktreeChanged
 from interlock.vocabulary.states import Attention, ExitReason, StepState, SubagentState
 
 SILENT: Final[frozenset[PayloadClass]] = frozenset(
     {
         AgentSession,
         BranchSummary,
-        PermissionDecision,
+        FileReviewed,
         QueueEvent,
         Reasoning,
+        LastScreen,
+        SessionRenamed,
+        SessionSeen,
         ScreenUpdate,  # a terminal is drawn as a terminal, row by row, and not as an item
         StreamCheckpoint,
         ToolCallDecided,
         TurnStarted,
+        WorkspaceChanged,
+        WorktreeChanged,
     }
 )
 """What has nothing to draw. A type that is neither here nor handled is drawn as a diagnostic."""
@@ -110,7 +120,9 @@ def notice(event: Event) -> tuple[Item, ...]:
             | DecisionUndelivered()
             | DialogClosed()
             | QueueGate()
+            | PermissionDecision()
             | SessionOpened()
+            | ChildEnded()
             | SessionDeleted()
             | TurnReply()
         ):
@@ -188,8 +200,7 @@ def _workflow(event: Event, fact: WorkflowEvent) -> ShowTool:
         status = ToolStatus(workflow_outcome(fact.status).value)
     else:
         status = ToolStatus.UNKNOWN if fact.step_state is None else _STEP[fact.step_state]
-    text = fact.summary or fact.reason
-    label = _STEP_LABELS.get(fact.step_state, "") if fact.step_state is not None else ""
+    text = fact.question or fact.summary or fact.reason
     return ShowTool(
         channel=DisplayChannel.TOOL,
         turn_id=event.turn_id,
@@ -198,8 +209,20 @@ def _workflow(event: Event, fact: WorkflowEvent) -> ShowTool:
         id=fact.workflow_id if is_whole else f"{fact.workflow_id}/{fact.step_id}",
         name="workflow" if is_whole else fact.step_id or "step",
         status=status,
-        label="" if is_whole else label,
+        label="" if is_whole else _step_label(fact),
         text=shorten(text),
         text_length=len(text),
         next_actions=fact.next_actions,
     )
+
+
+def _step_label(fact: WorkflowEvent) -> str:
+    """What is to be said of a step beside how it ended: what it asks, whose decision it was, what proves it."""
+    if fact.question:
+        return f"asks for a decision: {', '.join(fact.choices)}"
+    if fact.decided_by and fact.step_state is not StepState.HELD:
+        return f"decided by {one_line(fact.decided_by)}"
+    proof = fact.checkpoint.get("proof") if isinstance(fact.checkpoint, dict) else None
+    if fact.step_state is StepState.CHECKPOINT_READY and isinstance(proof, str):
+        return one_line(proof)
+    return _STEP_LABELS.get(fact.step_state, "") if fact.step_state is not None else ""

@@ -79,7 +79,7 @@ _DOUBTS: Final[Mapping[DeliveryStage, tuple[MessageStatus, str]]] = {
 }
 _Key = tuple[SessionId, TurnId | None]
 _CallRef = tuple[CallId, int]
-_NOBODY: Final = "nobody runs this session any more"
+_NOBODY: Final = "no server runs this session any more"
 
 
 @dataclass(slots=True)
@@ -556,7 +556,7 @@ def _result(event: Event, result: ToolResult, turn: _Turn) -> Item:
     call = turn.calls.get((result.call_id, result.occurrence))
     if call is None or not call.open:
         what = "a second result" if call is not None else "a result"
-        return diagnostic(event, f"{what} for call {result.call_id}, which nobody waits for")
+        return diagnostic(event, f"{what} for call {result.call_id}, which is not awaited")
     call.open -= 1
     status = ToolStatus(outcome_of(call.shown.name, result).value)
     error = result.error

@@ -56,7 +56,7 @@ REASONS: Final[Mapping[ReplayRule, str]] = {
     ReplayRule.SUBAGENT_EVENT: "a child ended, and its parent's model is to know",
     ReplayRule.SYNTHETIC_RESULT: "no result of this call came in time, so one stands in for it",
     ReplayRule.PARTIAL_MESSAGE: "text that was cut short is evidence, not an answer",
-    ReplayRule.UNVERIFIED_MESSAGE: "text read off a screen is unproven, and nobody chose to trust it",
+    ReplayRule.UNVERIFIED_MESSAGE: "text read off a screen is unproven, and no one chose to trust it",
     ReplayRule.BLANK_MESSAGE: "a message without text says nothing",
     ReplayRule.OTHER_MODEL: "reasoning is replayed only to the same model and dialect",
     ReplayRule.REPEATED_CALL: "the same call is open already",

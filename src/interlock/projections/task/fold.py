@@ -6,7 +6,9 @@ queue and receipts, the state document, status.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from msgspec import structs
@@ -18,33 +20,44 @@ from interlock.lifecycle.turns import LOG_DAMAGED, TurnFold
 from interlock.projections.approvals import ApprovalFold
 from interlock.projections.present.display import Item
 from interlock.projections.present.presenter import Presenter
-from interlock.projections.task.agent_status_fold import AgentStatusFold
+from interlock.projections.spawns import SpawnLog
 from interlock.projections.task.live_frames import UNSTAMPED, live_frames
 from interlock.projections.task.message_store import MessageStore
-from interlock.projections.task.questions import TaskQuestions
+from interlock.projections.task.questions import AgentStatusFold, TaskQuestions
 from interlock.projections.task.run_document import RunDocument, fold_run_event
-from interlock.projections.task.summary import with_facts
+from interlock.projections.task.summary import NEWEST_TURNS, RestFold, TaskLine, TaskTally, child_counts, with_facts
+from interlock.projections.task.worktree import after
 from interlock.projections.turn_evidence import REFUSALS
+from interlock.projections.usage import Usage, UsageFold
+from interlock.projections.workspace import ChangeFold
 from interlock.vocabulary.events.audit import (
+    AgentSession,
     Anomaly,
     DeliveryReceipt,
     DeliveryStage,
     DialogOpened,
+    LastScreen,
+    PermissionDecision,
     ProcessEvent,
     ProcessEventKind,
+    ProviderUsage,
     QueueEvent,
     QueueEventKind,
     QueueGate,
     SessionDeleted,
+    SessionFork,
     SessionOpened,
+    SessionRenamed,
+    SessionSeen,
     ToolCallSuspended,
+    UsageScope,
 )
-from interlock.vocabulary.events.conversation import UserMessage
+from interlock.vocabulary.events.conversation import SubagentEvent, UserMessage
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.events.presenter import ReasoningDelta, Status, TextDelta
 from interlock.vocabulary.evidence import Moment
-from interlock.vocabulary.ids import IMPORTED_TURN_PREFIX, PromptId, SessionId, TurnId
-from interlock.vocabulary.states import Activity, Attention, TaskStatus, TurnState
+from interlock.vocabulary.ids import IMPORTED_TURN_PREFIX, PromptId, SessionId, SubagentId, TurnId
+from interlock.vocabulary.states import Activity, Attention, SubagentState, TaskStatus, TurnState
 from interlock.vocabulary.wire.badge import Badge
 from interlock.vocabulary.wire.frames import (
     AgentStatusChanged,
@@ -62,9 +75,11 @@ from interlock.vocabulary.wire.frames import (
     TaskStatusChanged,
     TaskSummary,
 )
+from interlock.vocabulary.wire.worktree import TaskWorktree
 
 _TEXT: Final = (ChatStart, ChatChunk, ChatThought)
 _CRASHES_KEPT: Final = 32
+_Shown = tuple[TaskStatus | None, Activity | None, Attention | None]
 _Reading = tuple[TaskStatus | None, TurnId | None]
 
 
@@ -98,9 +113,27 @@ class TaskFold:
         self._opened_at: Moment | None = None
         self._last_at: Moment | None = None
         self._since: Moment | None = None
+        self._shown: _Shown = (None, None, None)
         self._heard_at: Moment | None = None
         self._crashed_at: tuple[Moment, ...] = ()
+        self._seen_turn_id: TurnId | None = None
+        self.last_screen: LastScreen | None = None
+        self.last_screen_at: Moment | None = None
+        self._title = ""
+        self._model = ""
+        self._parent_id: SessionId | None = None
+        self._worktree: TaskWorktree | None = None
+        # Whether a person started its agent; None: it has had none.
+        self._is_adopted: bool | None = None
+        self._context_tokens: int | None = None
         self._badge: Badge | None = None
+        self._rest = RestFold()
+        self.usage = UsageFold()
+        self.spawns = SpawnLog()
+        self._decided_by_rule = 0
+        self._children: dict[SubagentId, SubagentState] = {}
+        self._changes = ChangeFold()
+        self._log_since: Moment | None = None
 
     def add(self, event: Event) -> tuple[TaskFrame, ...]:
         """Fold one event: with a `seq` it is in the log, without one it is shown live and kept nowhere."""
@@ -111,6 +144,14 @@ class TaskFold:
             return self._tell(self._hear(event), event.ts)
         if event.seq <= self.version:
             return ()
+        self._rest.add(event, is_next=event.seq == self.version + 1)
+        self.usage.add(event)
+        self.spawns.add(event)
+        self._worktree = after(self._worktree, event.data)
+        self._decided_by_rule += isinstance(event.data, PermissionDecision)
+        if isinstance(event.data, SubagentEvent):
+            self._children[event.data.subagent_id] = event.data.status
+        self._changes.add(event.data)
         self.version, self._last_at, self._heard_at = event.seq, event.ts, event.ts
         return self._tell(self._fold(event), event.ts)
 
@@ -118,6 +159,7 @@ class TaskFold:
         """Take note of events that cannot be read, after every event that can. None: nobody knows where it ends."""
         if first_seq is not None and (last_seq or first_seq) <= self.version:
             return ()
+        self._rest.is_sound = False
         self.version = max(self.version, last_seq or first_seq or 0)
         return self._tell(self._lose(first_seq, last_seq), self._last_at)
 
@@ -138,18 +180,18 @@ class TaskFold:
         badge, known = self.summary(now).badge, self._badge
         if badge is None or known is None or _gist(badge) == _gist(known):
             return ()
-        self._badge, self._heard_at = badge, now
+        self._badge, self._heard_at, self._shown = badge, now, self._shown_by(badge)
         return self._stamp([self._badge_changed(badge)])
 
     # What every event has in common
 
     def _tell(self, frames: Iterable[TaskFrame], at: Moment | None) -> tuple[TaskFrame, ...]:
-        shown, crashed_at = self._shown(), self._crashed_at
+        crashed_at, read = self._crashed_at, self._log_reading[0]
         told = list(frames)
-        if self._shown() != shown:
-            self._since = at
+        if _known(read) is not _known(self._log_reading[0]):
+            self._log_since = at
         if self._crashed_at is not crashed_at or not all(isinstance(frame, _TEXT) for frame in told):
-            self._tell_badge(told)
+            self._tell_badge(told, at)
         return self._stamp(told)
 
     def _stamp(self, told: list[TaskFrame]) -> tuple[TaskFrame, ...]:
@@ -159,13 +201,17 @@ class TaskFold:
             stamped.append(structs.replace(frame, version=self.version, tick=self.tick))
         return tuple(stamped)
 
-    def _tell_badge(self, told: list[TaskFrame]) -> None:
+    def _tell_badge(self, told: list[TaskFrame], at: Moment | None) -> None:
         """Put the badge on the frames that bear one. Where it changed and none does, it has a frame of its own."""
         badge, known = self.summary().badge, self._badge
+        shown = self._shown_by(badge)
+        if shown != self._shown:
+            self._shown, self._since = shown, at
+            badge = self.summary().badge  # the badge says since when
         self._badge = badge
-        bearers = [at for at, frame in enumerate(told) if isinstance(frame, TaskStatusChanged | AgentStatusChanged)]
-        for at in bearers:
-            told[at] = structs.replace(told[at], badge=badge)
+        bearers = [place for place, one in enumerate(told) if isinstance(one, TaskStatusChanged | AgentStatusChanged)]
+        for place in bearers:
+            told[place] = structs.replace(told[place], badge=badge)
         if not bearers and badge is not None and (known is None or _gist(badge) != _gist(known)):
             told.append(self._badge_changed(badge))
 
@@ -188,6 +234,18 @@ class TaskFold:
             opened_at=self._opened_at,
             last_at=self._last_at,
             crashed_at=self._crashed_at,
+            seen_turn_id=self._seen_turn_id,
+            title=self._title,
+            model=self._model,
+            parent_id=self._parent_id,
+            is_adopted=bool(self._is_adopted),
+            worktree=self._worktree,
+            context_tokens=self._context_tokens,
+            decided_by_rule=self._decided_by_rule,
+            children=child_counts(self._children.values()),
+            branch=self._changes.branch,
+            changes=self._changes.counts,
+            cost_usd=self.usage.total.cost_usd,
         )
         return with_facts(
             bare,
@@ -199,11 +257,50 @@ class TaskFold:
             now=now or self._heard_at,
         )
 
-    def _shown(self) -> tuple[TaskStatus | None, Activity | None, Attention | None]:
-        agent = self._agent
-        # Since when a turn is not known is not known either.
-        status = None if self.status is TaskStatus.UNKNOWN else self.status
-        return status, None if agent is None else agent.activity, None if agent is None else agent.attention
+    def _shown_by(self, badge: Badge | None) -> _Shown:
+        """What `since` is the beginning of. Of an agent of which nothing is heard, the status alone is told."""
+        if self._agent is None or badge is None:
+            return _known(self.status), None, None
+        return _known(self.status), badge.activity, badge.attention
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether an event of it is lost, as far as it was read."""
+        return not self._rest.is_sound
+
+    # At rest
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing of it is open, waits or is lost: a runtime that took it up would find nothing to do."""
+        rest, newest = self._rest, self._newest
+        last = None if rest.turn_id is None else self.turns.turns.get((self.task_id, rest.turn_id))
+        is_over = all(turn is None or turn.is_over for turn in (newest, last)) and self._is_newest_known
+        is_idle = self.queue.head is None and not self.queue.waiting and self._on_its_way is None
+        is_live = self._presenter.live(self.task_id) is not None
+        return self.version > 0 and rest.is_at_rest and is_over and is_idle and not is_live and not self._questions.any
+
+    def line(self) -> TaskLine:
+        """What a list shows of it, as the log alone says it."""
+        bare = structs.replace(self.summary(), is_supervised=True, live=None, since=self._log_since, badge=None)
+        return TaskLine(summary=bare, opened=self.opened, tally=self.tally(), newest_turns=self.newest_turns)
+
+    @property
+    def newest_turns(self) -> tuple[tuple[TurnId, Usage], ...]:
+        """The newest turns in their order, and what they used, as far as lists tell them."""
+        newest = list(islice(reversed(self.turns.turns), NEWEST_TURNS))
+        return tuple((turn_id, self.usage.of_turn(turn_id)) for _, turn_id in reversed(newest))
+
+    def tally(self) -> TaskTally:
+        """Its share in figures over all tasks."""
+        spawns = self.spawns.rows()
+        ended = Counter(row.reason.value if row.reason else row.standing.value for row in spawns if row.is_over)
+        return TaskTally(
+            turns=Counter(turn.state for turn in self.turns.turns.values()),
+            spawns_ended=ended,
+            spawns_not_ended=sum(not row.is_over for row in spawns),
+            usage=self.usage.total,
+        )
 
     # Live events
 
@@ -278,8 +375,31 @@ class TaskFold:
                 self.opened, self._opened_at = opened, self._opened_at or event.ts
             case SessionDeleted():
                 self._is_deleted = True
-            case ProcessEvent(kind=ProcessEventKind.RESTART_DUE | ProcessEventKind.RESTARTS_EXHAUSTED):
-                self._crashed_at = (*self._crashed_at, event.ts)[-_CRASHES_KEPT:]
+            case SessionSeen(turn_id=turn_id):
+                self._seen_turn_id = turn_id
+            case LastScreen() as screen:
+                self.last_screen, self.last_screen_at = screen, event.ts
+            case SessionRenamed(title=title):
+                self._title = title
+            case SessionFork(parent_session_id=parent_id):
+                self._parent_id = parent_id
+            case AgentSession(model=model) if model:
+                self._model = model
+            case ProviderUsage(scope=UsageScope.CALL, input_tokens=tokens) if tokens is not None:
+                self._context_tokens = tokens
+            case ProcessEvent(kind=kind):
+                self._fold_process(kind, event.ts)
+            case _:
+                pass
+
+    def _fold_process(self, kind: ProcessEventKind, at: Moment) -> None:
+        match kind:
+            case ProcessEventKind.SPAWNED:
+                self._is_adopted = False
+            case ProcessEventKind.ADOPTED if self._is_adopted is None:
+                self._is_adopted = True  # one of ours is adopted by the next server, after it was spawned
+            case ProcessEventKind.RESTART_DUE | ProcessEventKind.RESTARTS_EXHAUSTED:
+                self._crashed_at = (*self._crashed_at, at)[-_CRASHES_KEPT:]
             case _:
                 pass
 
@@ -307,7 +427,7 @@ class TaskFold:
         if turn is not None and turn.is_over:
             yield from self._questions.end_turn(event, turn.turn_id)
         if isinstance(event.data, Anomaly) and event.data.kind == LOG_DAMAGED and event.turn_id is not None:
-            yield from self._questions.end_turn(event, event.turn_id)  # recovery found that nobody runs it
+            yield from self._questions.end_turn(event, event.turn_id)  # recovery found that no server runs it
         if self._is_deleted:
             yield from self._questions.end_session(event)
 
@@ -346,7 +466,11 @@ class TaskFold:
         waiting = tuple(QueueItem(prompt_id=one.prompt_id, text=one.text) for one in self.queue.waiting)
         queue = self.queue
         view = QueueView(
-            waiting=waiting, is_open=queue.is_open, gate_reason=queue.gate_reason, waits_for=queue.waits_for
+            waiting=waiting,
+            is_open=queue.is_open,
+            gate_reason=queue.gate_reason,
+            waits_for=queue.waits_for,
+            is_paused=queue.is_paused,
         )
         if view != self._queue_view:
             self._queue_view = view
@@ -454,9 +578,14 @@ class TaskFold:
         return status, None if turn is None or status is TaskStatus.PENDING else turn.turn_id
 
 
+def _known(status: TaskStatus | None) -> TaskStatus | None:
+    """Since when a turn is not known is not known either."""
+    return None if status is TaskStatus.UNKNOWN else status
+
+
 def _gist(badge: Badge) -> tuple[object, ...]:
     """What is worth a frame of its own."""
-    return badge.activity, badge.attention, badge.needs_person, badge.outcome, badge.crashes
+    return badge.activity, badge.attention, badge.needs_person, badge.outcome, badge.crashes, badge.group, badge.is_seen
 
 
 def _is_fenced(turn: TurnFacts, event: Event) -> bool:

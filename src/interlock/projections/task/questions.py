@@ -4,20 +4,28 @@ Laws:
 1. The fold of approvals decides; here its edges are told, once each.
 2. The end of a turn closes its questions, whatever shows that end. So does the end of the session.
 3. Only questions that are not closed are looked at: the cost of an event does not depend on those that are.
-4. While nobody runs the session an open question is told as one that cannot be answered. It is not closed: whoever
+4. While no server runs the session an open question is told as one that cannot be answered. It is not closed: whoever
    takes the session up may find it still asked.
+5. What is seen is told as it is seen: an attention goes when the surface shows that it is gone, and not before.
+6. Where the surface still shows what was answered, the first evidence says that the answer is on its way, and since
+   when.
+7. It says so no more once the surface showed something else, something is asked again, the turn is over, or the runtime
+   doubts that the answer arrived. A surface that shows the same for too long is for whoever looks at the time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from msgspec import structs
 
 from interlock.projections.approvals import ApprovalFold
+from interlock.projections.badge import ANSWER_ON_ITS_WAY as ANSWER_ON_ITS_WAY
 from interlock.projections.task.live_frames import UNSTAMPED
 from interlock.vocabulary.events.audit import (
+    Anomaly,
     DecisionUndelivered,
     DialogAnswered,
     DialogClosed,
@@ -25,11 +33,15 @@ from interlock.vocabulary.events.audit import (
     DialogOutcome,
     ToolCallDecided,
     ToolCallSuspended,
+    WorkflowEvent,
 )
 from interlock.vocabulary.events.conversation import ToolResult
 from interlock.vocabulary.events.envelope import Event, new_event
+from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.events.registry import PayloadClass
+from interlock.vocabulary.evidence import Evidence, EvidenceSource, Moment
 from interlock.vocabulary.ids import IMPORTED_TURN_PREFIX, SessionId, TurnId
+from interlock.vocabulary.states import Attention
 from interlock.vocabulary.wire.approval import Approval, ApprovalState
 from interlock.vocabulary.wire.frames import ApprovalClosed, ApprovalDecided, ApprovalOpened, TaskFrame
 
@@ -43,6 +55,7 @@ _FOLDED: Final[frozenset[PayloadClass]] = frozenset(
         DecisionUndelivered,
         DialogClosed,
         ToolResult,
+        WorkflowEvent,
     }
 )
 
@@ -61,6 +74,11 @@ class TaskQuestions:
         """What waits for an answer."""
         return tuple(self.shown(one) for one in self._asked.values() if one.state is ApprovalState.OPEN)
 
+    @property
+    def any(self) -> bool:
+        """Whether a question is not closed, answered or not."""
+        return bool(self._asked)
+
     def shown(self, asked: Approval) -> Approval:
         """A question as it is told. Law 4."""
         is_moot = asked.state is ApprovalState.OPEN and not self._is_answerable
@@ -73,8 +91,13 @@ class TaskQuestions:
             yield from (self._frame(one) for one in self._asked.values() if one.state is ApprovalState.OPEN)
 
     def is_blocking(self, turn_id: TurnId | None) -> bool:
-        """Whether a question is open that is of this turn, or of none."""
-        return any(one.state is ApprovalState.OPEN and one.turn_id in (None, turn_id) for one in self._asked.values())
+        """Whether a question is open that is of this turn, or of none. A decision about a step keeps no turn back."""
+        return any(
+            one.state is ApprovalState.OPEN
+            and one.turn_id in (None, turn_id)
+            and one.attention is not Attention.DECISION
+            for one in self._asked.values()
+        )
 
     def add(self, event: Event) -> Iterator[TaskFrame]:
         """Fold one event. The caller has fenced it: a question of a turn that is over is no question."""
@@ -86,6 +109,8 @@ class TaskQuestions:
                 yield from self._look(ticket.suspension.id)
             case DialogOpened(dialog_id=dialog_id):
                 yield from self._look(dialog_id)
+            case WorkflowEvent(workflow_id=workflow_id, step_id=str() as step_id):
+                yield from self._look(f"{workflow_id}:{step_id}")
             case _:
                 for approval_id in tuple(self._asked):
                     yield from self._look(approval_id)
@@ -93,7 +118,9 @@ class TaskQuestions:
     def end_turn(self, event: Event, turn_id: TurnId) -> Iterator[TaskFrame]:
         """A turn is over, and nobody can answer its questions any more. In an imported log they name no turn."""
         names = (None, turn_id) if turn_id.startswith(IMPORTED_TURN_PREFIX) else (turn_id,)
-        asked = [one for one in self._asked.values() if one.turn_id in names]
+        asked = [
+            one for one in self._asked.values() if one.turn_id in names and one.attention is not Attention.DECISION
+        ]
         yield from self._close(event, asked, DialogOutcome.TURN_ENDED)
 
     def end_session(self, event: Event) -> Iterator[TaskFrame]:
@@ -132,3 +159,57 @@ class TaskQuestions:
                 return ApprovalClosed(
                     task_id=self._task_id, version=UNSTAMPED, tick=UNSTAMPED, turn_id=now.turn_id, approval=now
                 )
+
+
+# What is seen of an agent, next to what the log knows of an answer that it was just given.
+
+# How the runtime records that an answer may not have arrived: then a person is needed again.
+_DOUBTS: Final = frozenset({"decision_delivery_unknown", "decision_not_delivered", "decision_unconfirmed"})
+
+
+@dataclass(slots=True)
+class AgentStatusFold:
+    """What was seen last, and the answer that it may not have taken yet."""
+
+    seen: Status | None = None
+    _given: Evidence | None = None
+
+    def see(self, status: Status) -> None:
+        """The agent is seen to do something."""
+        if self.seen is None or status.attention is not self.seen.attention:
+            self._given = None
+        self.seen = status
+
+    def forget(self) -> None:
+        """Nobody looks any more."""
+        self.seen = self._given = None
+
+    def end_turn(self) -> None:
+        """What the surface asks from here on is of no turn that was answered."""
+        self._given = None
+
+    def doubt(self, event: Event) -> None:
+        """An event may say that an answer did not arrive."""
+        if isinstance(event.data, Anomaly) and event.data.kind in _DOUBTS:
+            self._given = None
+
+    def hear(self, frame: TaskFrame, at: Moment) -> None:
+        """A question was opened, or decided."""
+        match frame:
+            case ApprovalOpened():
+                self._given = None
+            case ApprovalDecided(approval=approval) if self._shows(approval):
+                self._given = Evidence(
+                    source=EvidenceSource.LOG, rule=ANSWER_ON_ITS_WAY, at=at, where=approval.approval_id
+                )
+            case _:
+                pass
+
+    def _shows(self, approval: Approval) -> bool:
+        return self.seen is not None and self.seen.attention is approval.attention
+
+    def told(self, *, is_asked: bool) -> Status | None:
+        """What to tell of it. `is_asked`: another question is open."""
+        if self.seen is None or self._given is None or is_asked:
+            return self.seen
+        return structs.replace(self.seen, evidence=(self._given, *self.seen.evidence))

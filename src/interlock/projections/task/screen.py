@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from interlock.screen.snapshot import PLAIN, Row, Snapshot, Style
+from interlock.vocabulary.events.audit import LastScreen
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.unsafe_text import UNSAFE
 from interlock.vocabulary.wire.task_screen import (
@@ -63,6 +64,29 @@ def show_screen(
         is_cut=is_cut or len(paint) >= MAX_PAINT,
         rows=() if is_known else rows,
         paint=() if is_known else paint,
+    )
+
+
+def show_last_screen(
+    task_id: SessionId, kept: LastScreen, *, captured_at: datetime, now: datetime, since: str = ""
+) -> TaskScreen:
+    """What to tell of the last screen of an agent that has ended: its text, which is not live."""
+    rows, is_cut = _rows([Row(text) for text in kept.rows.split("\n")])
+    digest = _digest(rows, (), None, (kept.columns, len(rows)))
+    is_known = bool(since) and since == digest
+    return TaskScreen(
+        task_id=task_id,
+        is_live=False,
+        has_ended=True,
+        problem="the agent has ended; this is its last screen",
+        captured_at=captured_at,
+        age_seconds=round(max(0.0, (now - captured_at).total_seconds()), 3),
+        columns=kept.columns,
+        height=len(rows),
+        digest=digest,
+        is_unchanged=is_known,
+        is_cut=is_cut,
+        rows=() if is_known else rows,
     )
 
 

@@ -8,7 +8,7 @@ Laws:
 4. What the classifier refused (late, of another spawn or run) makes no message, ends no stream and closes no question.
 5. Ticks count frames without a gap; the version is the `seq` of the last logged event. An event that was folded before
    changes nothing. Whatever comes, nothing here raises.
-6. Where nobody runs the session, nothing is live, the status of an open turn is `UNKNOWN`, and no question can be
+6. Where no server runs the session, nothing is live, the status of an open turn is `UNKNOWN`, and no question can be
    answered.
 7. Where events are lost, the turns that they leave open are `unknown`, and the status of the task is `UNKNOWN` until a
    turn that is known follows. See `lifecycle.turns`.

@@ -11,6 +11,7 @@ import msgspec
 from interlock.lifecycle.children.subagent import ChildFailed, ChildFinished, ChildInterrupted
 from interlock.lifecycle.turns import TurnRecord
 from interlock.vocabulary.errors import ContractError
+from interlock.vocabulary.events.codec import can_be_kept
 from interlock.vocabulary.events.conversation import AssistantMessage
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.events.registry import Json
@@ -53,7 +54,7 @@ def checkpoint_in(answer: str) -> Json:
                 read = msgspec.json.decode(text)
             except (msgspec.DecodeError, RecursionError):
                 continue
-            if isinstance(read, dict) and isinstance(read.get("status"), str):
+            if isinstance(read, dict) and isinstance(read.get("status"), str) and can_be_kept(read):
                 return read
     return None
 

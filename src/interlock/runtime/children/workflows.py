@@ -11,20 +11,28 @@ Laws:
 4. A workflow that ends early (its time is up, `stop`, a cancelled `run`, closing) ends its children: whoever waited for
    it is told when none of them runs any more. Children that somebody detached are not its own any more.
 5. The plan is the caller's, the state is the log's. A workflow that a dead runtime left open goes on when it is begun
-   again by the same id: with the steps as they are recorded, their children as they are, and its whole time again.
+   again by the same id: with the steps as they are recorded, their children as they are, and the deadline it had.
+6. With `resumes` a workflow whose plan is in the log is taken up by the next runtime. Closing leaves it open then. A
+   command that ran when a runtime ended is not run again: a person decides.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
+
+from msgspec import json, structs
 
 from interlock.agents.port import AgentSpec
 from interlock.lifecycle.children import workflow as machine
+from interlock.lifecycle.children.checkpoint import ChangedFiles, checkpoint_id
+from interlock.lifecycle.children.open_work import OpenWork
 from interlock.lifecycle.children.workflow import (
     StopWorkflow,
     WorkflowInput,
@@ -34,34 +42,32 @@ from interlock.lifecycle.children.workflow import (
 )
 from interlock.lifecycle.children.workflow_plan import StepSpec, WorkflowSpec, ready_steps
 from interlock.lifecycle.children.workflow_step import (
-    OUTCOMES,
+    AnswerGate,
     GiveUpStep,
     ReleaseStep,
     StartStep,
     StepEvidence,
     StepRecord,
     StepReported,
-    step_evidence_from_child,
 )
+from interlock.lifecycle.plans.templates import fill
 from interlock.log.port import Log
+from interlock.runtime.children.changed_files import changed_files, commands_beside
 from interlock.runtime.children.child_results import ResultReader, result_of_log
+from interlock.runtime.children.step_prompts import plan_prompt, step_prompt
+from interlock.runtime.children.step_work import SERVER_ENDED, StepWork
+from interlock.runtime.children.stored_plan import StoredPlan, plan_in, taken_up
 from interlock.runtime.children.subagents import CLOSED, Subagents
 from interlock.runtime.policy import Instant
 from interlock.runtime.runtime import Runtime, new_id, wall_clock
 from interlock.runtime.session.supervisor import SessionFailed
 from interlock.vocabulary.errors import ContractError, InterlockError, UsageError
-from interlock.vocabulary.events.audit import WorkflowEvent, WorkflowEventKind
+from interlock.vocabulary.events.audit import WorkflowEvent
+from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId, StepId, SubagentId, WorkflowId
 from interlock.vocabulary.states import StepState, WorkflowState
 
 CANCELLED: Final = "whoever ran the workflow was cancelled"
-
-# Words, and no example that could be read as a checkpoint itself where an agent repeats them.
-ASK_FOR_CHECKPOINT: Final = (
-    "When you are done, end your answer with one fenced JSON object. Its field `status` is one of checkpoint_ready (the"
-    " work is whole and others may build on it), partial, failed, held, needs_orchestrator; its field `summary` says in"
-    " a sentence or two what is ready and what is not."
-)
 
 AgentChoice: TypeAlias = Callable[[StepSpec], AgentSpec]
 """How to run a step."""
@@ -70,18 +76,13 @@ StepPrompt: TypeAlias = Callable[[StepSpec, Mapping[StepId, StepEvidence]], str]
 """What to tell the child of a step, given what the steps that it depends on have to show."""
 
 
-def step_prompt(step: StepSpec, needed: Mapping[StepId, StepEvidence]) -> str:
-    """The step's task, what came of the steps before it, and how to leave a checkpoint."""
-    shown = (f"Step {step_id} is ready: {evidence.summary}" for step_id, evidence in needed.items())
-    return "\n\n".join((step.task, *shown, ASK_FOR_CHECKPOINT))
-
-
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """An input, and who waits for it to be taken."""
+    """An input, who waits for it to be taken, and who decided it."""
 
     what: WorkflowInput
     done: asyncio.Future[None] | None = None
+    decided_by: str = ""
 
     def tell(self, problem: Exception | None = None) -> None:
         """Answer whoever waits, if somebody still does."""
@@ -102,12 +103,17 @@ class _Flow:
     agents: AgentChoice
     read: ResultReader
     is_of_turn: bool
+    work: StepWork
+    stored: StoredPlan | None = None
+    began: dict[StepId, datetime] = field(default_factory=dict)
+    children: set[SubagentId] = field(default_factory=set)
     inbox: asyncio.Queue[_Asked] = field(default_factory=asyncio.Queue)
     moved: asyncio.Condition = field(default_factory=asyncio.Condition)
-    watchers: dict[SubagentId, asyncio.Task[None]] = field(default_factory=dict)
+    watchers: dict[StepId, asyncio.Task[None]] = field(default_factory=dict)
     task: asyncio.Task[None] | None = None
     problem: Exception | None = None
     is_over: bool = False
+    is_left: bool = False
 
     @property
     def result(self) -> WorkflowResult:
@@ -129,6 +135,7 @@ class Workflows:
         log: Log,
         *,
         prompt: StepPrompt = step_prompt,
+        resumes: bool = False,
         clock: Callable[[], Instant] = wall_clock,
         ids: Callable[[str], str] = new_id,
     ) -> None:
@@ -136,8 +143,10 @@ class Workflows:
         self._subagents = subagents
         self._log = log
         self._prompt = prompt
+        self._resumes = resumes
         self._clock = clock
         self._ids = ids
+        self._home_id = runtime.home.home_id or new_id("hom")
         self._flows: dict[WorkflowId, _Flow] = {}
 
     async def __aenter__(self) -> Self:
@@ -146,7 +155,16 @@ class Workflows:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        await (self._leave_open() if self._resumes else self.close())
+
+    async def _leave_open(self) -> None:
+        """Let go of every workflow without a fact: the next runtime takes them up as they are."""
+        tasks = [flow.task for flow in self._flows.values() if flow.task is not None]
+        for flow in self._flows.values():
+            flow.is_left = True
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def close(self) -> None:
         """Stop every workflow that is open."""
@@ -184,13 +202,18 @@ class Workflows:
         *,
         read: ResultReader = result_of_log,
         is_of_turn: bool = False,
+        stored: StoredPlan | None = None,
+        decided_by: str = "",
     ) -> WorkflowId:
         """Begin a workflow; its start is in the parent's log when this returns. `is_of_turn`: a tool of the parent's
-        open turn runs it, and the turn does not end before it."""
+        open turn runs it, and the turn does not end before it. `stored`: what a later runtime takes it up by."""
         if plan.id in self._flows:
             raise UsageError(f"workflow {plan.id} was begun before", remedy="give each run an id of its own")
         record, started = machine.begin(plan, self._clock().at)
-        flow = self._flows[plan.id] = _Flow(parent, record, agents, read, is_of_turn)
+        plan_kept = None if stored is None else json.decode(json.encode(stored))
+        started = (structs.replace(started[0], plan=plan_kept, decided_by=decided_by), *started[1:])
+        work = self._work_of(parent, plan, stored)
+        flow = self._flows[plan.id] = _Flow(parent, record, agents, read, is_of_turn, work, stored)
         beginning = asyncio.create_task(self._begin(flow, started))
         try:
             await asyncio.shield(beginning)
@@ -210,7 +233,8 @@ class Workflows:
             if spine:
                 flow.record = taken_up(flow.record, spine)
             else:
-                await self._runtime.supervisor(flow.parent).record(*started, is_of_turn=flow.is_of_turn)
+                told = [await self._worded(flow, flow.record, fact) for fact in started]
+                await self._runtime.supervisor(flow.parent).record(*told, is_of_turn=flow.is_of_turn)
         except BaseException:
             del self._flows[workflow_id]
             flow.is_over = True
@@ -218,18 +242,79 @@ class Workflows:
             raise
         flow.task = asyncio.create_task(self._drive(flow))
 
-    async def release(self, workflow_id: WorkflowId, step_id: StepId, reason: str) -> None:
+    def _work_of(self, parent: SessionId, plan: WorkflowSpec, stored: StoredPlan | None) -> StepWork:
+        folder = Path("." if stored is None else stored.folder)
+        return StepWork(
+            parent=parent,
+            workflow_id=plan.id,
+            home_id=self._home_id,
+            folder=folder,
+            timeout_ms=plan.timeout_ms,
+            is_strict=self._resumes and stored is not None,
+        )
+
+    async def take_up(self, agents: Callable[[StoredPlan], AgentChoice]) -> dict[WorkflowId, str]:
+        """Take up the workflows that a runtime left open; nothing of them moves before `go_on`. Give the others, each
+        with why: it is over, or its plan is not in the log."""
+        left: dict[WorkflowId, str] = {}
+        for parent in self._runtime.sessions:
+            events = [event for event in (await self._log.read(parent)).events if isinstance(event.data, WorkflowEvent)]
+            told = [event.data for event in events if isinstance(event.data, WorkflowEvent)]
+            is_open = OpenWork.of(told).workflows
+            for workflow_id in {fact.workflow_id for fact in told} - self._flows.keys():
+                if workflow_id not in is_open:
+                    left[workflow_id] = "is over"
+                elif not self._take_up(parent, workflow_id, events, agents):
+                    left[workflow_id] = "could not be taken up"
+        return left
+
+    def _take_up(
+        self,
+        parent: SessionId,
+        workflow_id: WorkflowId,
+        events: Sequence[Event],
+        agents: Callable[[StoredPlan], AgentChoice],
+    ) -> bool:
+        told = [(one.ts, one.data) for one in events if isinstance(one.data, WorkflowEvent)]
+        spine = [(at, fact) for at, fact in told if fact.workflow_id == workflow_id]
+        stored = plan_in(spine[0][1])
+        if stored is None or stored.spec.id != workflow_id:
+            return False
+        record, _ = machine.begin(stored.spec, spine[0][0])
+        try:
+            record = taken_up(record, [fact for _, fact in spine])
+        except UsageError:
+            return False
+        work = self._work_of(parent, stored.spec, stored)
+        flow = _Flow(parent, record, agents(stored), result_of_log, is_of_turn=False, work=work, stored=stored)
+        flow.began = {fact.step_id: at for at, fact in spine if fact.step_id and fact.step_state is StepState.RUNNING}
+        self._flows[workflow_id] = flow
+        return True
+
+    def go_on(self) -> None:
+        """Let what was taken up move."""
+        for flow in self._flows.values():
+            if flow.task is None and not flow.is_over:
+                flow.task = asyncio.create_task(self._drive(flow))
+
+    async def answer(
+        self, workflow_id: WorkflowId, step_id: StepId, choice: str, *, reason: str = "", decided_by: str = ""
+    ) -> None:
+        """Answer a gate."""
+        await self._ask(self._of(workflow_id), AnswerGate(step_id, choice, reason, decided_by), decided_by)
+
+    async def release(self, workflow_id: WorkflowId, step_id: StepId, reason: str, *, decided_by: str = "") -> None:
         """Decide that a step that waits is to run again."""
-        await self._ask(self._of(workflow_id), ReleaseStep(step_id, reason))
+        await self._ask(self._of(workflow_id), ReleaseStep(step_id, reason), decided_by)
 
-    async def give_up(self, workflow_id: WorkflowId, step_id: StepId, reason: str) -> None:
+    async def give_up(self, workflow_id: WorkflowId, step_id: StepId, reason: str, *, decided_by: str = "") -> None:
         """Decide that a step that waits is not to run."""
-        await self._ask(self._of(workflow_id), GiveUpStep(step_id, reason))
+        await self._ask(self._of(workflow_id), GiveUpStep(step_id, reason), decided_by)
 
-    async def stop(self, workflow_id: WorkflowId, reason: str) -> WorkflowResult:
+    async def stop(self, workflow_id: WorkflowId, reason: str, *, decided_by: str = "") -> WorkflowResult:
         """End a workflow now, with its children."""
         flow = self._of(workflow_id)
-        await self._ask(flow, StopWorkflow(reason))
+        await self._ask(flow, StopWorkflow(reason), decided_by)
         return await self.wait(workflow_id)
 
     # Looking
@@ -237,6 +322,20 @@ class Workflows:
     def result(self, workflow_id: WorkflowId) -> WorkflowResult:
         """How a workflow stands."""
         return self._of(workflow_id).result
+
+    def record(self, workflow_id: WorkflowId) -> WorkflowRecord:
+        """The steps of a workflow, each with what it has to show."""
+        return self._of(workflow_id).record
+
+    async def question(self, workflow_id: WorkflowId, step_id: StepId) -> str:
+        """What a gate asks, with what it shows of the steps that are ready."""
+        flow = self._of(workflow_id)
+        return fill(_step_of(flow, step_id).gate, await flow.work.shown(flow.record)).strip()
+
+    def known(self) -> Mapping[WorkflowId, SessionId]:
+        """The workflows that this runtime runs, or ran to their end, each with the session in whose log it is. One that
+        could not be recorded any more is not among them: it stands still."""
+        return {workflow_id: flow.parent for workflow_id, flow in self._flows.items() if flow.problem is None}
 
     async def wait(self, workflow_id: WorkflowId) -> WorkflowResult:
         """Wait until a workflow is at its end, or held."""
@@ -253,8 +352,8 @@ class Workflows:
         """Everything that happens to one workflow, one thing at a time."""
         try:
             for step in flow.record.steps:
-                if step.state is StepState.RUNNING and step.child is not None:  # of a workflow that was taken up
-                    await self._run_step(flow, step.id, step.child)
+                if step.state is StepState.RUNNING:  # of a workflow that was taken up
+                    await self._resume_step(flow, step)
             while not flow.record.is_terminal:
                 await self._start_ready(flow)
                 if not flow.record.is_terminal:
@@ -262,7 +361,7 @@ class Workflows:
         except Exception as error:  # whoever waits is told: a task has nobody else to tell
             flow.problem = error
         finally:
-            await self._end_children(flow)
+            await (self._let_go(flow) if flow.is_left else self._end_children(flow))
             async with flow.moved:
                 flow.is_over = True
                 flow.moved.notify_all()
@@ -270,35 +369,80 @@ class Workflows:
 
     async def _start_ready(self, flow: _Flow) -> None:
         for step_id in ready_steps(flow.record.spec, flow.record.states):
-            child = SubagentId(self._ids("sub"))
+            step = _step_of(flow, step_id)
+            child = None if step.run else SubagentId(self._ids("sub"))
+            began = flow.began[step_id] = self._clock().at
             await self._take(flow, _Asked(StartStep(step_id, child)))
             if flow.record.is_terminal:  # its time was up
                 return
-            await self._run_step(flow, step_id, child)
+            if child is not None:
+                await self._run_child(flow, step, child)
+            else:
+                self._watch(flow, step, None, flow.work.run(step, began))
 
-    async def _run_step(self, flow: _Flow, step_id: StepId, child: SubagentId) -> None:
-        spec = flow.record.spec
-        step = next(step for step in spec.steps if step.id == step_id)
-        if not self._subagents.knows(child):
-            await self._subagents.start(
-                flow.parent,
-                flow.agents(step),
-                self._prompt(step, _shown(flow.record, step)),
-                timeout_seconds=(step.timeout_ms or spec.timeout_ms) / 1000,
-                subagent_id=child,
-                read=flow.read,
-            )
-        flow.watchers[child] = asyncio.create_task(self._watch(flow, step_id, child))
+    async def _resume_step(self, flow: _Flow, known: StepRecord) -> None:
+        step = _step_of(flow, known.id)
+        if known.child is not None:
+            await self._run_child(flow, step, known.child)
+            return
+        reason = f"{SERVER_ENDED}: the command may have run; look at what it did"
+        evidence = StepEvidence(state=StepState.NEEDS_ORCHESTRATOR, reason=reason)
+        flow.inbox.put_nowait(_Asked(StepReported(step.id, None, evidence)))
 
-    async def _watch(self, flow: _Flow, step_id: StepId, child: SubagentId) -> None:
+    async def _run_child(self, flow: _Flow, step: StepSpec, child: SubagentId) -> None:
+        flow.children.add(child)
         try:
-            await self._subagents.wait(child)
-            evidence = step_evidence_from_child(self._subagents.fact(child))
-        except Exception as error:  # without evidence its step would run for ever
-            reason = f"child_is_not_known: {str(error) or type(error).__name__}"
-            evidence = StepEvidence(state=StepState.NEEDS_ORCHESTRATOR, reason=reason)
-        if evidence is not None:
-            flow.inbox.put_nowait(_Asked(StepReported(step_id, child, evidence)))
+            if not self._subagents.knows(child):
+                await self._subagents.start(
+                    flow.parent,
+                    flow.agents(step),
+                    await self._task_of(flow, step, child),
+                    timeout_seconds=(step.timeout_ms or flow.record.spec.timeout_ms) / 1000,
+                    model_visible=step.model_visible,
+                    subagent_id=child,
+                    workflow_id=flow.record.spec.id,
+                    read=flow.read,
+                )
+        except UsageError as refused:  # a limit, or an agent that is not there any more: a person can mend it
+            evidence = StepEvidence(state=StepState.NEEDS_ORCHESTRATOR, reason=str(refused))
+            flow.inbox.put_nowait(_Asked(StepReported(step.id, child, evidence)))
+            return
+        self._watch(flow, step, child, self._end_of_child(flow, step, child))
+
+    async def _task_of(self, flow: _Flow, step: StepSpec, child: SubagentId) -> str:
+        if not flow.work.is_strict:
+            return self._prompt(step, _shown(flow.record, step))
+        return plan_prompt(step, await flow.work.shown(flow.record), checkpoint_id(child))
+
+    async def _end_of_child(self, flow: _Flow, step: StepSpec, child: SubagentId) -> StepEvidence | None:
+        await self._subagents.wait(child)
+        fact = self._subagents.fact(child)
+        changed = await self._changed_by(flow, step, fact.child_session_id)
+        return await flow.work.judge(step, fact, flow.began.get(step.id, self._clock().at), changed)
+
+    async def _changed_by(self, flow: _Flow, step: StepSpec, session: SessionId | None) -> ChangedFiles:
+        if session is None or not flow.work.is_strict:
+            return ChangedFiles(doubt="not looked at")
+        if beside := commands_beside(flow.record.spec, step, flow.began.keys()):
+            return ChangedFiles(doubt=f"commands ran in the same tree meanwhile: {', '.join(beside)}")
+        await self._runtime.settle_workspace(session)
+        return await changed_files(self._log, session, flow.work.folder)
+
+    def _watch(
+        self, flow: _Flow, step: StepSpec, child: SubagentId | None, work: Coroutine[Any, Any, StepEvidence | None]
+    ) -> None:
+        """Report how a step ended, when its work is done."""
+
+        async def report() -> None:
+            try:
+                evidence = await work
+            except Exception as error:  # without evidence its step would run for ever
+                reason = f"{'command' if child is None else 'child'}_is_not_known: {str(error) or type(error).__name__}"
+                evidence = StepEvidence(state=StepState.NEEDS_ORCHESTRATOR, reason=reason)
+            if evidence is not None:
+                flow.inbox.put_nowait(_Asked(StepReported(step.id, child, evidence)))
+
+        flow.watchers[step.id] = asyncio.create_task(report())
 
     async def _next(self, flow: _Flow) -> _Asked:
         deadline = flow.record.deadline
@@ -313,8 +457,14 @@ class Workflows:
         """One step, recorded, then acted on, then told."""
         try:
             record, outputs = machine.step(flow.record, asked.what, self._clock().at)
-            if outputs:
-                await self._runtime.supervisor(flow.parent).record(*outputs, is_of_turn=flow.is_of_turn)
+            told = [
+                structs.replace(await self._worded(flow, record, one), decided_by=asked.decided_by)
+                if isinstance(one, WorkflowEvent)
+                else one
+                for one in outputs
+            ]
+            if told:
+                await self._runtime.supervisor(flow.parent).record(*told, is_of_turn=flow.is_of_turn)
         except Exception as error:
             is_refused = isinstance(error, ContractError) and asked.done is not None
             asked.tell(UsageError(str(error), remedy="look at how the workflow stands") if is_refused else error)
@@ -326,11 +476,22 @@ class Workflows:
         async with flow.moved:
             flow.moved.notify_all()
 
+    async def _worded(self, flow: _Flow, record: WorkflowRecord, fact: WorkflowEvent) -> WorkflowEvent:
+        """A fact as it is recorded: what a gate asks is filled with what the steps before it have to show."""
+        if not fact.question:
+            return fact
+        return structs.replace(fact, question=fill(fact.question, await flow.work.shown(record)).strip())
+
+    async def _let_go(self, flow: _Flow) -> None:
+        for watcher in flow.watchers.values():
+            watcher.cancel()
+        await asyncio.gather(*flow.watchers.values(), return_exceptions=True)
+
     async def _end_children(self, flow: _Flow) -> None:
         reason = flow.record.closed or "the workflow is over"
         for watcher in flow.watchers.values():
             watcher.cancel()
-        living = self._subagents.live & flow.watchers.keys()
+        living = self._subagents.live & flow.children
         ended = await asyncio.gather(
             *flow.watchers.values(),
             *(self._subagents.cancel(child, reason) for child in living),
@@ -344,11 +505,11 @@ class Workflows:
         while not flow.inbox.empty():
             flow.inbox.get_nowait().tell(_too_late(flow))
 
-    async def _ask(self, flow: _Flow, what: WorkflowInput) -> None:
+    async def _ask(self, flow: _Flow, what: WorkflowInput, decided_by: str) -> None:
         if flow.is_over:
             raise _too_late(flow)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        flow.inbox.put_nowait(_Asked(what, done))
+        flow.inbox.put_nowait(_Asked(what, done, decided_by))
         await done
 
     def _of(self, workflow_id: WorkflowId) -> _Flow:
@@ -357,35 +518,8 @@ class Workflows:
         return self._flows[workflow_id]
 
 
-def taken_up(begun: WorkflowRecord, spine: Sequence[WorkflowEvent]) -> WorkflowRecord:
-    """The workflow as its facts have it. `UsageError` if it is over, or if they are not those of this plan."""
-    steps = {step.id: step for step in begun.steps}
-    for fact in spine:
-        if fact.kind is WorkflowEventKind.WORKFLOW_FINISHED:
-            raise UsageError(f"workflow {fact.workflow_id} is over", remedy="give each run an id of its own")
-        if fact.step_id is None or fact.step_state is None:
-            continue
-        if fact.step_id not in steps:
-            raise UsageError(f"step {fact.step_id!r} is not in this plan", remedy="begin it again with the same plan")
-        steps[fact.step_id] = _step_of(fact, fact.step_id, fact.step_state)
-    record = replace(begun, steps=tuple(steps.values()))
-    status = machine.MACHINE.next_state(record.status, machine.STEPS_CHANGED, record)
-    return replace(record, status=status, deadline=record.deadline if status is WorkflowState.RUNNING else None)
-
-
-def _step_of(fact: WorkflowEvent, step_id: StepId, state: StepState) -> StepRecord:
-    if state not in OUTCOMES:
-        return StepRecord(step_id, state, fact.subagent_id)
-    evidence = StepEvidence(
-        state=state,
-        summary=fact.summary,
-        checkpoint=fact.checkpoint,
-        reason=fact.reason,
-        timeout_ms=fact.timeout_ms,
-        elapsed_ms=fact.elapsed_ms,
-        next_actions=fact.next_actions,
-    )
-    return StepRecord(step_id, state, fact.subagent_id, evidence)
+def _step_of(flow: _Flow, step_id: StepId) -> StepSpec:
+    return next(step for step in flow.record.spec.steps if step.id == step_id)
 
 
 def _shown(record: WorkflowRecord, step: StepSpec) -> dict[StepId, StepEvidence]:

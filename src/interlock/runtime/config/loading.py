@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
+from interlock.log.private_file import unreadable
 from interlock.runtime.config.keys import ConfigKey, Table, agent_table, dotted, known_keys, nearest, table_of
 from interlock.runtime.config.keys import Path as KeyPath
 from interlock.runtime.config.place import CONFIG_VARIABLE, MAX_BYTES, config_path
@@ -75,7 +76,7 @@ def describe(source: str, mistake: Mistake) -> str:
 def _remedy(mistake: Mistake) -> str:
     if mistake.near:
         return ""  # the question says it
-    return f"mend or unset {mistake.variable}" if mistake.variable else "mend the file, or leave the key out"
+    return f"fix or unset {mistake.variable}" if mistake.variable else "fix the file, or leave the key out"
 
 
 def load(environ: Mapping[str, str]) -> Loaded:
@@ -100,8 +101,8 @@ def agent_section(config: Config, name: str) -> AgentSection:
     if name in config.agents:
         return config.agents[name]
     near = nearest(name, config.agents)
-    known = f"did you mean {near!r}?" if near else f"there are {', '.join(sorted(config.agents))}"
-    raise UsageError(f"there is no agent {name!r}", remedy=f"{known} Others are configured as [agents.NAME]")
+    known = f"did you mean {near!r}?" if near else f"the agents are {', '.join(sorted(config.agents))}."
+    raise UsageError(f"there is no agent {name!r}", remedy=f"{known} Configure another as [agents.NAME]")
 
 
 def _text_of(path: Path, *, is_named: bool) -> str | None:
@@ -113,7 +114,7 @@ def _text_of(path: Path, *, is_named: bool) -> str | None:
             return None
         raise UsageError(f"there is no file {path}", remedy=f"make it, or unset {CONFIG_VARIABLE}") from None
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", remedy="mend its permissions") from error
+        raise unreadable(path, error) from error
     if len(data) > MAX_BYTES:
         raise UsageError(f"{path} is larger than {MAX_BYTES} bytes", remedy="see what is in it")
     try:

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct, field, structs
 from interlock.agents.pool.pool import PoolLimits
 from interlock.monitor.policy import MonitorPolicies, MonitorPolicy
 from interlock.projections.attention_ledger import DEFAULT_KINDS, NoticeKind
+from interlock.runtime.children.tree_limits import TreeLimits
 from interlock.runtime.policy import RunPolicy
 from interlock.vocabulary.events.registry import Json
 
@@ -111,6 +112,19 @@ class PoolSection(_Section, frozen=True):
         return PoolLimits(**structs.asdict(self))
 
 
+class TreeSection(_Section, frozen=True):
+    """How large a tree of sessions may grow: what a session starts as its children, and what these start."""
+
+    max_depth: Annotated[int, Meta(ge=0, le=100, description="levels of children below a session; 0 allows none")] = 3
+    max_running: Annotated[Cap, Meta(description="children of one session that run at once; more wait")] = 6
+    max_open: Annotated[Cap, Meta(description="children of one session that run or wait")] = 100
+    max_children: Annotated[Cap, Meta(description="children that one tree may ever have, with all that ended")] = 1_000
+
+    def limits(self) -> TreeLimits:
+        """The same for the owner of children."""
+        return TreeLimits(**structs.asdict(self))
+
+
 class EnvironmentSection(_Section, frozen=True):
     """What an agent's process gets beside what its driver passes on: in a terminal a short list, else all of ours."""
 
@@ -140,6 +154,28 @@ PER_AGENT: Final = ("run", "surface")
 """The tables of the file that an agent may have too: what it does not say there holds for it from the table."""
 
 
+class WorkspaceSection(_Section, frozen=True):
+    """What is recorded of the files that an agent works on."""
+
+    record_trees: Annotated[
+        bool, Meta(description="keep the git work tree of an agent at the start and end of each turn")
+    ] = True
+
+
+class WorktreeSection(_Section, frozen=True):
+    """What a git worktree gets when it is made for a session: `interlock run --worktree`."""
+
+    copy: Annotated[
+        tuple[str, ...], Meta(description="files that git ignores, to copy into it, such as .env: no patterns")
+    ] = ()
+    disposable: Annotated[
+        tuple[str, ...],
+        Meta(description="what git ignores and can be made again, such as node_modules: no loss when it is removed"),
+    ] = ()
+    setup: Annotated[tuple[str, ...], Meta(description="a program to run in it first, without a shell")] = ()
+    setup_seconds: Annotated[float, Meta(gt=0, le=86_400, description="how long that program may take")] = 600.0
+
+
 class NotifySection(_Section, frozen=True):
     """Who is told when an agent needs a person."""
 
@@ -147,6 +183,8 @@ class NotifySection(_Section, frozen=True):
     desktop: Annotated[bool, Meta(description="show it on the desktop, or by the terminal")] = False
     command: Annotated[tuple[str, ...], Meta(description="a program to run, without a shell; JSON on its stdin")] = ()
     webhook: Annotated[Url, Meta(description="where to POST it as JSON; redirects are not followed")] = ""
+    ntfy: Annotated[Url, Meta(description="a topic of an ntfy server, such as one of your own, to POST it to")] = ""
+    link: Annotated[Url, Meta(description="a page of yours about a session, sent along; `{session}` is its id")] = ""
     kinds: Annotated[tuple[NoticeKind, ...], Meta(description="what is told")] = DEFAULT_KINDS
     quiet_seconds: Annotated[
         float, Meta(ge=0, le=3600, description="how long a question must stand before it is told")
@@ -183,6 +221,7 @@ def _taking(*names: str) -> EnvironmentSection:
 _ANTHROPIC: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
 _OPENAI: Final = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 _GEMINI: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_CLOUD_PROJECT")
+_CLINE: Final = ("CLINE_API_KEY", "CLINE_PROVIDER", "CLINE_MODEL", "CLINE_DIR")
 _COPILOT: Final = ("COPILOT_HOME", "COPILOT_MODEL", "COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_API_KEY")
 
 BUILTIN_AGENTS: Final = {
@@ -224,6 +263,12 @@ BUILTIN_AGENTS: Final = {
         acp_argv=("copilot", "--acp"),
         environment=_taking("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", *_COPILOT),
     ),
+    "cline": AgentSection(
+        argv=("cline",), acp_argv=("cline", "--acp"), environment=_taking(*_ANTHROPIC, *_OPENAI, *_CLINE)
+    ),
+    "droid": AgentSection(
+        argv=("droid",), acp_argv=("droid", "exec", "--output-format", "acp"), environment=_taking("FACTORY_API_KEY")
+    ),
     "pi": AgentSection(argv=("pi",), stream_driver="pi-rpc", environment=_taking(*_ANTHROPIC, *_OPENAI, *_GEMINI)),
 }
 """What is known of each agent without a line of configuration."""
@@ -236,7 +281,10 @@ class Config(_Section, frozen=True):
     run: RunSection = RunSection()
     surface: SurfaceSection = SurfaceSection()
     pool: PoolSection = PoolSection()
+    tree: TreeSection = TreeSection()
     agents: dict[AgentName, AgentSection] = field(default_factory=lambda: dict(BUILTIN_AGENTS))
+    workspace: WorkspaceSection = WorkspaceSection()
+    worktree: WorktreeSection = WorktreeSection()
     notify: NotifySection = NotifySection()
     ui: UiSection = UiSection()
 

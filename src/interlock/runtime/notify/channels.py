@@ -20,13 +20,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from typing import Final, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from interlock.agents.processes.child import inherited_environment
 from interlock.projections.attention import MAX_QUESTION, MAX_TEXT, scrub
-from interlock.projections.attention_ledger import Notice
+from interlock.projections.attention_ledger import Notice, NoticeKind
 from interlock.runtime.config.sections import NotifySection
 from interlock.runtime.notify.notifier import NoticeChannel
 from interlock.vocabulary.errors import PeerFault
@@ -34,6 +34,8 @@ from interlock.vocabulary.errors import PeerFault
 REQUEST_SECONDS: Final = 10.0
 _HANG_UP_SECONDS: Final = 1.0
 _BELL: Final = "\a"
+_CALM: Final = (NoticeKind.COMPLETED, NoticeKind.ALL_QUIET)
+_SOUND: Final = "--hint=string:sound-name:message-new-instant"
 _OSC_9: Final = frozenset({"iTerm.app", "WezTerm", "ghostty"})
 _OSC_777: Final = ("rxvt", "foot")
 
@@ -57,9 +59,11 @@ def channels_of(
         desktop = desktop_channel(environ, terminal)
         found += [] if desktop is None else [desktop]
     if settings.command:
-        found.append(CommandChannel(settings.command))
+        found.append(CommandChannel(settings.command, link=settings.link))
     if settings.webhook:
-        found.append(Webhook(settings.webhook))
+        found.append(Webhook(settings.webhook, link=settings.link))
+    if settings.ntfy:
+        found.append(NtfyChannel(settings.ntfy, link=settings.link))
     return found
 
 
@@ -82,6 +86,22 @@ def details(notice: Notice) -> str:
     """Of what, and what is asked."""
     text = ": ".join(part for part in (notice.title, notice.question) if part)
     return scrub(text, MAX_TEXT + MAX_QUESTION)
+
+
+def command_of(notice: Notice) -> str:
+    """The command that shows its session on the board."""
+    return f"interlock top --session {notice.task_id}"
+
+
+def link_of(notice: Notice, template: str) -> str:
+    """The address of its session, by the template of the configuration; blank without one."""
+    return template.replace("{session}", quote(str(notice.task_id), safe=""))
+
+
+def as_data(notice: Notice, template: str) -> bytes:
+    """A notice as JSON, with the ways to its session."""
+    ways = {"command": command_of(notice), "link": link_of(notice, template)}
+    return msgspec.json.encode(msgspec.to_builtins(notice) | ways)
 
 
 def osc_of(environ: Mapping[str, str]) -> Callable[[str, str], str] | None:
@@ -138,8 +158,8 @@ class NotifySend:
 
     async def deliver(self, notice: Notice) -> None:
         # The body is read as markup by most desktops.
-        body = escape(details(notice), quote=False)
-        await run_program((self.program, "--app-name=interlock", "--", headline(notice), body), b"", {})
+        body = escape("\n".join(filter(None, (details(notice), command_of(notice)))), quote=False)
+        await run_program((self.program, "--app-name=interlock", _SOUND, "--", headline(notice), body), b"", {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +167,7 @@ class CommandChannel:
     """A program of the user's."""
 
     argv: tuple[str, ...]
+    link: str = ""
 
     @property
     def name(self) -> str:
@@ -154,8 +175,10 @@ class CommandChannel:
 
     async def deliver(self, notice: Notice) -> None:
         fields = ("kind", "task_id", "turn_id", "agent", "title", "reason", "question", "key")
-        extra = {f"INTERLOCK_NOTICE_{name.upper()}": str(getattr(notice, name) or "") for name in fields}
-        await run_program(self.argv, msgspec.json.encode(notice) + b"\n", extra)
+        told = {name: str(getattr(notice, name) or "") for name in fields}
+        told |= {"command": command_of(notice), "link": link_of(notice, self.link)}
+        extra = {f"INTERLOCK_NOTICE_{name.upper()}": value for name, value in told.items()}
+        await run_program(self.argv, as_data(notice, self.link) + b"\n", extra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,30 +187,66 @@ class Webhook:
 
     url: str
     seconds: float = REQUEST_SECONDS
+    link: str = ""
 
     @property
     def name(self) -> str:
         return "webhook"
 
     async def deliver(self, notice: Notice) -> None:
-        # Not on the loop: for https it reads the certificates of the system.
-        connection = await asyncio.to_thread(_connection, self.url, self.seconds)
-        asking = asyncio.create_task(asyncio.to_thread(_post, connection, self.url, msgspec.json.encode(notice)))
-        try:
-            status = await asyncio.shield(asking)
-        except asyncio.CancelledError:
-            _hang_up(connection)  # the thread then ends by itself
-            await asyncio.wait((asking,), timeout=_HANG_UP_SECONDS)
-            asking.add_done_callback(lambda done: None if done.cancelled() else done.exception())
-            raise
-        if not 200 <= status < 300:
-            raise PeerFault(f"{_address(self.url)} answered {status}")
+        await post_json(self.url, as_data(notice, self.link), self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class NtfyChannel:
+    """A topic of an ntfy server. Its app gives what needs a person a sound of its own, by the priority, and opens the
+    link, where there is one, by a tap."""
+
+    url: str
+    seconds: float = REQUEST_SECONDS
+    link: str = ""
+
+    @property
+    def name(self) -> str:
+        return "ntfy"
+
+    async def deliver(self, notice: Notice) -> None:
+        split = urlsplit(self.url)
+        above, _, topic = split.path.rstrip("/").rpartition("/")
+        is_calm = notice.kind in _CALM
+        link = link_of(notice, self.link)
+        said = {
+            "topic": topic,
+            "title": headline(notice),
+            "message": f"{details(notice) or headline(notice)}\n{command_of(notice)}",
+            **({"click": link} if link else {}),
+            "priority": 3 if is_calm else 4,
+            "tags": ["white_check_mark" if is_calm else "warning"],
+        }
+        await post_json(split._replace(path=f"{above}/").geturl(), msgspec.json.encode(said), self.seconds)
+
+
+async def post_json(url: str, body: bytes, seconds: float) -> None:
+    """Post it once. `PeerFault` where it was not taken; hung up on if cancelled."""
+    # Not on the loop: for https it reads the certificates of the system.
+    connection = await asyncio.to_thread(_connection, url, seconds)
+    asking = asyncio.create_task(asyncio.to_thread(_post, connection, url, body))
+    try:
+        status = await asyncio.shield(asking)
+    except asyncio.CancelledError:
+        _hang_up(connection)  # the thread then ends by itself
+        await asyncio.wait((asking,), timeout=_HANG_UP_SECONDS)
+        asking.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+        raise
+    if not 200 <= status < 300:
+        raise PeerFault(f"{_address(url)} answered {status}")
 
 
 async def run_program(argv: tuple[str, ...], given: bytes, extra: Mapping[str, str]) -> None:
     """Run a program to its end. `PeerFault` where it cannot be started or fails; ended with its group if cancelled."""
-    try:
-        process = await asyncio.create_subprocess_exec(
+    # Not cancelled while it starts: it may have started others by then, and nobody would know its group.
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
             *argv,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
@@ -195,18 +254,30 @@ async def run_program(argv: tuple[str, ...], given: bytes, extra: Mapping[str, s
             env=inherited_environment(extra),
             start_new_session=True,
         )
+    )
+    try:
+        process = await asyncio.shield(starting)
     except (OSError, ValueError) as error:
         raise PeerFault(f"{argv[0]} did not start: {error}") from error
+    except asyncio.CancelledError:
+        with suppress(OSError, ValueError):
+            await _end_group(await starting)
+        raise
     try:
         await process.communicate(given)  # it need not read what it is given
         code = await process.wait()
     finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+        await _end_group(process)
     if code:
         raise PeerFault(f"{argv[0]} ended with {code}")
+
+
+async def _end_group(process: asyncio.subprocess.Process) -> None:
+    """End a program that still runs, with what it started."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
 
 
 def _connection(url: str, seconds: float) -> http.client.HTTPConnection:

@@ -1,7 +1,9 @@
 """Telling a person: a bell, the desktop, a command, a webhook; and who watches the board for what to tell.
 
 Laws:
-1. What is told was noted in the ledger first: after a crash in between it is lost, and never told twice.
+1. What is told was noted in the ledger first, with the channels that have yet to deliver it. The server delivers what
+   it finds there when it starts: each notice at least once by each channel, with the same key. A channel that says that
+   it failed is not asked again; one that took too long may not have delivered, and is asked by the next process.
 2. Several watchers of one home that share a ledger tell each edge once: they note it under one lock, and the first one
    tells it. The server has a ledger for its channels, and the boards of all terminals have another for the bell.
 3. A channel that fails is reported once, until it has worked again. It stops neither the others nor the watching.
@@ -24,17 +26,16 @@ from pathlib import Path
 from typing import Final, Protocol, Self, TypeAlias
 
 import msgspec
+from msgspec import structs
 
 from interlock.projections.attention import (
     AttentionPolicy,
     AttentionState,
     AttentionTimerFired,
     Input,
-    Lost,
-    Sighted,
     step,
 )
-from interlock.projections.attention_ledger import Notice, NoticeLedger, is_told, merge
+from interlock.projections.attention_ledger import Notice, NoticeLedger, Undelivered, is_told, merge, owe, strike
 from interlock.vocabulary.errors import PeerFault
 
 LEDGER_NAME: Final = "notified.json"
@@ -75,14 +76,32 @@ class LedgerFile:
         """What was told so far. Where there is none, ends up to `now` are old news."""
         return self._stored() or NoticeLedger(horizon=now)
 
-    def settle(self, known: NoticeLedger, told: Sequence[Notice]) -> tuple[NoticeLedger, tuple[Notice, ...]]:
-        """Note what one watcher knows, durably. Gives it what others knew, and the notices that are its to tell."""
+    def settle(
+        self, known: NoticeLedger, told: Sequence[Notice], channels: Sequence[str] = ()
+    ) -> tuple[NoticeLedger, tuple[Notice, ...]]:
+        """Note what one watcher knows, durably, and what `channels` have to deliver. Gives it what others knew, and the
+        notices that are its to tell."""
         with self._locked():
             stored = self._stored()
-            merged = known if stored is None else merge(stored, known)
+            merged = merge(known if stored is None else stored, known)
+            ours = tuple(notice for notice in told if stored is None or not is_told(stored, notice))
+            merged = owe(merged, ours, channels)
             if merged != stored:
                 self._write(merged)
-        return merged, tuple(notice for notice in told if stored is None or not is_told(stored, notice))
+        return structs.replace(merged, undelivered=()), ours
+
+    def owed(self) -> tuple[Undelivered, ...]:
+        """What was noted, and is not known to have been tried."""
+        stored = self._stored()
+        return () if stored is None else stored.undelivered
+
+    def strike(self, key: str, channel: str) -> None:
+        """A channel has tried a notice: it is owed no longer."""
+        with self._locked():
+            stored = self._stored()
+            left = None if stored is None else strike(stored, key, channel)
+            if left is not None and left is not stored:
+                self._write(left)
 
     def _stored(self) -> NoticeLedger | None:
         try:
@@ -133,6 +152,7 @@ class _Worker:
     channel: NoticeChannel
     report: Report
     seconds: float
+    file: LedgerFile | None = None
     waiting: asyncio.Queue[Notice] = field(default_factory=lambda: asyncio.Queue(MAX_WAITING))
     is_failing: bool = False
 
@@ -141,6 +161,7 @@ class _Worker:
             self.waiting.put_nowait(notice)
         except asyncio.QueueFull:
             self._failed(f"more than {MAX_WAITING} notices wait for it")
+            self._strike(notice)
 
     async def run(self) -> None:
         while True:
@@ -151,12 +172,22 @@ class _Worker:
                 self.is_failing = False
             except TimeoutError:
                 self._failed(f"it took longer than {self.seconds:g} s")
+                self.waiting.task_done()
+                continue  # whether it arrived is not known: it is owed still
             except (PeerFault, OSError, ValueError) as error:
                 self._failed(str(error))
             except Exception as error:  # whatever else: the next notice is tried all the same
                 self._failed(type(error).__name__)
-            finally:
+            except asyncio.CancelledError:
                 self.waiting.task_done()
+                raise  # it is owed still
+            await asyncio.to_thread(self._strike, notice)
+            self.waiting.task_done()
+
+    def _strike(self, notice: Notice) -> None:
+        if self.file is not None:
+            with suppress(OSError):  # it may be delivered once more
+                self.file.strike(notice.key, self.channel.name)
 
     def _failed(self, why: str) -> None:
         if not self.is_failing:
@@ -167,14 +198,38 @@ class _Worker:
 class Outlets:
     """Every channel, each at its own pace. Use it as a context manager; the end waits for what was begun, bounded."""
 
-    def __init__(self, channels: Sequence[NoticeChannel], report: Report, *, seconds: float = DELIVERY_SECONDS) -> None:
-        self._workers = [_Worker(channel, report, seconds) for channel in channels]
+    def __init__(
+        self,
+        channels: Sequence[NoticeChannel],
+        report: Report,
+        *,
+        seconds: float = DELIVERY_SECONDS,
+        file: LedgerFile | None = None,
+    ) -> None:
+        """`file`: where it stands what is owed; without one, what is not delivered before the end is lost."""
+        self._workers = [_Worker(channel, report, seconds, file) for channel in channels]
+        self._file = file
         self._tasks: list[asyncio.Task[None]] = []
         self._seconds = seconds
 
     async def __aenter__(self) -> Self:
+        await self._take_up()
         self._tasks = [asyncio.create_task(worker.run()) for worker in self._workers]
         return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the channels."""
+        return tuple(worker.channel.name for worker in self._workers)
+
+    async def _take_up(self) -> None:
+        """What an earlier process noted and did not deliver. What no channel is there for any more is let go."""
+        workers = {worker.channel.name: worker for worker in self._workers}
+        for owed in () if self._file is None else await asyncio.to_thread(self._file.owed):
+            if owed.channel in workers:
+                workers[owed.channel].put(owed.notice)
+            elif self._file is not None:
+                await asyncio.to_thread(self._file.strike, owed.notice.key, owed.channel)
 
     async def __aexit__(self, *_: object) -> None:
         with suppress(TimeoutError):
@@ -212,6 +267,7 @@ class BoardWatcher:
     report: Report
     policy: AttentionPolicy = field(default_factory=AttentionPolicy)
     now: Callable[[], datetime] = field(default_factory=steady_clock)
+    channels: tuple[str, ...] = ()
     _state: AttentionState | None = None
     _is_unwritable: bool = False
 
@@ -229,7 +285,7 @@ class BoardWatcher:
         for notice in told:
             self.tell(notice)
 
-    async def follow(self, board: AsyncIterator[Sighted | Lost]) -> None:
+    async def follow(self, board: AsyncIterator[Input]) -> None:
         """Take in a board until it ends."""
         coming = asyncio.ensure_future(anext(board, None))
         try:
@@ -253,7 +309,7 @@ class BoardWatcher:
 
     def _settle(self, ledger: NoticeLedger, told: tuple[Notice, ...]) -> tuple[NoticeLedger, tuple[Notice, ...]]:
         try:
-            return self.file.settle(ledger, told)
+            return self.file.settle(ledger, told, self.channels)
         except OSError as error:
             # Not telling would leave a person unaware; what is told may be told again after a restart.
             if not self._is_unwritable:

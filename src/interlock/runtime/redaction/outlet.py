@@ -14,6 +14,7 @@ from msgspec import structs
 
 from interlock.agents.pool.masking import STAR
 from interlock.log.port import Committed, Followed, Log, LogDamage, SessionPage, Slice, TurnSlice
+from interlock.log.snapshots import Snapshots
 from interlock.runtime.redaction.redactor import Redactor
 from interlock.vocabulary.events.audit import SessionDeleted, StreamCheckpoint
 from interlock.vocabulary.events.envelope import Event, new_event
@@ -113,6 +114,10 @@ class RedactedLog:
     def __init__(self, log: Log, redactor: Redactor) -> None:
         self._log = log
         self._redactor = redactor
+
+    @property
+    def snapshots(self) -> Snapshots:
+        return self._log.snapshots
 
     async def append(
         self, session_id: SessionId, events: Sequence[Event], *, expected_version: int | None = None

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
+from functools import cache
 from typing import Final, TypeVar, cast
 
 from msgspec import Struct, structs
@@ -32,6 +34,7 @@ from interlock.screen.snapshot import Snapshot
 from interlock.vocabulary.events.audit import (
     AgentSession,
     Anomaly,
+    LastScreen,
     ProcessEvent,
     QueueEvent,
     QueueGate,
@@ -53,10 +56,10 @@ TELLING_CHARACTERS: Final = 3
 _MAX_DEPTH: Final = 100  # deeper ones cannot be written to the log at all
 
 _DIAGNOSTICS: Final = frozenset({TurnFailed, RunState, ProcessEvent, Anomaly, QueueGate, Status})
-_OF_A_TERMINAL: Final = frozenset({SurfaceEvent, ScreenUpdate})
+_OF_A_TERMINAL: Final = frozenset({SurfaceEvent, ScreenUpdate, LastScreen})
 _OUR_IDS: Final = frozenset(
     {"prompt_id", "stream_id", "run_id", "subagent_id", "workflow_id", "step_id"}
-    | {"child_session_id", "parent_session_id", "fork_root_session_id"}
+    | {"child_session_id", "parent_session_id", "fork_root_session_id", "parent_id", "root_id"}
 )
 # What a later runtime needs as it is in order to run, or to find, the agent again.
 _KEPT: Final[Mapping[type[Payload], frozenset[str]]] = {
@@ -64,6 +67,8 @@ _KEPT: Final[Mapping[type[Payload], frozenset[str]]] = {
     TurnStarted: frozenset({"agent", "model"}),
     ProcessEvent: frozenset({"where", "start_time"}),
 }
+
+_NO_TEXT: Final = frozenset({type(None), bool, int, float, datetime})
 
 PayloadT = TypeVar("PayloadT", bound=Payload)
 Hide = Callable[[str], str]
@@ -151,8 +156,7 @@ class Redactor:
 
     def payload(self, data: PayloadT) -> PayloadT:
         """What an event says, without secrets."""
-        kept = _OUR_IDS | _KEPT.get(type(data), frozenset())
-        found = cast("PayloadT", self._struct(data, self._hide(data), kept, 0))
+        found = cast("PayloadT", self._struct(data, self._hide(data), _KEPT.get(type(data), frozenset()), 0))
         return found if found is data else cast("PayloadT", _marked(data, found))
 
     def _hide(self, data: Payload) -> Hide:
@@ -166,10 +170,10 @@ class Redactor:
 
     def _struct(self, data: Struct, hide: Hide, kept: frozenset[str], depth: int) -> Struct:
         changed = {}
-        for name in data.__struct_fields__:
-            if name in kept:
-                continue
+        for name in _told_fields(type(data), kept):
             value = getattr(data, name)
+            if value is None:
+                continue
             if name == "argv":
                 now: object = self.argv(value)
                 now = value if now == value else now
@@ -183,7 +187,7 @@ class Redactor:
         if type(value) is str:  # and not one of an enumeration
             hidden = hide(value) if len(value) >= CUT_CHARACTERS else value
             return value if hidden == value else hidden
-        if depth > _MAX_DEPTH:
+        if depth > _MAX_DEPTH or type(value) in _NO_TEXT:
             return value
         if isinstance(value, Struct):
             return self._struct(value, hide, kept, depth + 1)
@@ -203,6 +207,12 @@ class Redactor:
     def _is_piece(self, line: str) -> bool:
         words = line.strip()
         return len(words) >= 2 * CUT_CHARACTERS and any(words in value for value in self._values)
+
+
+@cache
+def _told_fields(kind: type[Struct], kept: frozenset[str]) -> tuple[str, ...]:
+    """The fields of a struct that may hold what somebody said."""
+    return tuple(name for name in kind.__struct_fields__ if name not in kept and name not in _OUR_IDS)
 
 
 def _marked(data: Payload, found: Payload) -> Payload:

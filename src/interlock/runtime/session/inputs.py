@@ -136,12 +136,12 @@ class Observed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
     """How giving a prompt to the agent went. `stage` is `not_delivered` or `unknown` where it failed.
-    `is_kept_out`: not delivered, because a person's draft stands in the composer."""
+    `waits_for`: what kept it out, and ends without us; blank where nothing of the kind did."""
 
     prompt_id: PromptId
     stage: DeliveryStage
     message: str = ""
-    is_kept_out: bool = False
+    waits_for: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

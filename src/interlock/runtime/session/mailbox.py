@@ -29,6 +29,11 @@ class Mailbox(Generic[ItemT]):
     def __len__(self) -> int:
         return len(self._items)
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the taker waits, and nothing has told it to look: neither an item nor its timer."""
+        return self._taker is not None and not self._taker.done()
+
     async def put(self, item: ItemT) -> None:
         """Add an item, as soon as there is room."""
         while len(self._items) >= self._limit:

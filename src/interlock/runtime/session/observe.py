@@ -22,12 +22,14 @@ from interlock.runtime.session.agent.life import (
     RestSeen,
     StandingShown,
 )
+from interlock.runtime.session.questions import by_rule
 from interlock.runtime.session.state import OpenTurn, Session
 from interlock.runtime.session.turn_way import TurnOrigin, TurnStage
 from interlock.vocabulary.events.audit import (
     AgentSession,
     DeliveryStage,
     DialogOutcome,
+    LastScreen,
     ProviderUsage,
     QueueGate,
     SurfaceEvent,
@@ -66,6 +68,7 @@ Aside: TypeAlias = (
     | seen.ContextFilled
     | seen.RetryBegun
     | seen.ComposerSeen
+    | seen.ScreenLeft
     | seen.Warned
     | seen.Traced
 )
@@ -98,6 +101,7 @@ _PROVES_A_CHANNEL: Final = (
 _NO_PROGRESS: Final = (
     seen.StandingSeen,
     seen.ComposerSeen,
+    seen.ScreenLeft,
     seen.Warned,
     seen.Traced,
     seen.SessionNamed,
@@ -194,7 +198,9 @@ def _on_named(session: Session, what: seen.SessionNamed) -> None:
         version=what.version,
         transcript_path=what.transcript_path,
     )
-    if named != session.book.native:
+    book = session.book
+    # Also the same name again, by another process: that is the proof that it took up the conversation.
+    if named != book.native or book.native_spawn != session.agent_spawn_id:
         session.append(named)
 
 
@@ -245,8 +251,7 @@ def _on_aside(session: Session, what: Aside) -> None:
             session.questions.gone(request_id, session.now, is_answered=is_answered)
             turn_control.sync_questions(session)
         case seen.ApprovalAsked():
-            session.questions.ask(what, session.now, session.policy.approval_seconds)
-            turn_control.sync_questions(session)
+            _on_asked(session, what)
         case seen.UsageReported():
             _on_usage(session, what)
         case seen.ContextFilled(used_tokens=used, window_tokens=window):
@@ -255,12 +260,21 @@ def _on_aside(session: Session, what: Aside) -> None:
             session.note("provider_retry", message, {"attempt": attempt})
         case seen.ComposerSeen(has_draft=has_draft):
             session.step_life(DraftAppeared() if has_draft else DraftGone())
+        case seen.ScreenLeft(rows=rows, columns=columns):
+            session.append(LastScreen(rows=rows, columns=columns))
         case seen.Warned(kind=kind, message=message, details=details):
             session.note(kind, message, details)
         case seen.Traced():
             pass  # a sign of life, and no more
         case _:
             assert_never(what)
+
+
+def _on_asked(session: Session, asked: seen.ApprovalAsked) -> None:
+    question = session.questions.ask(asked, session.now, session.policy.approval_seconds)
+    if question is not None:
+        by_rule.answer(session, question)
+    turn_control.sync_questions(session)
 
 
 def _on_usage(session: Session, what: seen.UsageReported) -> None:

@@ -18,17 +18,18 @@ machine that it is for, then those that follow from it, then the queue, then wha
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import assert_never
+from typing import Final, assert_never
 
 from interlock.agents.port import AgentSpec, Decision
 from interlock.lifecycle.restarts import Restarts
 from interlock.runtime.deadlines import earliest
 from interlock.runtime.policy import Instant, RunPolicy
-from interlock.runtime.session import observe, turn_control
+from interlock.runtime.rules.source import RuleSource, no_rules
+from interlock.runtime.session import observe, text_flow, turn_control
 from interlock.runtime.session.agent import process_control
 from interlock.runtime.session.agent.life import AgentDeadlinePassed as LifeDeadlinePassed
 from interlock.runtime.session.agent.life import AgentLife, AgentStage
-from interlock.runtime.session.effects import Confirm, DecideForAgent, Effect, Refuse
+from interlock.runtime.session.effects import Confirm, DecideForAgent, Effect, Publish, Refuse
 from interlock.runtime.session.inputs import (
     AgentNotStarted,
     AgentStarted,
@@ -61,6 +62,26 @@ from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.ids import SpawnId, TurnId
 from interlock.vocabulary.states import DriverKind
 
+_REACHES_AGENT: Final = (Send, AnswerQuestion, CancelTurnInput, StopAgentInput)
+
+
+def _refuse_read_only(session: Session, command: Command) -> None:
+    """Nothing reaches an agent that somebody else started and that is only watched, and none is stopped in passing."""
+    life = session.life
+    if not life.is_running or not life.capabilities.is_read_only or not isinstance(command, _REACHES_AGENT):
+        return
+    where = None if session.book.spawn is None else session.book.spawn.event.where
+    place = where if isinstance(where, dict) else {}
+    if place.get("outside"):
+        raise UsageError(
+            "this agent is only watched: somebody else started it, outside tmux", remedy="use it where it runs"
+        )
+    named = f"{place.get('pane_id')} --socket {place.get('socket')}"
+    raise UsageError(
+        "this agent is only watched: somebody else started it, in a terminal of theirs",
+        remedy=f"`interlock adopt {named} --control` lets commands reach it",
+    )
+
 
 class SessionMachine:
     """Tell it what was asked (`order`) and what happened (`hear`); do what it returns, in order. Fire `deadline`."""
@@ -74,8 +95,9 @@ class SessionMachine:
         policy: RunPolicy,
         now: Instant,
         home_id: str = "",
+        rules: RuleSource = no_rules,
     ) -> None:
-        self._session = Session(book, spec, kind, new_id, policy, now, home_id)
+        self._session = Session(book, spec, kind, new_id, policy, now, home_id, rules)
 
     # Looking
 
@@ -89,7 +111,7 @@ class SessionMachine:
 
     @policy.setter
     def policy(self, policy: RunPolicy) -> None:
-        self._session.policy = policy
+        self._session.policy, self._session.flow = policy, None
 
     @property
     def agent(self) -> AgentLife | None:
@@ -105,6 +127,11 @@ class SessionMachine:
     def running_spawn(self) -> SpawnId | None:
         """The spawn that runs, or may run any moment."""
         return self._session.life.spawn_id
+
+    @property
+    def problem(self) -> str:
+        """Why it could not do what it was to do last, such as start its agent; blank: it could."""
+        return self._session.problem
 
     @property
     def open_turn(self) -> OpenTurn | None:
@@ -142,7 +169,7 @@ class SessionMachine:
 
     def order(self, command: Command, now: Instant) -> tuple[Effect, ...]:
         """Carry out a command, or refuse it and change nothing. What is due comes first: it may answer the command."""
-        self._session.now = now
+        self._session.now, self._session.flow = now, None
         due = self.deadline
         if due is not None and due <= now.seconds:
             self._on_timer()
@@ -156,8 +183,25 @@ class SessionMachine:
 
     def hear(self, news: News, now: Instant) -> tuple[Effect, ...]:
         """Take in what happened. Never refuses: what does not fit is an anomaly, or nothing."""
+        piece = self.hear_piece(news, now) if isinstance(news, Observed) else None
+        if piece is not None:
+            return (piece,)
         session = self._session
-        session.now = now
+        session.now, session.flow, before = now, None, text_flow.footing(session)
+        self._take_in(news)
+        self._advance()
+        effects = session.take_effects()
+        session.flow = text_flow.flow_after(session, news, before, effects)
+        return effects
+
+    def hear_piece(self, news: Observed, now: Instant) -> Publish | None:
+        """Take in a piece of text in the midst of others: `hear` would do this one thing. None: only `hear` can tell,
+        and nothing was done. It brings no deadline nearer."""
+        self._session.now = now
+        return text_flow.next_piece(self._session, news)
+
+    def _take_in(self, news: News) -> None:
+        session = self._session
         match news:
             case Observed(spawn_id=spawn_id, seen=what):
                 observe.observe(session, spawn_id, what)
@@ -179,11 +223,10 @@ class SessionMachine:
                 self._on_timer()
             case _:
                 assert_never(news)
-        self._advance()
-        return session.take_effects()
 
     def _obey(self, command: Command) -> None:
         session = self._session
+        _refuse_read_only(session, command)
         match command:
             case Send():
                 self._accept(command)

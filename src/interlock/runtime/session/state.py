@@ -21,6 +21,7 @@ from interlock.lifecycle.process import ProcessInput, ProcessState
 from interlock.lifecycle.restarts import Restarts
 from interlock.lifecycle.run import RunInput, RunLifecycleState
 from interlock.runtime.policy import Instant, RunPolicy
+from interlock.runtime.rules.source import RuleSource, no_rules
 from interlock.runtime.session import turn_way
 from interlock.runtime.session.agent import life as agent_life
 from interlock.runtime.session.agent.life import AgentLife, LifeInput, LifeOutput
@@ -43,13 +44,17 @@ OPEN_RUN: Final[Mapping[TurnState, RunStatus]] = {
     TurnState.ABANDONED: RunStatus.RUNNING,
     TurnState.UNKNOWN: RunStatus.RUNNING,
 }
+MAY_STALL: Final = (Activity.WORKING, Activity.QUIET)
+"""What is seen of an agent whose open turn is shown at work: also rest, while the end of the turn is not proven."""
+
+_BEGUN: Final = (turn_way.TurnStage.STARTED, turn_way.TurnStage.STOPPING)
 
 
 @dataclass(slots=True)
 class OpenTurn:
     """The open turn: its machine's state, and the text that streams. `delivery_problem`: why nobody knows whether the
     agent has the prompt. `progress_seconds`: when its terminal last showed progress; `progress` what it was.
-    `stalled_seconds`: since when it is stalled."""
+    `stalled_seconds`: since when it is stalled. `waits_for`: what kept its prompt out when it was last tried."""
 
     way: TurnWay
     answer: StreamedAnswer
@@ -59,6 +64,17 @@ class OpenTurn:
     progress_seconds: float = -math.inf
     progress: Progressed | None = None
     stalled_seconds: float | None = None
+    waits_for: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextFlow:
+    """The last input was a piece of text of this spawn, which did nothing but make the text of this turn longer; the
+    log had this version."""
+
+    spawn_id: SpawnId
+    turn_id: TurnId | None
+    version: int
 
 
 class Session:
@@ -73,9 +89,11 @@ class Session:
         policy: RunPolicy,
         now: Instant,
         home_id: str = "",
+        rules: RuleSource = no_rules,
     ) -> None:
         self.book = book
         self.home_id = home_id
+        self.rules = rules
         self.spec = spec
         self.kind = kind
         self.new_id = new_id
@@ -86,11 +104,13 @@ class Session:
         self.turn: OpenTurn | None = None
         self.questions = SessionQuestions(book, self.append, new_id, policy.confirm_seconds)
         self.restarts = Restarts()
+        self.restarts.recall(now.seconds - (now.at - at).total_seconds() for at in book.restarts_at)
         self.is_closing = False  # nothing is started or dispatched any more
         self.problem = ""
         self.killed_turn: TurnId | None = None  # the last turn whose interrupt became the end of its process
         self.killed_why = ""
         self.shown: Status | None = None
+        self.flow: TextFlow | None = None
         self._began = now
         self._effects: list[Effect] = []
 
@@ -207,13 +227,18 @@ class Session:
     def stall_at(self, turn: OpenTurn) -> float | None:
         """When a turn without progress becomes a stall. A tool that runs has more time, an open question all of it. Who
         cannot be seen is not silent, and a terminal whose screen says nothing has a stall clock of its own."""
-        life, way, tool = self.life, turn.way, self.process.running_tool
-        limit = self.policy.stall_after_seconds if tool is None else self.policy.stall_tool_after_seconds
+        life, way, tool, shown = self.life, turn.way, self.process.running_tool, self.life.standing
         is_watched = way.has_started and way.progress is turn_way.TurnProgress.MOVING
-        if limit is None or self.questions.open_count or not is_watched or not life.is_running or life.is_lost:
+        if self.questions.open_count or not is_watched or not life.is_running or life.is_lost:
             return None
-        shown = life.standing
-        if shown is not None and (shown.activity is not Activity.WORKING or shown.attention is not Attention.NONE):
+        is_at_rest = shown is not None and shown.activity is Activity.QUIET
+        if is_at_rest and way.stage not in _BEGUN:
+            return None  # its prompt is not typed, or may not be
+        if shown is not None and (shown.activity not in MAY_STALL or shown.attention is not Attention.NONE):
+            return None
+        is_long = tool is not None or (is_at_rest and bool(life.children))
+        limit = self.policy.stall_tool_after_seconds if is_long else self.policy.stall_after_seconds
+        if limit is None:
             return None
         since = self.last_sign(turn)
         return limit + (since if tool is None else max(since, tool.since))

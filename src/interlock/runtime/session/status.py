@@ -7,7 +7,7 @@ from typing import Final
 
 from interlock.agents.pool.pool import IdleFacts, idle_deadline_seconds
 from interlock.runtime.session.agent.life import AgentStage
-from interlock.runtime.session.state import OpenTurn, Session
+from interlock.runtime.session.state import MAY_STALL, OpenTurn, Session
 from interlock.runtime.session.turn_way import TurnProgress
 from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.evidence import NO_PROGRESS, Evidence, EvidenceSource
@@ -86,6 +86,8 @@ def idle_deadline(session: Session) -> float | None:
     life, queue = session.life, session.book.queue
     if session.turn is not None or not life.is_running or life.stage is AgentStage.STOPPING:
         return None
+    if life.capabilities.is_foreign:  # nobody but a person ends it
+        return None
     has_prompt = queue.is_open and queue.head is not None
     facts = IdleFacts(
         has_open_work=life.stage is AgentStage.WINDING_DOWN or bool(life.children) or has_prompt,
@@ -104,7 +106,7 @@ def _activity(session: Session) -> tuple[Activity, str]:
         return Activity.UNKNOWN, "channel_lost"
     is_stalled = turn is not None and turn.way.progress is TurnProgress.STALLED
     if life.standing is not None:
-        if is_stalled and life.standing.activity is Activity.WORKING:
+        if is_stalled and life.standing.activity in MAY_STALL:
             return Activity.STALLED, NO_PROGRESS
         is_settling = life.standing.activity is Activity.QUIET and turn is None and bool(life.children)
         return (Activity.SETTLING, "stream.children_open") if is_settling else (life.standing.activity, "terminal")

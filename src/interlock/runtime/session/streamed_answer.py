@@ -55,14 +55,15 @@ class StreamedAnswer:
             yield from self.set_aside()
         if not text:
             return
-        yield TextDelta(stream_id=self._stream_id, offset=len(self._text), text=text)
-        # Held by nobody else a string grows in place; added to as an attribute, all of it would be copied each time.
-        whole, self._text = self._text, ""
-        whole += text
-        self._text = whole
-        pause = max(CHECKPOINT_SECONDS, len(self._text) / _CHARACTERS_A_SECOND)
-        if now >= self._checkpoint_at + pause:
+        yield self._grow(text)
+        if self._is_checkpoint_due(len(self._text), now):
             yield self._checkpoint(now)
+
+    def go_on(self, text: str, now: float) -> TextDelta | None:
+        """More text, if showing it is all that `arrive` would do; None: nothing was done."""
+        if self._is_whole or not text or self._is_checkpoint_due(len(self._text) + len(text), now):
+            return None
+        return self._grow(text)
 
     def end_message(self, text: str, model: str, now: float) -> Iterator[Payload]:
         """The message is whole, and this is all of it."""
@@ -92,6 +93,17 @@ class StreamedAnswer:
             yield AssistantMessage(text=self._text, metadata=metadata)
         if self._text:
             self._begin_again(1)
+
+    def _grow(self, text: str) -> TextDelta:
+        delta = TextDelta(stream_id=self._stream_id, offset=len(self._text), text=text)
+        # Held by nobody else a string grows in place; added to as an attribute, all of it would be copied each time.
+        whole, self._text = self._text, ""
+        whole += text
+        self._text = whole
+        return delta
+
+    def _is_checkpoint_due(self, characters: int, now: float) -> bool:
+        return now >= self._checkpoint_at + max(CHECKPOINT_SECONDS, characters / _CHARACTERS_A_SECOND)
 
     def _begin_again(self, attempt: int) -> None:
         self._stream_id, self._attempt = self._new_stream(), attempt

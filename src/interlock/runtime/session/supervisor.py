@@ -30,7 +30,7 @@ from interlock.runtime.policy import Instant, RunPolicy
 from interlock.runtime.session.agent.calls import AgentCalls, Item, Services, started
 from interlock.runtime.session.agent.life import AgentStage
 from interlock.runtime.session.effects import Append, Confirm, Effect, Publish, Refuse
-from interlock.runtime.session.inputs import Command, News, Release, SessionTimerFired, StopAgentInput
+from interlock.runtime.session.inputs import Command, News, Observed, Release, SessionTimerFired, StopAgentInput
 from interlock.runtime.session.mailbox import Mailbox
 from interlock.runtime.session.router import SessionMachine
 from interlock.runtime.session_fold import SessionFold
@@ -41,7 +41,7 @@ from interlock.vocabulary.events.envelope import Event, new_event
 from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.events.registry import Json, Payload
 from interlock.vocabulary.evidence import LOG_UNAVAILABLE, Evidence, EvidenceSource
-from interlock.vocabulary.ids import EventId
+from interlock.vocabulary.ids import EventId, SpawnId
 from interlock.vocabulary.run import RunStatus
 from interlock.vocabulary.states import Activity, Attention, ExitReason
 
@@ -74,17 +74,20 @@ class Supervisor:
         self.driver = driver
         self._services = services
         home_id = services.home.home_id
-        self.machine = SessionMachine(book, spec, driver.kind, services.new_id, policy, services.clock(), home_id)
+        now, rules = services.clock(), services.rules
+        self.machine = SessionMachine(book, spec, driver.kind, services.new_id, policy, now, home_id, rules)
         self._mailbox: Mailbox[Item] = Mailbox(_MAX_WAITING)
-        self.agent = AgentCalls(self.machine, spec, driver, services, self._mailbox.put, self._fail)
+        self.agent = AgentCalls(self.machine, spec, driver, services, self._mailbox.put, self._hear_now, self._fail)
         self._version = book.version
         self.status = Status(activity=Activity.UNKNOWN)
         self._live_id = services.new_id("evt")
         self._live_numbers = count(1)
+        self._deadline: float | None = None  # not later than the machine's own
         self._first: list[Item] = []
         self._doing: list[Item] = []
         self._stepping = asyncio.Lock()  # held while the machine is ahead of the log
         self._waiting: list[Callable[[], bool]] = []  # each looks again, and says whether its wait is over
+        self._waiting_for_text = 0  # how many of them a piece of text may end
         self._failure: BaseException | None = None
         self._call_failure: BaseException | None = None
         self._is_over = False
@@ -135,8 +138,9 @@ class Supervisor:
         finally:
             done.cancel()  # what comes when its giver is gone has nobody to be told to
 
-    async def until(self, look: Callable[[SessionMachine], ResultT | None]) -> ResultT:
-        """Wait for something to be so. It is looked at now, and after each step."""
+    async def until(self, look: Callable[[SessionMachine], ResultT | None], *, sees_text: bool = True) -> ResultT:
+        """Wait for something to be so. It is looked at now, and after each step; without `sees_text` not after a piece
+        of text in the midst of others, which changes no machine."""
         async with self._stepping:
             found = look(self.machine)
             if found is not None:
@@ -160,12 +164,22 @@ class Supervisor:
                 return waiting.done()
 
             self._waiting.append(look_again)
-        return await waiting
+            self._waiting_for_text += sees_text
+        try:
+            return await waiting
+        finally:
+            self._waiting_for_text -= sees_text
 
     def _look_again(self) -> None:
         self._waiting = [look for look in self._waiting if not look()]
 
-    async def record(self, *payloads: Payload, is_of_turn: bool = True) -> None:
+    @property
+    def has_foreign_agent(self) -> bool:
+        """Whether its agent was adopted: we end it only if a person asks for that by its name."""
+        life = self.machine.agent
+        return life is not None and life.capabilities.is_foreign
+
+    async def record(self, *payloads: Payload, is_of_turn: bool = True, spawn_id: SpawnId | None = None) -> None:
         """Append facts about this session that its agent did not make (its children, its workflows), and publish them.
 
         They are durable when this returns. `is_of_turn`: they belong to the turn that is open, if one is.
@@ -180,6 +194,7 @@ class Supervisor:
                     session_id=self.session_id,
                     ts=self._services.clock().at,
                     turn_id=turn_id,
+                    spawn_id=spawn_id,
                 )
                 for data in payloads
             ]
@@ -286,18 +301,39 @@ class Supervisor:
         self._mailbox.wake()
 
     async def _next_items(self) -> list[Item]:
-        deadline = self.machine.deadline
+        deadline = self._deadline = self.machine.deadline
         while not self._mailbox and self._call_failure is None:
             left = None if deadline is None else deadline - self._services.clock().seconds
             if left is not None and left <= 0:
                 return [Item(SessionTimerFired())]
             await self._mailbox.wait(left)
+            deadline = self._deadline = self.machine.deadline  # what was heard meanwhile may have moved it away
         if self._call_failure is not None:
             raise self._call_failure
         items = self._mailbox.take(_BATCH)
         if deadline is not None and deadline <= self._services.clock().seconds:
             items.insert(0, Item(SessionTimerFired()))  # a due deadline comes before what makes us look
         return items
+
+    def _hear_now(self, observed: Observed) -> bool:
+        """Show a piece of text in the midst of others at once: nothing waits before it, nobody steps, and nothing is
+        due. Whether that was done; if not, it is an item like any other. It changes no machine: only who waits
+        for text looks again."""
+        if not self._mailbox.is_awaited or self._stepping.locked():
+            return False
+        now = self._services.clock()
+        if self._deadline is not None and self._deadline <= now.seconds:
+            return False
+        try:
+            piece = self.machine.hear_piece(observed, now)
+            if piece is None:
+                return False
+            self._show(piece, now)
+            if self._waiting_for_text:
+                self._look_again()
+        except Exception as error:
+            self._fail(error)
+        return True
 
     async def _perform(self, items: list[Item]) -> None:
         """Hear all items. What they append is written together, and what is shown live keeps its place among it."""

@@ -157,7 +157,8 @@ def _on_not_delivered(session: Session, turn: OpenTurn, submitted: Submitted) ->
     if session.is_cancel_requested:
         _end_unsent(session, ending_by_cancel(session.run_id))
         return
-    if submitted.is_kept_out:
+    if submitted.waits_for:
+        turn.waits_for = submitted.waits_for
         session.step_turn(turn, PromptKeptOut())
         return
     session.step_turn(turn, PromptNotDelivered())
@@ -169,12 +170,16 @@ def _on_not_delivered(session: Session, turn: OpenTurn, submitted: Submitted) ->
 
 
 def tell_what_keeps_prompt(session: Session) -> None:
-    """Write down why the next prompt waits, or that of the open turn, if that is news: a draft of a person's."""
+    """Write down why the next prompt waits, or that of the open turn, if that is news: a draft of a person's, work or a
+    dialog that the agent began by itself."""
     queue, turn = session.book.queue, session.turn
-    prompt, is_kept = queue.head, turn is None and queue.is_open and session.life.is_kept_by_draft
+    prompt, why = queue.head, ""
+    if turn is None and queue.is_open and session.life.is_kept_by_draft:
+        why = DRAFT_IN_COMPOSER
     if turn is not None and session.book.prompt_id is not None:
-        prompt, is_kept = queue.prompts.get(session.book.prompt_id), turn.way.stage is TurnStage.KEPT_OUT
-    waits_for = DRAFT_IN_COMPOSER if is_kept and not session.questions.open_count else ""
+        prompt = queue.prompts.get(session.book.prompt_id)
+        why = turn.waits_for if turn.way.stage is TurnStage.KEPT_OUT else ""
+    waits_for = "" if session.questions.open_count else why
     if prompt is None or prompt.stage is not DeliveryStage.QUEUED or prompt.waits_for == waits_for:
         return
     if turn is not None and turn.way.stage is TurnStage.DISPATCHED:

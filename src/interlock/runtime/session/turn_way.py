@@ -8,8 +8,8 @@ Laws:
 4. An agent that falls silent has a moment left in which the end of its process may say more.
 5. A clean end that is reported while a question is open ends nothing: the turn is held until the question is gone.
 6. Every stage but `held` has a deadline where its policy sets one; `held` waits for a person, as its question does.
-   `kept_out` waits for a person too, whose draft stands in the composer: the prompt is given again as often as it
-   takes, and the time in which it has to start begins anew.
+   `kept_out` waits for what ends without us (a person's draft in the composer, a turn that the agent began by itself, a
+   dialog): the prompt is given again as often as it takes, and the time in which it has to start begins anew.
 7. `ended` is final.
 8. A turn in which nothing moves is stalled until something does. What moves in a terminal is text, tokens, tools and
    children: a spinner shows that the program lives, and not that its turn gets on.
@@ -78,7 +78,7 @@ class PromptNotDelivered:
 
 @dataclass(frozen=True, slots=True)
 class PromptKeptOut:
-    """The agent has nothing of the prompt, because a person's draft stands in its composer."""
+    """The agent has nothing of the prompt, because of something that ends without us."""
 
     on: ClassVar[str] = "prompt_kept_out"
 

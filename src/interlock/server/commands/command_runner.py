@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
+from interlock.agents.port import ProcessIdentity
+from interlock.runtime.children.step_work import mark_of_home
 from interlock.runtime.runtime import Runtime
 from interlock.runtime.session.supervisor import Supervisor
-from interlock.server.http.problems import Deadline, NotSupervised, RequestRefusal, UnknownTask
+from interlock.runtime.session_fold import SessionFold
+from interlock.server.http.problems import AskedByAgent, Deadline, NotSupervised, RequestRefusal, UnknownTask
 from interlock.server.live.hub import Hub
+from interlock.server.peer_process import PeerConnection, sender_of
 from interlock.server.settings import ServerSettings
 from interlock.vocabulary.errors import InterlockError
+from interlock.vocabulary.events.audit import Anomaly
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.states import TaskStatus
 
@@ -20,6 +26,12 @@ SHOW_SECONDS: Final = 2.0
 _logger: Final = logging.getLogger("interlock.server")
 
 T = TypeVar("T")
+
+
+def _leader_of(book: SessionFold) -> ProcessIdentity | None:
+    spawn = book.spawn
+    pid = None if spawn is None else spawn.event.pid
+    return None if spawn is None or pid is None else ProcessIdentity(pid, spawn.event.start_time)
 
 
 class Performer:
@@ -50,6 +62,37 @@ class Performer:
         if view.status is TaskStatus.DELETE:
             raise RequestRefusal(f"task {task_id} is deleted", remedy="open another one")
         raise NotSupervised(task_id)
+
+    async def refuse_agents(self, connection: PeerConnection | None, *, but: SessionId | None = None) -> None:
+        """Refuse what a process of an agent or of a step asks, whatever it says of itself, and note that in the log of
+        its session. `but`: the session whose agent may ask it."""
+        books = [self._runtime.supervisor(one).book for one in self._runtime.sessions]
+        of = {book.spawn.spawn_id: book for book in books if book.spawn is not None}
+        if connection is None:
+            return
+        spawns = {spawn_id: _leader_of(book) for spawn_id, book in of.items()}
+        marks = tuple(mark_of_home(one) for one in self._runtime.home.owned)
+        sender = await asyncio.to_thread(sender_of, connection, spawns, marks)
+        if sender is None or (sender in of and of[sender].session_id == but):
+            return
+        if sender in of:
+            message = f"a process of spawn {sender} asked for what a person decides; it was refused"
+            with suppress(InterlockError):
+                await self._runtime.supervisor(of[sender].session_id).record(
+                    Anomaly(kind="asked_by_agent", source="server", message=message)
+                )
+        raise AskedByAgent(
+            f"a process of {sender} asks for this", remedy="a person decides it, in a terminal of their own"
+        )
+
+    async def _awake(self, task_id: SessionId) -> None:
+        """Have a task here, and run, if it is at rest or under recovery: as long as a command may take."""
+        await self._in_time(self._wake(task_id))
+
+    async def _wake(self, task_id: SessionId) -> None:
+        view = await self._hub.open(task_id)
+        if view is not None and view.status is not TaskStatus.DELETE:
+            await self._runtime.wake(task_id)
 
     async def _in_time(self, work: Coroutine[Any, Any, T]) -> T:
         """Let it be done, and wait for it as long as a command may take."""

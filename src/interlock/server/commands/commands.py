@@ -13,38 +13,55 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct, structs, to_builtins
 
+from interlock.agents.git.comparing import TreeChange
+from interlock.agents.observed.finding import outside_agent
 from interlock.agents.port import ProcessIdentity
-from interlock.lifecycle.queue import PromptState, SendQueue
+from interlock.agents.profiles import load_profiles
+from interlock.agents.terminal.adopting import plan_adoption
+from interlock.agents.tmux.server import TmuxServer
+from interlock.lifecycle.queue import SendQueue
 from interlock.log.port import Log
 from interlock.monitor.observer.reply import asked_text
+from interlock.projections.task.view import TaskView
+from interlock.projections.workspace import TurnTrees
 from interlock.runtime.runtime import Runtime, new_id
 from interlock.runtime.session.inputs import AnswerQuestion
 from interlock.runtime.session.questions.open_questions import is_own_question
+from interlock.runtime.session.router import SessionMachine
 from interlock.runtime.session.supervisor import Supervisor
+from interlock.server.changes import TaskChanges, choose_turn
+from interlock.server.commands import reviewing
 from interlock.server.commands.command_runner import SHOW_SECONDS, Performer
 from interlock.server.commands.idempotency import find_decision, is_same_decision, is_same_task, refuse_unfit_option
-from interlock.server.commands.validation import check_id, check_kept, check_open, check_prompt, fit_policy, spec_of
+from interlock.server.commands.validation import (
+    check_adoption,
+    check_id,
+    check_kept,
+    check_open,
+    check_prompt,
+    fit_policy,
+    spec_of,
+)
+from interlock.server.commands.workflows import WorkflowCommands
+from interlock.server.commands.worktrees import Worktrees
 from interlock.server.http.problems import (
     AlreadyDecided,
+    AskedByAgent,
     KeyReused,
     NotFound,
     NotSupervised,
+    OwnChanges,
     OwnQuestion,
     RequestRefusal,
+    UnknownTask,
 )
-from interlock.server.http.shapes import (
-    AgentStanding,
-    ApprovalStanding,
-    Cancelled,
-    OpenTask,
-    PromptStanding,
-    QueueGateStanding,
-    TaskOpened,
-)
+from interlock.server.http.shapes import AdoptAgent, AgentResumed, QueueGateStanding, ResumeResult
 from interlock.server.live.hub import Hub
 from interlock.server.peer_process import PeerConnection, is_of_spawn
 from interlock.server.settings import ServerSettings
@@ -55,11 +72,13 @@ from interlock.vocabulary.events.audit import (
     QueueGate,
     ReplyContract,
     SessionOpened,
+    SessionRenamed,
     ToolCallDecided,
 )
 from interlock.vocabulary.events.registry import Json
+from interlock.vocabulary.events.workspace import FileReviewAct, WorktreeChanged
 from interlock.vocabulary.ids import PromptId, SessionId, TurnId
-from interlock.vocabulary.states import TaskStatus
+from interlock.vocabulary.states import Attention, PromptState, TaskStatus
 from interlock.vocabulary.wire.approval import Approval, ApprovalState
 from interlock.vocabulary.wire.requests import (
     ApprovalDecide,
@@ -69,18 +88,47 @@ from interlock.vocabulary.wire.requests import (
     QueueRemove,
     QueueSetGate,
     Request,
+    TaskSeen,
 )
+from interlock.vocabulary.wire.resources import (
+    AgentStanding,
+    ApprovalStanding,
+    Cancelled,
+    MergeStanding,
+    MergeWorktree,
+    OpenTask,
+    PromptStanding,
+    RemoveWorktree,
+    SeenStanding,
+    TaskOpened,
+    TaskTitle,
+    WorktreeStanding,
+)
+from interlock.vocabulary.wire.workspace import ReviewAct, ReviewedFile, ReviewFile
 
 _INTERRUPT_SHARE: Final = 0.8
+_NAMED_WITHIN_SECONDS: Final = 15.0
 _MAX_CANCELS: Final = 1_000
 
 
 class Commands(Performer):
     """The commands of one server. `log` is asked what became of a decision whose question is over."""
 
-    def __init__(self, runtime: Runtime, hub: Hub, settings: ServerSettings, *, log: Log | None = None) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        hub: Hub,
+        settings: ServerSettings,
+        *,
+        log: Log | None = None,
+        home: Path | None = None,
+        workflows: WorkflowCommands | None = None,
+    ) -> None:
         super().__init__(runtime, hub, settings)
+        self._workflows = workflows
+        self._worktrees = Worktrees(runtime, hub, log, home)
         self._log = log
+        self._adopting = asyncio.Lock()
         self._cancels: dict[tuple[SessionId, str], tuple[tuple[TurnId | None, bool], Cancelled]] = {}
 
     async def perform(self, request: Request, *, decided_by: str, connection: PeerConnection | None = None) -> Json:
@@ -97,6 +145,8 @@ class Commands(Performer):
             case QueueSetGate(task_id=task_id, is_open=is_open, reason=reason):
                 await self.set_gate(task_id, is_open=is_open, reason=reason, decided_by=decided_by)
                 return _told(QueueGateStanding(is_open=is_open))
+            case TaskSeen(task_id=task_id, turn_id=turn_id):
+                return _told(await self.mark_seen(task_id, turn_id, decided_by=decided_by))
             case ApprovalDecide():
                 return _told(await self.decide(request, decided_by=decided_by, connection=connection))
             case _:
@@ -112,7 +162,11 @@ class Commands(Performer):
         return await self._in_time(self._open(asked, SessionId(task_id or new_id("ses"))))
 
     async def _open(self, asked: OpenTask, task_id: SessionId) -> TaskOpened:
+        await self._wake(task_id)
         is_new = await self._open_once(asked, task_id)
+        notes: tuple[str, ...] = ()
+        if asked.worktree is not None:
+            notes = await self._worktrees.make(task_id, asked)
         prompt_id = None
         if asked.prompt is not None:
             prompt_id = PromptId(f"prm_{task_id}"[:128])
@@ -122,24 +176,81 @@ class Commands(Performer):
             elif known.text != asked_text(asked.prompt, asked.reply):
                 raise _key_reused("task")
         await self._shown(task_id)
-        return TaskOpened(task_id=task_id, is_new=is_new, prompt_id=prompt_id)
+        tree = None if asked.worktree is None else await self._worktrees.standing(task_id)
+        return TaskOpened(task_id=task_id, is_new=is_new, prompt_id=prompt_id, worktree=tree, notes=notes)
 
     async def _open_once(self, asked: OpenTask, task_id: SessionId) -> bool:
         opened = self._opened(task_id)
         if opened is None:
             try:
-                await self._runtime.open_session(
-                    spec_of(asked), title=asked.title, policy=fit_policy(asked), session_id=task_id
-                )
+                if asked.worktree is not None:
+                    await self._worktrees.open(asked, task_id, partial(self._begin, task_id))
+                else:
+                    await self._begin(task_id, asked)
                 return True
             except UsageError:  # somebody with the same key was faster, and may not be done yet
                 await self._hub.reached(task_id, 1, SHOW_SECONDS)
                 opened = self._opened(task_id)
                 if opened is None:
                     raise
-        if not is_same_task(opened, asked, self._runtime.redactor):
+        there = asked if asked.worktree is None else structs.replace(asked, cwd=opened.cwd)
+        is_same = await self._worktrees.is_same(task_id, asked)
+        if not (is_same and is_same_task(opened, there, self._runtime.redactor)):
             raise _key_reused("task")
         return False
+
+    async def _begin(self, task_id: SessionId, asked: OpenTask, worktree: WorktreeChanged | None = None) -> None:
+        await self._runtime.open_session(
+            spec_of(asked), title=asked.title, policy=fit_policy(asked), session_id=task_id, worktree=worktree
+        )
+
+    # Worktrees
+
+    async def remove_worktree(self, task_id: SessionId, asked: RemoveWorktree) -> WorktreeStanding:
+        """Remove the worktree of a task, if nothing is lost with it."""
+        await self._hub.open(task_id)
+        return await self._in_time(self._worktrees.remove(task_id, asked))
+
+    async def merge_worktree(self, task_id: SessionId, asked: MergeWorktree) -> MergeStanding:
+        """Take the work of a task's worktree into a branch."""
+        await self._awake(task_id)
+        return await self._in_time(self._worktrees.merge(task_id, asked))
+
+    async def repair_worktrees(self) -> None:
+        """Look at what a server that died had begun with worktrees."""
+        await self._worktrees.repair(self._wake)
+
+    async def adopt(self, asked: AdoptAgent) -> TaskOpened:
+        """Watch an agent that somebody else started, and with `control` let commands reach it. One that is adopted here
+        already is the same task."""
+        check_adoption(asked)
+        return await self._in_time(self._adopt(asked))
+
+    async def _adopt(self, asked: AdoptAgent) -> TaskOpened:
+        async with self._adopting:
+            await self._runtime.settled()  # an agent that is being found again has a task already
+            if asked.process:
+                return await self._adopt_process(asked)
+            plan = await plan_adoption(
+                TmuxServer(asked.socket), asked.pane, load_profiles(), cli=asked.cli, control=asked.control
+            )
+            known = self._runtime.session_at(plan.where.as_json())
+            if known is not None:
+                await self._runtime.set_control(known, is_allowed=asked.control)
+            task_id = known or await self._runtime.adopt(
+                plan.spec, plan.where.as_json(), title=asked.title or plan.title
+            )
+            await self._shown(task_id)
+            return TaskOpened(task_id=task_id, is_new=known is None)
+
+    async def _adopt_process(self, asked: AdoptAgent) -> TaskOpened:
+        agent = await asyncio.to_thread(outside_agent, asked.process, load_profiles())
+        where = agent.where.as_json()
+        known = self._runtime.session_at(where)
+        title = asked.title or f"adopted process {asked.process}"
+        task_id = known or await self._runtime.adopt(agent.spec, where, title=title)
+        await self._shown(task_id)
+        return TaskOpened(task_id=task_id, is_new=known is None)
 
     def _opened(self, task_id: SessionId) -> SessionOpened | None:
         if task_id in self._runtime.sessions:
@@ -153,13 +264,53 @@ class Commands(Performer):
 
     async def _start(self, task_id: SessionId) -> AgentStanding:
         async with self._alone(task_id):
+            await self._wake(task_id)
             try:
                 self._supervised(task_id)
             except NotSupervised:
                 await self._take_up(task_id)
+        await self._worktrees.refuse_unready(task_id)
         await self._runtime.start(task_id)
         await self._shown(task_id)
         return self._standing(task_id)
+
+    async def resume(self, task_id: SessionId) -> AgentResumed:
+        """Start an agent again, and look for proof that it took up its conversation: its own name of the session."""
+        await self._awake(task_id)
+        known = self._runtime.supervisor(task_id) if task_id in self._runtime.sessions else None
+        if known is not None and known.machine.running_spawn is not None:
+            told = "its agent was running already"
+            return AgentResumed(
+                task_id=task_id, result=ResumeResult.RUNNING, native_session_id=_native_of(known), evidence=told
+            )
+        before = "" if known is None else _native_of(known)
+        await self.start(task_id)
+        supervisor = self._supervised(task_id)
+        before = before or ("" if known is not None else _native_of(supervisor))
+
+        def look(machine: SessionMachine) -> str | None:
+            life, native = machine.agent, machine.book.native
+            if machine.running_spawn is None:
+                why = f": {machine.problem}" if machine.problem else ""
+                raise RequestRefusal(
+                    f"the agent did not start{why}", remedy=f"see `interlock session history {task_id}`"
+                )
+            if life is not None and not before:
+                return ""
+            if life is None or native is None:
+                return None
+            has_forgotten = bool(before) and not native.native_session_id
+            is_named = machine.book.native_spawn == life.spawn_id and native.native_session_id
+            return native.native_session_id if is_named or has_forgotten else None
+
+        patience = min(self._settings.command_seconds * _INTERRUPT_SHARE, _NAMED_WITHIN_SECONDS)
+        try:
+            async with asyncio.timeout(patience):
+                after: str | None = await supervisor.until(look)
+        except TimeoutError:
+            after = None
+        await self._shown(task_id)
+        return resume_result(task_id, before, after, patience)
 
     async def _take_up(self, task_id: SessionId) -> None:
         done = await self._runtime.reopen(task_id)
@@ -167,9 +318,12 @@ class Commands(Performer):
             why = "it cannot be run here" if done is None else done.problem
             raise NotSupervised(task_id, why)
 
-    async def stop(self, task_id: SessionId) -> AgentStanding:
-        """Stop the agent of a task, with everything that it started. An open turn is interrupted."""
-        self._supervised(task_id)
+    async def stop(self, task_id: SessionId, *, spare_adopted: bool = False) -> AgentStanding:
+        """Stop the agent of a task, with everything that it started. An open turn is interrupted. An adopted one is
+        ended by a command that names it, and spared by one that ends many."""
+        await self._awake(task_id)
+        if self._supervised(task_id).has_foreign_agent and spare_adopted:
+            return self._standing(task_id)
 
         async def work() -> AgentStanding:
             await self._runtime.stop(task_id)
@@ -190,12 +344,115 @@ class Commands(Performer):
 
     async def _delete(self, task_id: SessionId, decided_by: str) -> None:
         async with self._alone(task_id):
+            await self._wake(task_id)
             view = self._hub.view(task_id)
             if view is not None and view.status is TaskStatus.DELETE:
                 return
             supervisor = self._supervised(task_id)
             await self._runtime.delete(task_id, decided_by=decided_by)
             await self._shown(task_id, supervisor)
+
+    async def mark_seen(self, task_id: SessionId, turn_id: TurnId | None = None, *, decided_by: str) -> SeenStanding:
+        """Note that somebody looked at how the last turn ended, once a turn. Where there is nothing to see, nothing is
+        noted: a turn is open, another one came since, or the session is over."""
+        return await self._in_time(self._mark_seen(task_id, turn_id, decided_by))
+
+    async def _mark_seen(self, task_id: SessionId, turn_id: TurnId | None, decided_by: str) -> SeenStanding:
+        async with self._alone(task_id):
+            await self._wake(task_id)
+            view = self._view(task_id)
+            newest = view.turn_id
+            is_meant = newest is not None and turn_id in (None, newest)
+            if is_meant and newest is not None and _is_unseen(view) and task_id in self._runtime.sessions:
+                await self._runtime.mark_seen(task_id, newest, seen_by=decided_by)
+                await self._shown(task_id)
+            badge = view.summary().badge
+        return SeenStanding(task_id=task_id, turn_id=newest, is_seen=badge is None or badge.is_seen)
+
+    async def rename(self, task_id: SessionId, title: str, *, decided_by: str) -> TaskTitle:
+        """Give a task another title. The same title again records nothing."""
+        words = " ".join(title.split())
+        check_kept(SessionRenamed(title=words, decided_by=decided_by))
+        return await self._in_time(self._rename(task_id, words, decided_by))
+
+    async def _rename(self, task_id: SessionId, title: str, decided_by: str) -> TaskTitle:
+        if not title:
+            raise UsageError("a blank title names nothing", remedy="give some words")
+        async with self._alone(task_id):
+            await self._wake(task_id)
+            view = self._view(task_id)
+            if view.status is TaskStatus.DELETE:
+                raise NotSupervised(task_id, "it was archived")
+            if view.summary().title != title:
+                self._supervised(task_id)
+                await self._runtime.rename(task_id, title, decided_by=decided_by)
+                await self._shown(task_id)
+        return TaskTitle(task_id=task_id, title=view.summary().title)
+
+    # Reviews
+
+    async def review(
+        self,
+        task_id: SessionId,
+        asked: ReviewFile,
+        *,
+        changes: TaskChanges,
+        decided_by: str,
+        prompt_id: str | None = None,
+        connection: PeerConnection | None = None,
+    ) -> ReviewedFile:
+        """Accept, send back or discard what a turn did to one file. The same review again changes nothing."""
+        await self._awake(task_id)
+        supervisor = self._supervised(task_id)
+        spawn = supervisor.book.spawn
+        is_named = spawn is not None and bool(asked.from_spawn) and asked.from_spawn == spawn.spawn_id
+        if is_named or await self._is_own(supervisor, connection):
+            raise OwnChanges("the agent of this task asks to review its own changes", remedy="a person reviews them")
+        return await self._in_time(self._review(task_id, asked, changes, decided_by, prompt_id or new_id("prm")))
+
+    async def _review(
+        self, task_id: SessionId, asked: ReviewFile, changes: TaskChanges, decided_by: str, prompt_id: str
+    ) -> ReviewedFile:
+        async with self._alone(task_id):
+            turns = await changes.turns(task_id, self._supervised(task_id).book.version)
+            turn = choose_turn(turns, asked.turn_id)
+            found, _ = await changes.diff(turns, turn, patch_of=None)
+            change = reviewing.change_meant(found, asked)
+            if not reviewing.is_done(turn, asked, prompt_id):
+                await self._carry_out(task_id, asked, turn, change, decided_by, prompt_id)
+                turns = await changes.turns(task_id, self._supervised(task_id).book.version)
+            await self._shown(task_id)
+        return reviewing.told_review(choose_turn(turns, asked.turn_id), asked, change)
+
+    async def _carry_out(
+        self,
+        task_id: SessionId,
+        asked: ReviewFile,
+        turn: TurnTrees,
+        change: TreeChange,
+        decided_by: str,
+        prompt_id: str,
+    ) -> None:
+        told = reviewing.recorded(turn, asked, reviewing.RECORDED[asked.act], decided_by)
+        if asked.act is ReviewAct.SEND_BACK:
+            sent = await self.send(task_id, reviewing.sent_back_text(turn, asked), prompt_id=prompt_id)
+            told = structs.replace(told, prompt_id=sent.prompt_id)
+        if asked.act is ReviewAct.DISCARD:
+            reviewing.refuse_while_written(self._hub.views.values(), turn, task_id)
+            begun = reviewing.recorded(turn, asked, FileReviewAct.DISCARDING, decided_by)
+            await self._runtime.record_review(task_id, begun)
+            problem = await asyncio.to_thread(reviewing.take_back, turn, change)
+            if problem:
+                kept = reviewing.recorded(turn, asked, FileReviewAct.KEPT, decided_by, problem)
+                await self._runtime.record_review(task_id, kept)
+                raise RequestRefusal(problem, remedy="look at it, and change it by hand; nothing was lost")
+        await self._runtime.record_review(task_id, told)
+
+    def _view(self, task_id: SessionId) -> TaskView:
+        view = self._hub.view(task_id)
+        if view is None:
+            raise UnknownTask(task_id)
+        return view
 
     # Prompts
 
@@ -206,6 +463,8 @@ class Commands(Performer):
         if prompt_id is not None:
             check_id(prompt_id, "prompt")
         asked = check_prompt(text, reply)
+        await self._awake(task_id)
+        await self._worktrees.refuse_unready(task_id)
         known = None if prompt_id is None else self._queue(task_id).prompts.get(PromptId(prompt_id))
         if known is not None and known.state is not PromptState.REMOVED and not known.says(asked):
             raise _key_reused("prompt")
@@ -217,6 +476,7 @@ class Commands(Performer):
     async def edit(self, task_id: SessionId, prompt_id: PromptId, text: str) -> PromptStanding:
         """Edit a queued prompt. One that has those words already has been changed."""
         check_prompt(text)
+        await self._awake(task_id)
         known = self._queue(task_id).prompts.get(prompt_id)
         if known is None:
             raise _no_prompt(prompt_id)
@@ -226,6 +486,7 @@ class Commands(Performer):
 
     async def remove(self, task_id: SessionId, prompt_id: PromptId) -> PromptStanding:
         """Remove a queued prompt. One that was taken back stays so."""
+        await self._awake(task_id)
         known = self._queue(task_id).prompts.get(prompt_id)
         if known is None:
             raise _no_prompt(prompt_id)
@@ -249,6 +510,7 @@ class Commands(Performer):
     async def set_gate(self, task_id: SessionId, *, is_open: bool, reason: str = "", decided_by: str) -> None:
         """Hold back what waits, or let it go. A gate that stands so is left as it is."""
         check_kept(QueueGate(is_open=is_open, reason=reason))
+        await self._awake(task_id)
         queue = self._queue(task_id)
         if (queue.is_open, queue.gate_reason) == (is_open, "" if is_open else reason):
             return
@@ -285,6 +547,7 @@ class Commands(Performer):
     async def _cancel_now(
         self, task_id: SessionId, turn_id: TurnId | None, decided_by: str, *, is_forced: bool
     ) -> Cancelled:
+        await self._awake(task_id)
         supervisor = self._supervised(task_id)
         book = supervisor.book
         is_open = book.turn is not None and turn_id in (None, book.turn.turn_id)
@@ -292,7 +555,7 @@ class Commands(Performer):
             return _past_cancel(supervisor, turn_id)
         if not is_open and not book.queue.waiting:
             raise RequestRefusal(
-                "there is nothing to cancel: no turn is open, and no prompt waits",
+                "nothing to interrupt: no turn is open, and no prompt is queued",
                 remedy=f"see how it stands: GET /api/tasks/{task_id}",
             )
         return await self._in_time(self._cancel(supervisor, decided_by, is_forced=is_forced))
@@ -339,8 +602,15 @@ class Commands(Performer):
         """Answer a question. `connection` is the one by which the answer came: who is at its other end is looked up."""
         check_kept(DialogAnswered(dialog_id="x", option=asked.option, text=asked.text, decision_id=asked.decision_id))
         check_kept(ToolCallDecided(target_id="x", action=DecisionAction.RESUME, decision_id="x", result=asked.data))
+        await self._awake(asked.task_id)
         self._supervised(asked.task_id)
-        past = await self._past_decision(asked, self._question(asked))
+        question = self._question(asked)
+        if question is not None and question.attention is Attention.DECISION and self._workflows is not None:
+            await self.refuse_agents(connection)
+            if asked.from_spawn:
+                raise AskedByAgent("an agent asks for this", remedy="a person decides it, in a terminal of their own")
+            return await self._workflows.decide(asked, question, decided_by=decided_by)
+        past = await self._past_decision(asked, question)
         if past is not None:
             return past
         asked = await self._with_sender(asked, connection)
@@ -359,13 +629,19 @@ class Commands(Performer):
 
     async def _with_sender(self, asked: ApprovalDecide, connection: PeerConnection | None) -> ApprovalDecide:
         """The answer with the spawn whose process really gave it, if that is the one that asks."""
-        spawn = self._runtime.supervisor(asked.task_id).book.spawn
+        supervisor = self._runtime.supervisor(asked.task_id)
+        spawn = supervisor.book.spawn
+        is_own = spawn is not None and await self._is_own(supervisor, connection)
+        return structs.replace(asked, from_spawn=spawn.spawn_id) if spawn is not None and is_own else asked
+
+    async def _is_own(self, supervisor: Supervisor, connection: PeerConnection | None) -> bool:
+        """Whether a process of the agent itself is at the other end."""
+        spawn = supervisor.book.spawn
         if connection is None or spawn is None:
-            return asked
+            return False
         pid, started = spawn.event.pid, spawn.event.start_time
         leader = None if pid is None else ProcessIdentity(pid, started)
-        is_own = await asyncio.to_thread(is_of_spawn, connection, leader, spawn.spawn_id)
-        return structs.replace(asked, from_spawn=spawn.spawn_id) if is_own else asked
+        return await asyncio.to_thread(is_of_spawn, connection, leader, spawn.spawn_id)
 
     async def _decide(self, asked: ApprovalDecide, decided_by: str) -> ApprovalStanding:
         answer = AnswerQuestion(
@@ -419,6 +695,27 @@ class Commands(Performer):
         return self._supervised(task_id).book.queue
 
 
+def _native_of(supervisor: Supervisor) -> str:
+    native = supervisor.book.native
+    return "" if native is None else native.native_session_id
+
+
+def resume_result(task_id: SessionId, before: str, after: str | None, waited: float) -> AgentResumed:
+    """Whether a conversation went on, by the CLI's own name of it before and after."""
+    if not before:
+        result, evidence = ResumeResult.STARTED_ANEW, "no conversation of its own is known from before"
+    elif after is None:
+        result = ResumeResult.UNKNOWN
+        evidence = f"it was asked for {before}, and has not named its session within {waited:g} s"
+    elif after == before:
+        result, evidence = ResumeResult.RESUMED, f"the CLI names its session {after}, as before"
+    else:
+        result = ResumeResult.STARTED_ANEW
+        named = f"the CLI names its session {after}" if after else "the CLI knows that session no more"
+        evidence = f"{named}; before it was {before}"
+    return AgentResumed(task_id=task_id, result=result, native_session_id=after or "", evidence=evidence)
+
+
 def _past_cancel(supervisor: Supervisor, turn_id: TurnId) -> Cancelled:
     """A turn that is over cannot be cancelled any more; whoever had it cancelled is told the same again."""
     facts = supervisor.book.turns.turns.get((supervisor.session_id, turn_id))
@@ -427,6 +724,11 @@ def _past_cancel(supervisor: Supervisor, turn_id: TurnId) -> Cancelled:
     problem = "" if facts.cancel_requested else "the turn had ended already"
     is_killed = supervisor.machine.killed_turn == turn_id
     return Cancelled(delivered=facts.cancel_requested, problem=problem, turn_id=turn_id, killed=is_killed)
+
+
+def _is_unseen(view: TaskView) -> bool:
+    badge = view.summary().badge
+    return badge is not None and not badge.is_seen
 
 
 def _told(done: Struct) -> Json:

@@ -11,7 +11,6 @@ from interlock.runtime.redaction.redactor import Redactor
 from interlock.runtime.session.questions.choice import REJECTIONS, refuse_contradiction
 from interlock.server.commands.validation import fit_policy, opened_of
 from interlock.server.http.problems import Unfit
-from interlock.server.http.shapes import OpenTask
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.audit import (
     DecisionAction,
@@ -23,6 +22,7 @@ from interlock.vocabulary.events.audit import (
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.wire.approval import Approval, ApprovalState
 from interlock.vocabulary.wire.requests import ApprovalDecide
+from interlock.vocabulary.wire.resources import OpenTask
 
 
 def is_same_task(opened: SessionOpened, asked: OpenTask, redactor: Redactor) -> bool:

@@ -14,15 +14,16 @@ from interlock.agents.port import AgentSpec, Driver
 from interlock.monitor.observer.reply import asked_text
 from interlock.runtime.policy import RunPolicy
 from interlock.server.http.problems import Unfit
-from interlock.server.http.shapes import OpenTask
+from interlock.server.http.shapes import AdoptAgent
 from interlock.vocabulary.errors import ContractError, UsageError
-from interlock.vocabulary.events.audit import QueueEvent, QueueEventKind, ReplyContract, SessionOpened
+from interlock.vocabulary.events.audit import QueueEvent, QueueEventKind, ReplyContract, SessionOpened, SessionRenamed
 from interlock.vocabulary.events.codec import encode_event
 from interlock.vocabulary.events.conversation import MAX_COUNT
 from interlock.vocabulary.events.envelope import new_event
 from interlock.vocabulary.events.registry import Payload
 from interlock.vocabulary.ids import EventId, PromptId, SessionId, is_valid_id
 from interlock.vocabulary.states import DriverKind
+from interlock.vocabulary.wire.resources import OpenTask
 
 _MAX_SECONDS: Final = 10 * 365 * 86_400.0
 _POLICY_FIELDS: Final = frozenset(field.name for field in fields(RunPolicy))
@@ -59,6 +60,22 @@ def check_kept(payload: Payload) -> None:
         raise Unfit("that could not be kept in the log as it is", remedy="leave out what is no plain text") from error
 
 
+def check_adoption(asked: AdoptAgent) -> None:
+    """Refuse what names no pane, or could not be written down."""
+    is_pane = bool(asked.socket.strip() and asked.pane.strip())
+    if is_pane is bool(asked.process):
+        raise Unfit("name a socket with a pane, or a process", remedy="`interlock adopt --all --dry-run` lists them")
+    if asked.process and asked.control:
+        raise Unfit("an agent outside tmux is only watched", remedy="leave `control` out")
+    _check_words(asked.socket, asked.pane, asked.cli, asked.title)
+    check_kept(SessionRenamed(title=asked.title, decided_by=asked.cli))
+
+
+def _check_words(*words: str) -> None:
+    if any("\x00" in word for word in words):
+        raise Unfit("a NUL cannot be handed to a program", remedy="leave it out")
+
+
 def check_open(asked: OpenTask, drivers: Mapping[str, Driver]) -> None:
     """Refuse a task that could never run, or not be written down."""
     if asked.driver not in drivers:
@@ -67,9 +84,7 @@ def check_open(asked: OpenTask, drivers: Mapping[str, Driver]) -> None:
     for name in asked.environment:
         if not name or "=" in name:
             raise Unfit("a variable of the environment has no fit name", remedy="leave out `=` and blanks")
-    words = (*asked.environment, *asked.environment.values(), *asked.argv, asked.cwd)
-    if any("\x00" in word for word in words):
-        raise Unfit("a NUL cannot be handed to a program", remedy="leave it out")
+    _check_words(*asked.environment, *asked.environment.values(), *asked.argv, asked.cwd)
     if asked.prompt is not None:
         check_prompt(asked.prompt, asked.reply)
     elif asked.reply is not None:

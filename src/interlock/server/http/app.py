@@ -18,15 +18,33 @@ from litestar import Litestar, Request, Router
 from litestar.di import Provide
 from litestar.exceptions import InternalServerException, ValidationException
 from litestar.params import BodyKwarg
+from litestar.plugins import PluginProtocol
+from litestar.plugins.core import MsgspecDIPlugin
 from litestar.types import Message, Receive, Scope, Send
 
+from interlock.server.changes import TaskChanges
 from interlock.server.http import openapi
 from interlock.server.http.access import SUBPROTOCOL, AccessRequest, Caller, Entrance
 from interlock.server.http.docs_page import DOCS_POLICY
 from interlock.server.http.problems import PROBLEM_TYPE, BrokenOff, WrongMediaType, problem_of
-from interlock.server.http.responses import WireResponse
+from interlock.server.http.short_way import send_json, short_answer
 from interlock.server.ledger import UsageLedger
-from interlock.server.routes import approvals, insight, live, prompts, screens, server, tasks
+from interlock.server.routes import (
+    approvals,
+    archive,
+    changes,
+    children,
+    insight,
+    live,
+    prompts,
+    screens,
+    search,
+    server,
+    tasks,
+    workflows,
+    worktrees,
+)
+from interlock.server.routes.common import WireResponse
 from interlock.server.state import ServerState
 from interlock.vocabulary.errors import InterlockError
 from interlock.vocabulary.wire.encoding import encode
@@ -68,8 +86,37 @@ def _check_media_type(given: str | None) -> None:
         raise WrongMediaType(f"the body is {kind}", remedy="send JSON, with `Content-Type: application/json`")
 
 
+class _Routes(Litestar):
+    """Litestar would import pydantic and attrs wherever they are installed: a third of the start, for types that no
+    route has."""
+
+    @staticmethod
+    def _get_default_plugins(plugins: list[PluginProtocol]) -> list[PluginProtocol]:
+        return [*plugins, MsgspecDIPlugin()]
+
+
+class _Prefix(Router):
+    """Routes below one path, for one application: litestar would copy all of them deeply."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Prefix:
+        return self
+
+
 _Head: TypeAlias = MutableMapping[str, Any]
-_API: Final = (*tasks.ROUTES, *prompts.ROUTES, *approvals.ROUTES, *insight.ROUTES, *screens.ROUTES, *live.ROUTES)
+_API: Final = (
+    *tasks.ROUTES,
+    *prompts.ROUTES,
+    *approvals.ROUTES,
+    *changes.ROUTES,
+    *insight.ROUTES,
+    *screens.ROUTES,
+    *live.ROUTES,
+    *archive.ROUTES,
+    *search.ROUTES,
+    *worktrees.ROUTES,
+    *children.ROUTES,
+    *workflows.ROUTES,
+)
 _POLICY: Final = "default-src 'none'; frame-ancestors 'none'"
 _SECRET: Final = frozenset({b"authorization", b"sec-websocket-protocol"})
 _HEADERS: Final = (
@@ -90,11 +137,12 @@ def create_app(state: ServerState, *, clock: Callable[[], float] = time.monotoni
 @cache
 def create_routes(max_body_bytes: int) -> Litestar:
     """The routes, without the door and for any server: whose they are, the door says with each request."""
-    return Litestar(
-        [Router("/api", route_handlers=_API), *server.ROUTES, *openapi.ROUTES],
+    return _Routes(
+        [_Prefix("/api", route_handlers=_API), *server.ROUTES, *openapi.ROUTES],
         dependencies={
             "server": Provide(_server, sync_to_thread=False),
             "ledger": Provide(_ledger, sync_to_thread=False),
+            "changes": Provide(_changes, sync_to_thread=False),
             "who": Provide(_who, sync_to_thread=False),
         },
         exception_handlers={Exception: _to_problem},
@@ -113,6 +161,10 @@ def _server(scope: Scope) -> ServerState:
 
 def _ledger(scope: Scope) -> UsageLedger:
     return cast("UsageLedger", scope["state"]["ledger"])
+
+
+def _changes(scope: Scope) -> TaskChanges:
+    return cast("TaskChanges", scope["state"]["changes"])
 
 
 def _who(scope: Scope) -> str:
@@ -140,7 +192,8 @@ class Door:
 
     def __init__(self, app: Litestar, state: ServerState, entrance: Entrance) -> None:
         self.app = app
-        self._within = {"server": state, "ledger": UsageLedger(state.log)}
+        self._state = state
+        self._within = {"server": state, "ledger": UsageLedger(state.log), "changes": TaskChanges(state.log)}
         self._entrance = entrance
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -152,6 +205,10 @@ class Door:
             caller = self._entrance.admit(_asked(head))
         except InterlockError as error:
             await _refuse(head, guarded, problem_of(error, instance=scope["path"]))
+            return
+        body = short_answer(head, self._state)
+        if body is not None:
+            await send_json(guarded, body)
             return
         _take_in(head, caller)
         head["state"] = {**head.get("state", {}), **self._within}

@@ -26,7 +26,7 @@ from litestar.typing import FieldDefinition
 from interlock.server.http.access import OPEN_PATHS, AccessRequest, needed_role
 from interlock.server.http.docs_page import render_page
 from interlock.server.http.problems import PROBLEM_TYPE, statuses
-from interlock.server.version import server_version
+from interlock.server.settings import server_version
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.wire.requests import AccessRole, Problem
@@ -45,13 +45,23 @@ _ROLES: Final = (
     "acts. An operator's token does for both."
 )
 # What was opened by the same key before is told with another status than what is new.
-_ALSO: Final = {("POST", "/api/tasks"): (200,)}
+_ALSO: Final = {
+    ("POST", "/api/tasks"): (200,),
+    ("POST", "/api/tasks/{task_id}/children"): (200,),
+    ("POST", "/api/workflows"): (200,),
+}
 TAGS: Final = {
     "tasks": "List, open, look at, start, stop and archive tasks.",
     "prompts": "Send prompts, look at the queue, cancel turns.",
     "approvals": "Questions that wait for a person, and their answers.",
+    "archive": "Sessions moved into files beside the log and back, and room given back to the disk.",
+    "changes": "What turns changed, file by file, and the review of it.",
     "insight": "Why a turn ended as it did, checks of the log, processes, usage, the log itself.",
     "screens": "What the terminal of an agent shows.",
+    "children": "Children of a task: begin, list and end them.",
+    "workflows": "Runs of plans: begin, look at, decide and stop them.",
+    "search": "Find messages by their words.",
+    "worktrees": "The git worktree of a task: its merge and its end.",
     "live": "Follow a task as it happens.",
     "server": "The server itself: health, limits, agents, pool, figures.",
     "openapi": "This document.",

@@ -69,6 +69,18 @@ class Unfit(RequestRefusal):
     kind = ProblemKind("unfit", 422, "What was given cannot be used")
 
 
+class OwnChanges(RequestRefusal):
+    """An agent reviews what it did itself."""
+
+    kind = ProblemKind("own_changes", 403, "An agent may not review what it did")
+
+
+class AskedByAgent(RequestRefusal):
+    """A process of an agent, or of a step, asks for what a person decides."""
+
+    kind = ProblemKind("asked_by_agent", 403, "An agent may not decide this")
+
+
 class KeyReused(RequestRefusal):
     """An idempotency key stands for other content already."""
 
@@ -90,10 +102,10 @@ class OwnQuestion(RequestRefusal):
 class NotSupervised(RequestRefusal):
     """A session of the log that nobody runs."""
 
-    kind = ProblemKind("not_supervised", 409, "Nobody runs this task")
+    kind = ProblemKind("not_supervised", 409, "No server runs this task")
 
     def __init__(self, task_id: SessionId, why: str = "") -> None:
-        super().__init__(f"nobody runs task {task_id}{f': {why}' if why else ''}", remedy=REOPEN.format(task_id))
+        super().__init__(f"no server runs task {task_id}{f': {why}' if why else ''}", remedy=REOPEN.format(task_id))
 
 
 class Unauthenticated(RequestRefusal):
@@ -128,6 +140,15 @@ class TooMany(RequestRefusal):
     def __init__(self, message: str, *, retry_after_seconds: float) -> None:
         super().__init__(message, remedy="wait, and ask again")
         self.retry_after_seconds = retry_after_seconds
+
+
+class TreeFull(RequestRefusal):
+    """A tree of sessions that is as large as it may be."""
+
+    kind = ProblemKind("tree_full", 429, "The tree of sessions is as large as it may be")
+
+    def __init__(self, refused: UsageError) -> None:
+        super().__init__(str(refused).removesuffix(f"; {refused.remedy}"), remedy=refused.remedy)
 
 
 class Deadline(InterlockError):

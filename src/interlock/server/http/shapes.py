@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
 from interlock.agents.port import Capabilities
-from interlock.lifecycle.queue import PromptState
 from interlock.lifecycle.turns import TurnRecord
 from interlock.projections.spawns import SpawnRow
 from interlock.projections.usage import Usage
@@ -15,12 +15,11 @@ from interlock.vocabulary.events.audit import DeliveryStage, ReplyContract
 from interlock.vocabulary.events.conversation import Count
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import ID_PATTERN, PromptId, SessionId, SessionIdField, TurnId
-from interlock.vocabulary.states import DriverKind, TurnState
-from interlock.vocabulary.wire.approval import Approval, ApprovalState
-from interlock.vocabulary.wire.frames import Message, QueueView, TaskSummary
-from interlock.vocabulary.wire.requests import AccessRole
+from interlock.vocabulary.states import DriverKind, PromptState, TurnState
+from interlock.vocabulary.wire.approval import Approval
+from interlock.vocabulary.wire.frames import Message, TaskSummary
+from interlock.vocabulary.wire.workspace import TurnChanges
 
-Word: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
 PromptIdField: TypeAlias = Annotated[PromptId, Meta(pattern=ID_PATTERN)]
 
 
@@ -28,30 +27,17 @@ class _Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of what a request carries."""
 
 
-class OpenTask(_Body, frozen=True, kw_only=True):
-    """A new task: which agent, run how. `policy` holds fields of the runtime's policy. With `prompt`, it is sent at
-    once; `reply` is the form that its answer must have. Values of `environment` reach the agent and are written down
-    nowhere."""
+class AdoptAgent(_Body, frozen=True, kw_only=True):
+    """An agent that somebody else started in a tmux of theirs. `socket` is the path of the tmux socket, `pane` an id as
+    `%3`. Without `control` it is only watched. `cli` says which CLI it is, where its program's name does not. Instead
+    of a pane, `process` is the number of one that runs outside tmux, which is always only watched."""
 
-    agent: Word
-    driver: Word
-    argv: tuple[str, ...] = ()
-    cwd: str = "."
-    model: str = ""
-    options: dict[str, Json] = {}
-    environment: dict[str, str] = {}
+    socket: str = ""
+    pane: str = ""
+    process: Annotated[int, Meta(ge=0)] = 0
+    control: bool = False
+    cli: str = ""
     title: Annotated[str, Meta(max_length=500)] = ""
-    policy: dict[str, bool | int | float | None] | None = None
-    prompt: str | None = None
-    reply: ReplyContract | None = None
-
-
-class TaskOpened(Struct, frozen=True, kw_only=True):
-    """`is_new` is false where the same key had opened it before."""
-
-    task_id: SessionIdField
-    is_new: bool
-    prompt_id: PromptId | None = None
 
 
 class SendPrompt(_Body, frozen=True, kw_only=True):
@@ -67,14 +53,6 @@ class EditPrompt(_Body, frozen=True, kw_only=True):
     """Other words for a prompt that waits."""
 
     text: str
-
-
-class PromptStanding(Struct, frozen=True, kw_only=True):
-    """Where a prompt stands, and how far it is known to have got."""
-
-    prompt_id: PromptId
-    state: PromptState
-    stage: DeliveryStage
 
 
 class PromptDetail(Struct, frozen=True, kw_only=True):
@@ -107,27 +85,24 @@ class QueueGateStanding(Struct, frozen=True, kw_only=True):
     is_open: bool
 
 
+class MarkSeen(_Body, frozen=True, kw_only=True):
+    """The turn that was looked at; without it, the newest."""
+
+    turn_id: TurnId | None = None
+
+
+class RenameTask(_Body, frozen=True, kw_only=True):
+    """The new title."""
+
+    title: Annotated[str, Meta(min_length=1, max_length=500)]
+
+
 class CancelTurn(_Body, frozen=True, kw_only=True):
     """The turn that is meant; without it, the one that is open. `force`: end the agent's process if its turn does not
     end when it is asked to."""
 
     turn_id: TurnId | None = None
     force: bool = False
-
-
-class Cancelled(Struct, frozen=True, kw_only=True):
-    """`delivered`: the agent got the request, or needs none any more. How the turn ends is told by its status. Where it
-    is false the turn goes on, and `problem` says what was tried.
-
-    `killed`: the agent's process was ended, because the request had no effect and `force` was given.
-    `removed`: prompts that were taken back, where no turn was open.
-    """
-
-    delivered: bool
-    problem: str = ""
-    turn_id: TurnId | None = None
-    removed: tuple[PromptId, ...] = ()
-    killed: bool = False
 
 
 class Decide(_Body, frozen=True, kw_only=True):
@@ -142,19 +117,29 @@ class Decide(_Body, frozen=True, kw_only=True):
     from_spawn: Annotated[str, Meta(max_length=128)] = ""
 
 
-class ApprovalStanding(Struct, frozen=True, kw_only=True):
-    """A question that was answered."""
+class ResumeResult(StrEnum):
+    """Whether an agent that was started again went on with its conversation."""
 
-    approval_id: str
-    state: ApprovalState
+    RUNNING = "running"
+    RESUMED = "resumed"
+    STARTED_ANEW = "started_anew"
+    UNKNOWN = "unknown"
 
 
-class AgentStanding(Struct, frozen=True, kw_only=True):
-    """Whether an agent runs for a task, or is only being started: that may still fail."""
+class AgentResumed(Struct, frozen=True, kw_only=True):
+    """What came of starting an agent again. `resumed` rests on the CLI's own session id: it is the one from before."""
 
     task_id: SessionIdField
-    is_running: bool
-    is_starting: bool
+    result: ResumeResult
+    native_session_id: str
+    evidence: str
+
+
+class TurnChangesPage(Struct, frozen=True, kw_only=True):
+    """Turns with how much each of them changed."""
+
+    items: tuple[TurnChanges, ...]
+    next: str | None
 
 
 class TaskPage(Struct, frozen=True, kw_only=True):
@@ -169,20 +154,12 @@ class TaskPage(Struct, frozen=True, kw_only=True):
     log_problem: str = ""
 
 
-class TaskDetail(Struct, frozen=True, kw_only=True):
-    """A task, with what waits in it."""
-
-    summary: TaskSummary
-    turns: Count
-    queue: QueueView
-    approvals: tuple[Approval, ...]
-
-
 class TurnPage(Struct, frozen=True, kw_only=True):
-    """Turns, oldest first."""
+    """Turns, oldest first. `is_damaged`: the log of the task has a damaged part; `interlock debug turns` names it."""
 
     items: tuple[TurnRecord, ...]
     next: str | None
+    is_damaged: bool
 
 
 class MessagePage(Struct, frozen=True, kw_only=True):
@@ -204,6 +181,15 @@ class SpawnPage(Struct, frozen=True, kw_only=True):
 
     items: tuple[SpawnRow, ...]
     next: str | None
+
+
+class ExplainedTurn(Struct, frozen=True, kw_only=True):
+    """What `interlock why` prints of the last turn of a task. `state` is null where it has no turn; `is_damaged`: the
+    log of the task has a damaged part, which `interlock why` names."""
+
+    state: TurnState | None
+    lines: tuple[str, ...]
+    is_damaged: bool
 
 
 class TurnUsage(Struct, frozen=True, kw_only=True):
@@ -268,25 +254,3 @@ class Health(Struct, frozen=True, kw_only=True):
     ready: bool
     recording: bool
     version: str
-
-
-class Limits(Struct, frozen=True, kw_only=True):
-    """How much this server takes."""
-
-    max_request_bytes: int
-    max_rooms: int
-    max_connections: int
-    requests_per_second: float
-    request_burst: int
-    command_seconds: float
-    heartbeat_seconds: float
-
-
-class ServerInfo(Struct, frozen=True, kw_only=True):
-    """Which server this is, and what the caller may do. `log_problem`: see `TaskPage`."""
-
-    version: str
-    protocol: int
-    role: AccessRole
-    limits: Limits
-    log_problem: str = ""

@@ -6,7 +6,7 @@ Laws:
 2. Answers are never dropped. A client that lets them pile up to twice the bound reads nothing: its connection ends.
 3. What a client is sent, it is sent in the order in which it was put here.
 4. A burst is one write, and needs no writer where there is a wire that takes it at once. Otherwise it wakes the writer
-   once.
+   once. Outboxes of one round are flushed by one call of the loop.
 """
 
 from __future__ import annotations
@@ -49,6 +49,29 @@ class Traffic:
     overflows: int = 0
 
 
+class FlushRound:
+    """The outboxes that got something for a free wire. All are flushed together, once what is being done is done: a
+    call of the loop for each of them would cost as much as the frame."""
+
+    def __init__(self) -> None:
+        self._rung: deque[Outbox] = deque()
+
+    def ring(self, outbox: Outbox) -> None:
+        """Flush an outbox with the others, soon."""
+        if not self._rung:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._rung.append(outbox)
+
+    def _flush(self) -> None:
+        rung, self._rung = self._rung, deque()
+        try:
+            while rung:
+                rung.popleft().flush()
+        finally:
+            for outbox in rung:  # one of them failed: the loop is told, and the others go on
+                self.ring(outbox)
+
+
 @dataclass(frozen=True, slots=True)
 class Closing:
     """How a connection is to end."""
@@ -60,11 +83,20 @@ class Closing:
 class Outbox:
     """A member of rooms. For one writer: `take` until there is no more, then end as `closing` says."""
 
-    def __init__(self, rooms: CatchingUp, *, max_frames: int, max_bytes: int, traffic: Traffic | None = None) -> None:
+    def __init__(
+        self,
+        rooms: CatchingUp,
+        *,
+        max_frames: int,
+        max_bytes: int,
+        traffic: Traffic | None = None,
+        flushing: FlushRound | None = None,
+    ) -> None:
         self._rooms = rooms
         self._max_frames = max_frames
         self._max_bytes = max_bytes
         self._traffic = traffic or Traffic()
+        self._flushing = flushing or FlushRound()
         self._frames: deque[bytes] = deque()
         self._bytes = 0
         self._is_behind = False
@@ -110,6 +142,14 @@ class Outbox:
             self.closing = Closing(code, reason)
             self._wake()
 
+    def flush(self) -> None:
+        """Send what waits if the wire is free, and wake the writer for what is left."""
+        self._is_rung = False
+        if self._frames and self._wire is not None and self._wire.is_free:
+            self._wire.write_texts(self._pop_batch())
+        if self._frames:
+            self._wake()
+
     async def take(self) -> bytes | None:
         """The next frame; None when there will be none."""
         return self._pop() if await self._has_more() else None
@@ -131,21 +171,27 @@ class Outbox:
         return True
 
     def _pop_batch(self) -> list[bytes]:
-        end = self._bytes - BATCH_BYTES
-        batch = [self._pop()]
-        while self._frames and self._bytes > end:
-            batch.append(self._pop())
+        frames, size = self._frames, 0
+        batch: list[bytes] = []
+        while frames and size < BATCH_BYTES:
+            frame = frames.popleft()
+            size += len(frame)
+            batch.append(frame)
+        self._note_sent(len(batch), size)
         return batch
 
     def _pop(self) -> bytes:
         frame = self._frames.popleft()
-        self._bytes -= len(frame)
-        self._traffic.frames_sent += 1
-        self._traffic.bytes_sent += len(frame)
+        self._note_sent(1, len(frame))
+        return frame
+
+    def _note_sent(self, frames: int, size: int) -> None:
+        self._bytes -= size
+        self._traffic.frames_sent += frames
+        self._traffic.bytes_sent += size
         if self._is_behind and self.closing is None and self._is_half_empty():
             self._is_behind = False
             self._rooms.catch_up(self)
-        return frame
 
     def _is_half_empty(self) -> bool:
         return 2 * len(self._frames) <= self._max_frames and 2 * self._bytes <= self._max_bytes
@@ -153,18 +199,13 @@ class Outbox:
     def _put(self, frame: bytes) -> None:
         self._frames.append(frame)
         self._bytes += len(frame)
+        if self._is_rung:  # a task that is woken for each frame costs more than the frame
+            return
         if self._wire is None:
             self._wake()
-        elif not self._is_rung:  # a task that is woken for each frame costs more than the frame
+        else:
             self._is_rung = True
-            asyncio.get_running_loop().call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._is_rung = False
-        if self._frames and self._wire is not None and self._wire.is_free:
-            self._wire.write_texts(self._pop_batch())
-        if self._frames:
-            self._wake()
+            self._flushing.ring(self)
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

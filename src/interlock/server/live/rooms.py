@@ -6,6 +6,7 @@ Laws:
 3. A member that has no place for a frame gets no other frame of that room before it has been told that it fell behind.
    Its other rooms go on.
 4. The board is a room of its own. A line is told when it says something else; more text of a stream is not that.
+5. Of a session at rest a line is enough. The board shows the newest of those (`resting`); others are asked for by page.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from interlock.projections.task.view import TaskView
 from interlock.server.http.problems import UnknownTask
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId
+from interlock.vocabulary.states import Attention
+from interlock.vocabulary.wire.badge import Badge
 from interlock.vocabulary.wire.encoding import encode
 from interlock.vocabulary.wire.frames import ChatChunk, ChatStart, ChatThought, TaskFrame, TaskSnapshot, TaskSummary
 from interlock.vocabulary.wire.requests import (
@@ -37,8 +40,14 @@ from interlock.vocabulary.wire.requests import (
 RoomName: TypeAlias = SessionId | None
 """A task's room; None is the board."""
 
+LineAge: TypeAlias = tuple[float, SessionId]
+"""When the last event was, and the id."""
+
 KeyT = TypeVar("KeyT")
 ItemT = TypeVar("ItemT")
+
+NEWEST: Final = 200
+"""How many tasks at rest a board shows."""
 
 _TEXT: Final = (ChatStart, ChatChunk, ChatThought)
 
@@ -55,13 +64,25 @@ class Member(Protocol):
         ...
 
 
+class RestingLine(Protocol):
+    """What is shown of a task that is at rest, and whose view nobody needs."""
+
+    @property
+    def age(self) -> LineAge:
+        """Its place among lines at rest, without making the line: see `line_age`."""
+        ...
+
+    def summary(self, now: datetime | None = None) -> TaskSummary: ...
+
+
 class Rooms:
-    """Every task of one server, and who looks at it."""
+    """The tasks of one server that are open or looked at, and who looks at them."""
 
     def __init__(self, clock: Callable[[], datetime] | None = None) -> None:
         """`clock` gives the time of badges; without one it is the time of what was last heard of each task."""
         self._clock = clock
         self.views: dict[SessionId, TaskView] = {}
+        self.resting: dict[SessionId, RestingLine] = {}
         self.frames_encoded = 0
         self.times_behind = 0
         self.board_tick = 0
@@ -74,10 +95,16 @@ class Rooms:
     # What happens
 
     def load(
-        self, task_id: SessionId, events: Iterable[Event], damage: Iterable[LogDamage] = (), *, is_supervised: bool
+        self,
+        task_id: SessionId,
+        events: Iterable[Event],
+        damage: Iterable[LogDamage] = (),
+        *,
+        is_supervised: bool,
+        is_news: bool = True,
     ) -> None:
         """Fold what the log holds, and what of it is damaged. What was folded before is no change; whoever is in the
-        room is told the rest."""
+        room is told the rest. Without `is_news` the board knows it already."""
         view = self._view(task_id)
         for event in events:
             self._tell_room(task_id, view.add(event))
@@ -85,7 +112,17 @@ class Rooms:
             self._tell_room(task_id, view.lose(one.first_seq, one.last_seq))
         self._tell_room(task_id, view.set_supervised(is_supervised))
         self._note_change(view)
-        self._tell_board(task_id)
+        if is_news:
+            self._tell_board(task_id)
+
+    def is_needed(self, task_id: SessionId) -> bool:
+        """Whether somebody is in the room of a task, up to date or behind."""
+        return task_id in self._members or any(task_id in rooms for rooms in self._behind.values())
+
+    def forget(self, task_id: SessionId) -> None:
+        """Drop the view of a task that is at rest, and in whose room nobody is."""
+        del self.views[task_id]
+        self._lines.pop(task_id, None)
 
     def publish(self, event: Event) -> None:
         """Fold one event, logged or live, and tell the room."""
@@ -146,14 +183,21 @@ class Rooms:
         self._exit(member, task_id)
 
     def join_board(self, member: Member, request: BoardJoin) -> None:
-        """Answer with a line of every task, and tell each line that changes from there on."""
+        """Answer with a line of every task, of those at rest the newest, and tell each line that changes from then."""
         now = self.now()
-        tasks = {task_id: view.summary(now) for task_id, view in self.views.items()}
+        tasks = {task_id: one.summary(now) for task_id, one in (self.resting | self.views).items()}
+        at_rest = [one for task_id, one in tasks.items() if self._is_at_rest(task_id)]
+        for one in sorted(at_rest, key=line_age, reverse=True)[NEWEST:]:
+            del tasks[one.task_id]
         answer = self._encode(BoardJoined(id=request.id, tick=self.board_tick, tasks=tuple(tasks.values())))
         if None not in self._members:
             self._lines = {task_id: _line(summary) for task_id, summary in tasks.items()}
         self._enter(member, None)
         member.answer(answer)
+
+    def _is_at_rest(self, task_id: SessionId) -> bool:
+        view = self.views.get(task_id)
+        return view is None or view.is_at_rest
 
     def leave_board(self, member: Member) -> None:
         """No more lines."""
@@ -250,24 +294,29 @@ def snapshot_for(view: TaskView, request: TaskJoin | TaskResume, now: datetime |
     return view.snapshot(after_version=known, stream_id=request.stream_id, cursor=request.cursor, now=now)
 
 
+def line_age(line: TaskSummary) -> LineAge:
+    """The order of lines at rest: by their last event."""
+    return (0.0 if line.last_at is None else line.last_at.timestamp()), line.task_id
+
+
 def _line(summary: TaskSummary) -> tuple[object, ...]:
-    """What a line of the board says to its reader. The time of the last event, and proof, are told with it only."""
+    """What a line of the board says to its reader: all of it, but for the time of the last event, and for proof beyond
+    what it rests on first. These are told with the rest only."""
     live, badge = summary.live, summary.badge
+    told = structs.replace(summary, version=0, last_at=None, since=None, live=None, badge=None)
     return (
-        summary.task_status,
-        summary.turn_id,
+        told,
         None if live is None else (live.activity, live.attention, live.idle_at),
-        None if badge is None else structs.astuple(structs.replace(badge, since=None, until=None, evidence=())),
-        summary.question,
-        summary.approval_id,
-        summary.open_approvals,
-        summary.queued,
-        summary.held,
-        summary.is_supervised,
-        summary.agent,
-        summary.driver,
-        summary.title,
+        None if badge is None else structs.replace(badge, since=None, until=None, evidence=()),
+        None if badge is None else _first_proof(badge),
     )
+
+
+def _first_proof(badge: Badge) -> tuple[str, ...]:
+    """What a line says of the evidence: the words of its rule, and of an error where it is."""
+    for proof in badge.evidence:
+        return proof.source, proof.rule, proof.where if badge.attention is Attention.ERROR else ""
+    return ()
 
 
 def _discard(index: dict[KeyT, dict[ItemT, None]], key: KeyT, item: ItemT) -> None:

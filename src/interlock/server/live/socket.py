@@ -53,6 +53,7 @@ from interlock.vocabulary.wire.requests import (
     TaskJoin,
     TaskLeave,
     TaskResume,
+    TaskSeen,
 )
 
 BAD_PAYLOAD: Final = 1007
@@ -65,7 +66,7 @@ _logger: Final = logging.getLogger("interlock.server")
 _MAX_ID: Final = 64
 _SERVER: Final = f"interlock/{version('interlock')}"
 
-_Command: TypeAlias = ChatSend | ChatCancel | QueueEdit | QueueRemove | QueueSetGate | ApprovalDecide
+_Command: TypeAlias = ChatSend | ChatCancel | QueueEdit | QueueRemove | QueueSetGate | ApprovalDecide | TaskSeen
 _Socket: TypeAlias = WebSocket[Any, Any, Any]
 
 _decoder: Final[msgspec.json.Decoder[Request]] = msgspec.json.Decoder(Request)
@@ -212,11 +213,11 @@ class SocketConnection:
                 return
             self._was_heard = True
             given = message.get("text")
-            self._hear(None if given is None else given.encode("utf-8", "surrogatepass"))
+            await self._hear(None if given is None else given.encode("utf-8", "surrogatepass"))
             # Many requests may have come at once: the writer sends the answer to one before the next is read.
             await asyncio.sleep(0)
 
-    def _hear(self, given: bytes | None) -> None:
+    async def _hear(self, given: bytes | None) -> None:
         """Take one message. Whatever is wrong with it is told to the client, and nobody else notices."""
         if given is not None and len(given) > self._settings.max_request_bytes:
             self._outbox.close(TOO_BIG, "a request is too large")
@@ -225,6 +226,8 @@ class SocketConnection:
         try:
             self._check_haste()
             request = self._decoded(given)
+            if isinstance(request, TaskJoin | TaskResume):
+                await self._state.hub.open(request.task_id)
             self._handle(request)
         except Exception as error:
             self._refuse(_name_of(given) if request is None else request.id, error)

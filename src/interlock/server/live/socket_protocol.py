@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final, Protocol, cast
 
 from uvicorn.protocols.utils import ClientDisconnected
@@ -91,10 +92,10 @@ class BoundedSocket(WebSocketsSansIOProtocol):
 
     @property
     def is_free(self) -> bool:
-        return self.writable.is_set() and not self._is_sending and self._is_open
+        return not self._is_sending and self.writable.is_set() and self._is_open
 
     def write_texts(self, texts: Iterable[bytes]) -> None:
-        self.transport.write(b"".join([part for text in texts for part in (_head(len(text)), text)]))
+        self.transport.write(b"".join(map(_message, texts)))
 
     async def send_texts(self, texts: Iterable[bytes]) -> None:
         self._is_sending = True
@@ -108,8 +109,15 @@ class BoundedSocket(WebSocketsSansIOProtocol):
 
     @property
     def _is_open(self) -> bool:
-        is_ended = self.disconnected or self.close_sent or self.conn.state is not State.OPEN
-        return self.handshake_complete and not is_ended
+        if self.disconnected or self.close_sent or not self.handshake_complete:
+            return False
+        return self.conn.state is State.OPEN
+
+
+@lru_cache(maxsize=1)
+def _message(text: bytes) -> bytes:
+    """A text message as it goes over the wire. A room sends the same one to its members, one after the other."""
+    return _head(len(text)) + text
 
 
 def _head(size: int) -> bytes:

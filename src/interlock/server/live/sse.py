@@ -167,6 +167,8 @@ class EventStream:
             self._patience = None
 
     async def _next_event(self) -> bytes | None:
+        if self._has_to_join:
+            await self._hub.open(self._request.task_id)
         while not self._is_over and (frame := await self._joined().take()) is not None:
             head = _head_decoder.decode(frame)
             self._is_joining &= head.type != "task:joined"

@@ -9,8 +9,7 @@ from litestar.exceptions import ValidationException
 from litestar.params import FromPath, JSONBody, QueryParameter
 
 from interlock.server.http.problems import PROBLEM_TYPE, NotReady, Unfit, problem_of, what_is_wrong
-from interlock.server.http.responses import WireResponse
-from interlock.server.http.shapes import ApprovalPage, ApprovalStanding, Decide
+from interlock.server.http.shapes import ApprovalPage, Decide
 from interlock.server.peer_process import connection_of
 from interlock.server.routes.common import (
     DEFAULT_PAGE,
@@ -20,6 +19,7 @@ from interlock.server.routes.common import (
     Server,
     TaskPath,
     Who,
+    WireResponse,
     read_key,
     read_number,
     task_of,
@@ -27,6 +27,7 @@ from interlock.server.routes.common import (
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.wire.approval import Approval, ApprovalState
 from interlock.vocabulary.wire.requests import ApprovalDecide, Problem
+from interlock.vocabulary.wire.resources import ApprovalStanding
 
 _SEPARATOR = "~"
 
@@ -36,7 +37,7 @@ async def list_open_approvals(server: Server, after: After = None, limit: Limit 
     """Everything that somebody is asked now, over all tasks, the oldest question first. `is_answerable` is false for
     one of a task that nobody runs."""
     hub = server.hub
-    if not hub.views and not hub.is_ready:
+    if not hub.is_listed or not (hub.views or hub.is_ready):
         raise NotReady("the server has not read its log yet")
     asked = sorted((one for view in hub.views.values() for one in view.snapshot(limit=1).approvals), key=_order)
     place = ("", "", "") if after is None else _read_cursor(after)
@@ -67,7 +68,7 @@ async def list_approvals(
     limit: Limit = DEFAULT_PAGE,
 ) -> ApprovalPage:
     """Every question of a task, oldest first."""
-    view = task_of(server, task_id)
+    view = await task_of(server, task_id)
     # A question of a turn that is over is not open, whatever the log last said of it.
     still_open = {one.approval_id for one in view.snapshot(limit=1).approvals}
     first = 0 if after is None else read_number(after)
@@ -107,7 +108,7 @@ async def decide_approval(
 ) -> ApprovalStanding:
     """Answer a question: `is_allowed` is required. The key is the decision's id. The same decision again has the same
     answer; another one is refused (409 `already_decided`) with what was decided."""
-    task_of(server, task_id)
+    await task_of(server, task_id)
     asked = ApprovalDecide(
         id="http",
         task_id=SessionId(task_id),

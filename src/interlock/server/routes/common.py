@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
+from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import FromPath, HeaderParameter, QueryParameter, SkipValidation
+from litestar.serialization import default_serializer
+from litestar.types import Serializer
+from msgspec import Struct
 
 from interlock.projections.task.view import TaskView
 from interlock.server.http.problems import NotReady, Unfit, UnknownTask
 from interlock.server.ledger import UsageLedger
 from interlock.server.state import ServerState
 from interlock.vocabulary.ids import SessionId, is_valid_id
+from interlock.vocabulary.wire.encoding import encode
 
 MAX_PAGE: Final = 500
 DEFAULT_PAGE: Final = 100
@@ -38,9 +43,9 @@ Key: TypeAlias = Annotated[
 ItemT = TypeVar("ItemT")
 
 
-def task_of(server: ServerState, task_id: str) -> TaskView:
+async def task_of(server: ServerState, task_id: str) -> TaskView:
     """The task that is meant. While the log is not read, nobody can say that there is none."""
-    view = server.hub.view(SessionId(task_id))
+    view = await server.hub.open(SessionId(task_id))
     if view is not None:
         return view
     if not server.hub.is_ready:
@@ -70,3 +75,16 @@ def read_key(key: str | None, named: str | None = None) -> str | None:
     if spelled is not None and named not in (None, "", spelled):
         raise Unfit("the key and the body name different ids", remedy="leave one of them out")
     return spelled or named or None
+
+
+# How routes answer: structs with every field, as sockets send them.
+
+T = TypeVar("T")
+
+
+class WireResponse(Response[T]):
+    """A response whose structs leave nothing out."""
+
+    def render(self, content: Any, media_type: str, enc_hook: Serializer = default_serializer) -> bytes:  # noqa: ANN401
+        """The body."""
+        return encode(content) if isinstance(content, Struct) else super().render(content, media_type, enc_hook)

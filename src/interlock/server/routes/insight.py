@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Final
@@ -12,15 +13,18 @@ from litestar import get
 from litestar.params import QueryParameter
 from litestar.response import Stream
 
+from interlock.lifecycle.children.open_work import OpenWork
 from interlock.log.port import Log, TurnSlice
 from interlock.log.sqlite.turn_index import whole_slice
 from interlock.projections.checks.diagnose import DiagnosisReport, diagnose
 from interlock.projections.spawns import SpawnRow
 from interlock.projections.task.view import TaskView
 from interlock.projections.why import Explanation, why_last
+from interlock.projections.why_lines import told_lines
 from interlock.server.http.problems import NotFound, NotReady
-from interlock.server.http.shapes import SpawnPage, TaskUsage, TurnUsage, UsagePage
+from interlock.server.http.shapes import ExplainedTurn, SpawnPage, TaskUsage, TurnUsage, UsagePage
 from interlock.server.ledger import UsageLedger
+from interlock.server.live.resting import RestingTask
 from interlock.server.routes.common import (
     DEFAULT_PAGE,
     After,
@@ -36,11 +40,10 @@ from interlock.server.state import ServerState
 from interlock.vocabulary.events.codec import encode_event
 from interlock.vocabulary.events.conversation import SubagentEvent
 from interlock.vocabulary.events.envelope import Event
-from interlock.vocabulary.ids import SessionId, SpawnId, TurnId
+from interlock.vocabulary.ids import SessionId, SpawnId, SubagentId, TurnId
 
 NDJSON: Final = "application/x-ndjson"
 _EXPORT_PAGE: Final = 500
-_MAX_TURNS: Final = 500
 
 
 @get("/tasks/{task_id:str}/why")
@@ -50,12 +53,27 @@ async def explain_turn(
     turn: Annotated[str | None, QueryParameter(description="The turn; else the last one.", required=False)] = None,
 ) -> Explanation:
     """The verdict about a turn, with its chain of evidence and what did not count."""
-    view = task_of(server, task_id)
+    view = await task_of(server, task_id)
     if turn is not None and (view.task_id, TurnId(turn)) not in view.turns.turns:
         raise NotFound("there is no such turn in this task", remedy="list its turns")
     turn_id = None if turn is None else TurnId(turn)
     part = await _read_from(server.log, view, turn_id)
     return await asyncio.to_thread(partial(why_last, part, turn_id=turn_id, owner_alive=view.is_supervised))
+
+
+@get("/tasks/{task_id:str}/why/lines")
+async def explain_turn_in_words(server: Server, task_id: TaskPath) -> ExplainedTurn:
+    """The verdict about the last turn and its evidence as lines of text for a person."""
+    view = await task_of(server, task_id)
+    part = await server.log.read_turns(view.task_id)
+    return await asyncio.to_thread(_in_words, part, owner_alive=view.is_supervised)
+
+
+def _in_words(part: TurnSlice, *, owner_alive: bool) -> ExplainedTurn:
+    explanation = why_last(part, owner_alive=owner_alive)
+    state = None if explanation.record is None else explanation.record.state
+    lines = tuple(told_lines(explanation))
+    return ExplainedTurn(state=state, lines=lines, is_damaged=bool(part.found.damage))
 
 
 async def _read_from(log: Log, view: TaskView, turn_id: TurnId | None) -> TurnSlice:
@@ -71,11 +89,28 @@ async def _read_from(log: Log, view: TaskView, turn_id: TurnId | None) -> TurnSl
 @get("/tasks/{task_id:str}/diagnostics")
 async def diagnose_task(server: Server, task_id: TaskPath) -> DiagnosisReport:
     """Everything that is wrong with the log of a task, with the place to look and what to do next."""
-    view = task_of(server, task_id)
+    view = await task_of(server, task_id)
+    children, workflows = server.children.live(view.task_id), server.workflows.live()
     found = await server.log.read(view.task_id)
+    is_open = OpenWork.of(event.data for event in found.events).children
+    now_children, now_workflows = server.children.live(view.task_id), server.workflows.live()
     activity = await _child_activity(server.log, found.events)
-    check = partial(diagnose, owner_alive=view.is_supervised, now=datetime.now(UTC), child_activity=activity)
+    check = partial(
+        diagnose,
+        owner_alive=view.is_supervised,
+        now=datetime.now(UTC),
+        child_activity=activity,
+        # What moved while the log was read is no finding.
+        live_children=_settled(children, now_children, is_open),
+        live_workflows=None if workflows is None or now_workflows is None else workflows | now_workflows,
+    )
     return await asyncio.to_thread(check, found.events, found.damage)
+
+
+def _settled(
+    before: frozenset[SubagentId] | None, after: frozenset[SubagentId] | None, is_open: set[SubagentId]
+) -> frozenset[SubagentId] | None:
+    return None if before is None or after is None else (before & after) | ((before | after) & is_open)
 
 
 async def _child_activity(log: Log, events: tuple[Event, ...]) -> dict[SessionId, datetime | None]:
@@ -93,7 +128,7 @@ async def list_spawns(
     server: Server, ledger: Books, task_id: TaskPath, after: After = None, limit: Limit = DEFAULT_PAGE
 ) -> SpawnPage:
     """Every life of the agent of a task, oldest first."""
-    rows, following = page_by_number(await _spawn_rows(server, ledger, task_of(server, task_id)), after, limit)
+    rows, following = page_by_number(await _spawn_rows(server, ledger, await task_of(server, task_id)), after, limit)
     return SpawnPage(items=rows, next=following)
 
 
@@ -103,53 +138,67 @@ async def list_all_spawns(server: Server, ledger: Books, after: After = None, li
     number, _, last_task = ("", "", "") if after is None else after.partition("~")
     first = read_number(number) if after is not None else 0
     rows: list[tuple[SpawnRow, str]] = []
-    for task_id in sorted(one for one in server.hub.views if one >= last_task):
-        found = await _spawn_rows(server, ledger, server.hub.views[task_id])
-        skipped = first if task_id == last_task else 0
-        rows += [(row, f"{place}~{task_id}") for place, row in enumerate(found, start=1) if place > skipped]
-        if len(rows) > limit:
-            break
+    async with aclosing(_from(server, SessionId(last_task))) as tasks:
+        async for one in tasks:
+            found = await _spawn_rows(server, ledger, one)
+            skipped = first if one.task_id == last_task else 0
+            rows += [(row, f"{place}~{one.task_id}") for place, row in enumerate(found, start=1) if place > skipped]
+            if len(rows) > limit:
+                break
     shown = rows[:limit]
     following = shown[-1][1] if len(rows) > limit else None
     return SpawnPage(items=tuple(row for row, _ in shown), next=following)
 
 
-async def _spawn_rows(server: ServerState, ledger: UsageLedger, view: TaskView) -> tuple[SpawnRow, ...]:
-    account = await ledger.account(view.task_id, view.version)
-    return account.spawns.rows(_living(server, view.task_id))
+async def _from(server: ServerState, task_id: SessionId) -> AsyncGenerator[TaskView | RestingTask, None]:
+    """A task, if there is one of that id, and those after it."""
+    first = await server.hub.open(task_id) if task_id else None
+    if first is not None:
+        yield first
+    async for one in server.hub.lines(task_id or None):
+        yield one
 
 
-def _living(server: ServerState, task_id: SessionId) -> frozenset[SpawnId] | None:
+async def _spawn_rows(server: ServerState, ledger: UsageLedger, task: TaskView | RestingTask) -> tuple[SpawnRow, ...]:
+    account = await ledger.account(task.task_id, task.version)
+    return account.spawns.rows(_living(server, task))
+
+
+def _living(server: ServerState, task: TaskView | RestingTask) -> frozenset[SpawnId] | None:
     """The spawn that is known to live. Where nobody runs the task, nobody looked."""
+    task_id = task.task_id
     if task_id not in server.runtime.sessions:
-        return None
+        return frozenset() if task.summary().is_supervised else None
     supervisor = server.runtime.supervisor(task_id)
     spawn = supervisor.machine.running_spawn
     return None if supervisor.is_over else frozenset(() if spawn is None else (spawn,))
 
 
 @get("/tasks/{task_id:str}/usage")
-async def get_usage(server: Server, ledger: Books, task_id: TaskPath) -> TaskUsage:
+async def get_usage(server: Server, task_id: TaskPath) -> TaskUsage:
     """What a task used, in all and by its newest turns, as far as its agent reported it."""
-    return await _used(ledger, task_of(server, task_id))
+    return _used(await task_of(server, task_id))
 
 
 @get("/usage")
-async def list_usage(server: Server, ledger: Books, after: After = None, limit: Limit = DEFAULT_PAGE) -> UsagePage:
+async def list_usage(server: Server, after: After = None, limit: Limit = DEFAULT_PAGE) -> UsagePage:
     """What every task used, by task. One question for all of them."""
-    if not server.hub.views and not server.hub.is_ready:
+    if not server.hub.is_listed:
         raise NotReady("the server has not read its log yet")
-    following = sorted(one for one in server.hub.views if after is None or one > after)
-    items = [await _used(ledger, server.hub.views[task_id]) for task_id in following[:limit]]
-    last = items[-1].task_id if len(following) > limit else None
-    return UsagePage(items=tuple(items), next=last, is_complete=server.hub.is_ready)
+    items: list[TaskUsage] = []
+    async with aclosing(server.hub.lines(None if after is None else SessionId(after))) as lines:
+        async for one in lines:
+            if len(items) == limit:
+                return UsagePage(items=tuple(items), next=items[-1].task_id, is_complete=server.hub.is_ready)
+            items.append(_used(one))
+    if not items and after is None and not server.hub.is_ready:
+        raise NotReady("the server has not read its log yet")
+    return UsagePage(items=tuple(items), next=None, is_complete=server.hub.is_ready)
 
 
-async def _used(ledger: UsageLedger, view: TaskView) -> TaskUsage:
-    account = await ledger.account(view.task_id, view.version)
-    newest = [turn_id for _, turn_id in view.turns.turns][-_MAX_TURNS:]
-    turns = tuple(TurnUsage(turn_id=turn_id, usage=account.usage.of_turn(turn_id)) for turn_id in newest)
-    return TaskUsage(task_id=view.task_id, total=account.usage.total, turns=turns)
+def _used(task: TaskView | RestingTask) -> TaskUsage:
+    turns = tuple(TurnUsage(turn_id=turn_id, usage=usage) for turn_id, usage in task.newest_turns)
+    return TaskUsage(task_id=task.task_id, total=task.tally().usage, turns=turns)
 
 
 @get("/tasks/{task_id:str}/log", media_type=NDJSON)
@@ -161,7 +210,7 @@ async def export_log(
     ] = None,
 ) -> Stream:
     """The log of a task as NDJSON, an event a line, as `interlock log export` writes it, without what is damaged."""
-    view = task_of(server, task_id)
+    view = await task_of(server, task_id)
     first = 0 if after is None else read_number(after)
     return Stream(_lines(server.log, view.task_id, first), media_type=NDJSON)
 
@@ -176,4 +225,13 @@ async def _lines(log: Log, task_id: SessionId, after: int) -> AsyncIterator[byte
         after = page.events[-1].seq or 0
 
 
-ROUTES = (explain_turn, diagnose_task, list_spawns, list_all_spawns, get_usage, list_usage, export_log)
+ROUTES = (
+    explain_turn,
+    explain_turn_in_words,
+    diagnose_task,
+    list_spawns,
+    list_all_spawns,
+    get_usage,
+    list_usage,
+    export_log,
+)

@@ -38,7 +38,7 @@ async def follow_task(
     ] = None,
 ) -> Stream:
     """The room of a task as server-sent events: where it stands, then everything that happens."""
-    view = task_of(server, task_id)
+    view = await task_of(server, task_id)
     version = None if after is None else read_number(after)
     return task_events(server, view.task_id, last_event_id=last_event_id, after=version)
 

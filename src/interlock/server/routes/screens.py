@@ -12,7 +12,7 @@ from typing import Annotated
 from litestar import get
 from litestar.params import QueryParameter
 
-from interlock.projections.task.screen import show_screen
+from interlock.projections.task.screen import show_last_screen, show_screen
 from interlock.server.http.problems import REOPEN, NotFound
 from interlock.server.routes.common import Server, TaskPath, task_of
 from interlock.server.state import ServerState
@@ -28,9 +28,12 @@ async def get_screen(
     task_id: TaskPath,
     since: Annotated[str | None, QueryParameter(description=_KNOWN, max_length=64, required=False)] = None,
 ) -> TaskScreen:
-    """What the terminal of the agent shows, and whether that is so now."""
-    view = task_of(server, task_id)
+    """What the terminal of the agent shows, and whether that is so now. Of an agent that has ended: its last screen."""
+    view = await task_of(server, task_id)
     seen = server.runtime.screen(view.task_id) if view.task_id in server.runtime.sessions else None
+    kept, left_at = view.last_screen, view.last_screen_at
+    if seen is None and kept is not None and left_at is not None and not _has_agent(server, view.task_id):
+        return show_last_screen(view.task_id, kept, captured_at=left_at, now=datetime.now(UTC), since=since or "")
     if seen is None:
         raise _missing(server, view.task_id)
     age_seconds = max(0.0, time.monotonic() - seen.captured_at_seconds)
@@ -44,11 +47,18 @@ async def get_screen(
     )
 
 
+def _has_agent(server: ServerState, task_id: SessionId) -> bool:
+    return task_id in server.runtime.sessions and server.runtime.supervisor(task_id).agent.has_agent
+
+
 def _missing(server: ServerState, task_id: SessionId) -> NotFound:
     """Why there is no screen, and what to do about it."""
     start = REOPEN.format(task_id)
+    view = server.hub.view(task_id)
+    if task_id not in server.runtime.sessions and view is not None and view.is_supervised:
+        return NotFound(f"no agent runs in task {task_id}", remedy=start)
     if task_id not in server.runtime.sessions or server.runtime.supervisor(task_id).is_over:
-        return NotFound(f"nobody runs task {task_id}, so nobody sees its terminal", remedy=start)
+        return NotFound(f"no server runs task {task_id}, so its terminal cannot be seen", remedy=start)
     supervisor = server.runtime.supervisor(task_id)
     if not supervisor.agent.has_agent:
         return NotFound(f"no agent runs in task {task_id}", remedy=start)

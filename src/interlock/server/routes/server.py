@@ -5,18 +5,25 @@ from __future__ import annotations
 from litestar import Request, Response, get
 from litestar.datastructures import State
 
-from interlock.server.http.shapes import AgentDriver, AgentPage, Health, Limits, PoolState, ServerInfo, Slot
+from interlock.server.http.shapes import AgentDriver, AgentPage, Health, PoolState, Slot
 from interlock.server.log_watch import problem_of
 from interlock.server.metrics import METRICS_TYPE, collect, render
-from interlock.server.routes.common import Books, Server
-from interlock.server.version import server_version
+from interlock.server.routes.common import Server
+from interlock.server.settings import server_version
+from interlock.server.state import ServerState
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.wire.requests import PROTOCOL, AccessRole
+from interlock.vocabulary.wire.resources import Limits, ServerInfo
 
 
 @get("/health")
 async def get_health(server: Server) -> Health:
     """That the server lives. It needs no token, and tells nothing else."""
+    return health_of(server)
+
+
+def health_of(server: ServerState) -> Health:
+    """How the server is."""
     is_recording = not problem_of(server.log)
     return Health(alive=True, ready=server.hub.is_ready, recording=is_recording, version=server_version())
 
@@ -66,9 +73,9 @@ async def get_pool(server: Server) -> PoolState:
 
 
 @get("/metrics", media_type="text/plain")
-async def get_metrics(server: Server, ledger: Books) -> Response[str]:
+async def get_metrics(server: Server) -> Response[str]:
     """Figures for Prometheus."""
-    figures = await collect(server.hub, ledger, is_recording=not problem_of(server.log))
+    figures = await collect(server.hub, is_recording=not problem_of(server.log))
     return Response(render(figures), media_type=METRICS_TYPE)
 
 

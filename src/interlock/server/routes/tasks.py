@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from typing import Annotated, TypeAlias
 
 from litestar import delete, get, post
-from litestar.params import FromPath, JSONBody
+from litestar.params import FromPath, JSONBody, QueryParameter
 
 from interlock.lifecycle.turn import lose_owner
 from interlock.lifecycle.turns import TurnRecord, record_of
 from interlock.projections.task.view import TaskView
 from interlock.server.http.problems import NotFound, NotReady
-from interlock.server.http.responses import WireResponse
-from interlock.server.http.shapes import (
-    AgentStanding,
-    MessagePage,
-    OpenTask,
-    TaskDetail,
-    TaskOpened,
-    TaskPage,
-    TurnPage,
-)
+from interlock.server.http.shapes import AdoptAgent, AgentResumed, MarkSeen, MessagePage, RenameTask, TaskPage, TurnPage
 from interlock.server.log_watch import problem_of
 from interlock.server.routes.common import (
     DEFAULT_PAGE,
@@ -30,6 +21,7 @@ from interlock.server.routes.common import (
     Server,
     TaskPath,
     Who,
+    WireResponse,
     page_by_number,
     read_key,
     read_number,
@@ -37,22 +29,23 @@ from interlock.server.routes.common import (
 )
 from interlock.vocabulary.ids import SessionId, TurnId
 from interlock.vocabulary.wire.frames import RuntimeCheck, StateDocument
+from interlock.vocabulary.wire.resources import AgentStanding, OpenTask, SeenStanding, TaskDetail, TaskOpened, TaskTitle
+
+SpareAdopted: TypeAlias = Annotated[bool, QueryParameter(description="Leave an agent that was adopted alone.")]
 
 
 @get("/tasks")
 async def list_tasks(server: Server, after: After = None, limit: Limit = DEFAULT_PAGE) -> TaskPage:
     """Every task, a line each."""
     hub = server.hub
-    if not hub.views and not hub.is_ready:
+    if not hub.is_listed:
         raise NotReady("the server has not read its log yet")
-    ids = sorted(hub.views)
-    first = 0 if after is None else bisect_right(ids, SessionId(after))
-    now = hub.rooms.now()
-    shown = ids[first : first + limit]
-    has_more = first + limit < len(ids)
+    items, has_more = await hub.page(None if after is None else SessionId(after), limit)
+    if not items and after is None and not hub.is_ready:
+        raise NotReady("the server has not read its log yet")
     return TaskPage(
-        items=tuple(hub.views[task_id].summary(now) for task_id in shown),
-        next=shown[-1] if has_more else None,
+        items=items,
+        next=items[-1].task_id if has_more else None,
         is_complete=hub.is_ready,
         log_problem=problem_of(server.log),
     )
@@ -69,10 +62,22 @@ async def open_task(server: Server, data: JSONBody[OpenTask], key: Key = None) -
     )
 
 
+@post("/adoptions", status_code=201)
+async def adopt_agent(server: Server, data: JSONBody[AdoptAgent]) -> WireResponse[TaskOpened]:
+    """Adopt an agent that runs in a tmux of a person: a task that watches it. Asked again, it says whether the
+    agent may be told things. Its end is never ours, unless `stop` is asked for by name."""
+    opened = await server.commands.adopt(data)
+    return WireResponse(
+        opened,
+        status_code=201 if opened.is_new else 200,
+        headers={"Location": f"/api/tasks/{opened.task_id}"},
+    )
+
+
 @get("/tasks/{task_id:str}")
 async def get_task(server: Server, task_id: TaskPath) -> TaskDetail:
     """A task: its line of the board, what waits, and what is asked."""
-    view = task_of(server, task_id)
+    view = await task_of(server, task_id)
     snapshot, now = view.snapshot(limit=1), server.hub.rooms.now()
     return TaskDetail(
         summary=view.summary(now), turns=len(view.turns.turns), queue=snapshot.queue, approvals=snapshot.approvals
@@ -82,27 +87,28 @@ async def get_task(server: Server, task_id: TaskPath) -> TaskDetail:
 @get("/tasks/{task_id:str}/runtime-check")
 async def check_task(server: Server, task_id: TaskPath) -> RuntimeCheck:
     """Where a task stands, without any text: what a join at this moment would say."""
-    return task_of(server, task_id).check()
+    return (await task_of(server, task_id)).check()
 
 
 @get("/tasks/{task_id:str}/state")
 async def get_state(server: Server, task_id: TaskPath) -> StateDocument:
     """The state document of a task, `{"__run": {...}}`, with the version of the log that it holds for."""
-    return task_of(server, task_id).document()
+    return (await task_of(server, task_id)).document()
 
 
 @get("/tasks/{task_id:str}/turns")
 async def list_turns(server: Server, task_id: TaskPath, after: After = None, limit: Limit = DEFAULT_PAGE) -> TurnPage:
     """Turns, oldest first, each with how it stands and the evidence for it."""
-    view = task_of(server, task_id)
+    view = await task_of(server, task_id)
     turn_ids, following = page_by_number([turn_id for _, turn_id in view.turns.turns], after, limit)
-    return TurnPage(items=tuple(_record(view, turn_id) for turn_id in turn_ids), next=following)
+    items = tuple(_record(view, turn_id) for turn_id in turn_ids)
+    return TurnPage(items=items, next=following, is_damaged=view.is_damaged)
 
 
 @get("/tasks/{task_id:str}/turns/{turn_id:str}")
 async def get_turn(server: Server, task_id: TaskPath, turn_id: FromPath[str]) -> TurnRecord:
     """One turn."""
-    return _record(task_of(server, task_id), TurnId(turn_id))
+    return _record(await task_of(server, task_id), TurnId(turn_id))
 
 
 def _record(view: TaskView, turn_id: TurnId) -> TurnRecord:
@@ -118,30 +124,61 @@ async def list_messages(
 ) -> MessagePage:
     """The transcript, the newest page first. Within a page messages are in their order."""
     cursor = None if before is None else read_number(before)
-    messages, older = task_of(server, task_id).page(before=cursor, limit=limit)
+    messages, older = (await task_of(server, task_id)).page(before=cursor, limit=limit)
     return MessagePage(items=messages, next=None if older is None else str(older))
 
 
 @post("/tasks/{task_id:str}/start", status_code=200)
 async def start_agent(server: Server, task_id: TaskPath, key: Key = None) -> AgentStanding:
     """Have the agent running. A task that nobody runs is taken up again."""
-    task_of(server, task_id)
+    await task_of(server, task_id)
     read_key(key)
     return await server.commands.start(SessionId(task_id))
 
 
-@post("/tasks/{task_id:str}/stop", status_code=200)
-async def stop_agent(server: Server, task_id: TaskPath, key: Key = None) -> AgentStanding:
-    """Stop the agent with everything that it started. An open turn is interrupted."""
-    task_of(server, task_id)
+@post("/tasks/{task_id:str}/resume", status_code=200)
+async def resume_agent(server: Server, task_id: TaskPath, key: Key = None) -> AgentResumed:
+    """Start the agent again with its own conversation, and say whether it went on with it."""
+    await task_of(server, task_id)
     read_key(key)
-    return await server.commands.stop(SessionId(task_id))
+    return await server.commands.resume(SessionId(task_id))
+
+
+@post("/tasks/{task_id:str}/stop", status_code=200)
+async def stop_agent(
+    server: Server, task_id: TaskPath, key: Key = None, spare_adopted: SpareAdopted = False
+) -> AgentStanding:
+    """Stop the agent with everything that it started. An open turn is interrupted. With `spare_adopted` an agent that
+    somebody else started goes on."""
+    await task_of(server, task_id)
+    read_key(key)
+    return await server.commands.stop(SessionId(task_id), spare_adopted=spare_adopted)
+
+
+@post("/tasks/{task_id:str}/seen", status_code=200)
+async def mark_seen(
+    server: Server, who: Who, task_id: TaskPath, data: JSONBody[MarkSeen], key: Key = None
+) -> SeenStanding:
+    """Note that somebody looked at how the last turn ended. It is seen on every board from now on."""
+    await task_of(server, task_id)
+    read_key(key)
+    return await server.commands.mark_seen(SessionId(task_id), data.turn_id, decided_by=who)
+
+
+@post("/tasks/{task_id:str}/rename", status_code=200)
+async def rename_task(
+    server: Server, who: Who, task_id: TaskPath, data: JSONBody[RenameTask], key: Key = None
+) -> TaskTitle:
+    """Give a task another title. White space is one blank; the title that it was opened with stays in its log."""
+    await task_of(server, task_id)
+    read_key(key)
+    return await server.commands.rename(SessionId(task_id), data.title, decided_by=who)
 
 
 @delete("/tasks/{task_id:str}", status_code=204)
 async def delete_task(server: Server, who: Who, task_id: TaskPath, key: Key = None) -> None:
     """Put a task away: nothing runs in it any more. Its log stays."""
-    task_of(server, task_id)
+    await task_of(server, task_id)
     read_key(key)
     await server.commands.delete(SessionId(task_id), decided_by=who)
 
@@ -149,6 +186,7 @@ async def delete_task(server: Server, who: Who, task_id: TaskPath, key: Key = No
 ROUTES = (
     list_tasks,
     open_task,
+    adopt_agent,
     get_task,
     check_task,
     get_state,
@@ -156,6 +194,9 @@ ROUTES = (
     get_turn,
     list_messages,
     start_agent,
+    resume_agent,
     stop_agent,
+    mark_seen,
+    rename_task,
     delete_task,
 )

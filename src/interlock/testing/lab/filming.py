@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import time
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Final
@@ -17,7 +18,31 @@ from interlock.agents.tmux.server import TmuxServer
 from interlock.monitor.scoring.recording import FORMAT, Frame, Header, Input, Record, Truth
 from interlock.vocabulary.errors import InterlockError
 
+_LOOK_AT_CLOCK_SECONDS: Final = 0.1
 _STYLE: Final = re.compile(r"\x1b\[[0-9;:]*m|[\x0e\x0f]")
+
+
+class WallClock:
+    """Which moment of the monotonic clock a time of the wall clock was. The log is dated by the wall clock, which is
+    set now and then, or jumps where a machine was held; the model's record and the frames go by the monotonic one."""
+
+    def __init__(self) -> None:
+        self._offsets: list[tuple[float, float]] = []
+
+    def look(self, monotonic: float, wall: float) -> None:
+        """Take in what both say now. Without a look the wall clock counts as running evenly since the last one."""
+        self._offsets.append((monotonic, wall - monotonic))
+
+    def monotonic_of(self, wall: float) -> float:
+        """By the last look that was before it, as the wall clock went then."""
+        offset = next((by for at, by in reversed(self._offsets) if at + by <= wall), self._offsets[0][1])
+        return wall - offset
+
+    async def follow(self) -> None:
+        """Look until cancelled."""
+        while True:
+            self.look(time.monotonic(), time.time())
+            await asyncio.sleep(_LOOK_AT_CLOCK_SECONDS)
 
 
 class Film:

@@ -70,7 +70,11 @@ PINNED: Final = {
         CliPackage("opencode", "opencode-ai", "1.18.33"),
         CliPackage("continue", "@continuedev/cli", "1.5.47", beside=("node@22.23.3",), program="cn"),
         CliPackage("copilot", "@github/copilot", "1.0.102", beside=("node@22.23.3",)),
+        CliPackage("cline", "cline", "3.0.65"),
+        CliPackage("droid", "droid", "0.215.0"),
         CliPackage("kimi", "@moonshot-ai/kimi-code", "2.1.0", beside=("node@22.23.3",)),
+        # 0.99 and 1.x want packages that are not in npm's registry.
+        CliPackage("pi", "@earendil-works/pi-coding-agent", "0.87.1", beside=("node@22.23.3",)),
     )
 }
 """The versions that the tests and the tables in docs/ are made with."""

@@ -26,6 +26,8 @@ from interlock.agents.tmux.server import TmuxServer
 from interlock.client.client import Client, connect_async
 from interlock.client.task import TaskHandle
 from interlock.client.transport.discovery import find_server
+from interlock.log.host import host
+from interlock.log.process_life import process_start
 from interlock.testing.lab.recipes import LabFolder, Recipe, common_environment
 from interlock.testing.lab.sizes import TerminalSize
 from interlock.vocabulary.errors import InterlockError, PeerFault, Unreachable
@@ -165,24 +167,18 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 def end_processes_of(home: Path) -> list[int]:
     """Kill the processes whose HOME is this folder, by their ids: what a CLI left behind. Where there is no /proc, none
     can be found."""
-    wanted = f"HOME={home}".encode()
     found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if wanted in (folder / "environ").read_bytes().split(b"\0") and int(folder.name) != os.getpid():
-                os.kill(int(folder.name), signal.SIGKILL)
-                found.append(int(folder.name))
+    for row in host().rows("HOME"):
+        if str(home) in row.values and row.pid != os.getpid():
+            with contextlib.suppress(OSError):
+                os.kill(row.pid, signal.SIGKILL)
+                found.append(row.pid)
     return found
 
 
 def is_alive(pid: int) -> bool:
     """Whether a process runs. A zombie does not."""
     try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return True
-    return stat.rpartition(")")[2].split()[0] != "Z"
+        return process_start(pid) is not None
+    except Unreachable:
+        return True  # it is there, and hidden

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from interlock.screen.profile_file import parse_version
+from interlock.testing.lab.clis.cline import cline_environment, seed_cline
 from interlock.testing.lab.clis.continue_cli import continue_environment, seed_continue
 from interlock.testing.lab.clis.copilot import ask_copilot_trust, copilot_environment, seed_copilot
 from interlock.testing.lab.clis.kimi import ask_kimi_trust, kimi_environment, seed_kimi
+from interlock.testing.lab.clis.pi import pi_environment, seed_pi
 from interlock.testing.lab.installs import PINNED
 from interlock.testing.scripted_model import ScriptedCall
 from interlock.vocabulary.events.registry import Json
@@ -68,7 +70,7 @@ class Recipe:
     model asks the person. `background`: how a command outlives its turn. `compact`: what a person types to have the
     conversation summed up. None and empty where the CLI offers no such thing. `asking` and `working` are words that
     stand on the screen while it asks or works: a state counts as painted by them. Without them it counts as painted
-    after a while.
+    after a while. `asks_leave`: it asks a person before a tool runs.
     """
 
     cli: str
@@ -82,6 +84,7 @@ class Recipe:
     background: Background | None = None
     compact: str = ""
     arguments_since: str = ""
+    asks_leave: bool = True
 
     def arguments_at(self, version: str) -> tuple[str, ...]:
         """Arguments that this version knows."""
@@ -369,7 +372,23 @@ CONTINUE: Final = Recipe(
     continue_environment,
     question=ScriptedCall("AskQuestion", {"options": ["Red", "Blue"], "question": "A warm colour, or a cold one?"}),
 )
-COPILOT: Final = Recipe("copilot", seed_copilot, copilot_environment, unseed=ask_copilot_trust)
+# Left alone it asks nobody before it runs a tool.
+CLINE: Final = Recipe(
+    "cline",
+    seed_cline,
+    cline_environment,
+    ("--auto-approve", "false"),
+    question=ScriptedCall("ask_question", {"options": ["Red", "Blue"], "question": "A warm colour, or a cold one?"}),
+)
+COPILOT: Final = Recipe(
+    "copilot",
+    seed_copilot,
+    copilot_environment,
+    unseed=ask_copilot_trust,
+    asking=("Do you want to run this command?",),
+    working=" Working ",
+)
+PI: Final = Recipe("pi", seed_pi, pi_environment, working="Working...", asks_leave=False)
 # A part of Interlock, so that the lab itself can be tried and tested without npm.
 SCRIPTED: Final = Recipe(
     "scripted",
@@ -377,4 +396,6 @@ SCRIPTED: Final = Recipe(
     lambda _place, url: {"SCRIPTED_MODEL_URL": url},
     ("-P", "-m", "interlock.testing.lab.scripted_cli"),
 )
-RECIPES: Final = {one.cli: one for one in (CLAUDE, CODEX, GEMINI, QWEN, OPENCODE, KIMI, CONTINUE, COPILOT, SCRIPTED)}
+RECIPES: Final = {
+    one.cli: one for one in (CLAUDE, CODEX, GEMINI, QWEN, OPENCODE, KIMI, CONTINUE, COPILOT, CLINE, PI, SCRIPTED)
+}

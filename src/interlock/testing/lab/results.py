@@ -60,12 +60,16 @@ class LabReading(Struct, frozen=True, kw_only=True):
         return sum(count for _, count in self.frames.values())
 
 
+EARLY_SECONDS: Final = 5.0
+"""An end that was said by more than that before the model's last word is a false one. Less may be a busy machine."""
+
+
 class ScenarioResult(Struct, frozen=True, kw_only=True):
     """One scenario of one CLI version, as `interlock debug lab --json` prints it.
 
     `size`: columns and rows of the terminal.
     `prompts` were given to the server; by the model's count so many were `delivered` once, `doubled` or `lost`, which
-    is typed or given up and never received; `lost_and_said`: as what the turn of each was said to stand. What was
+    is typed or given up and never received; `lost_and_said`: how the turn of each was said to stand, and why. What was
     neither is `waiting` in the queue.
     `altered`: delivered, but not as it was given. `false_deliveries`: lost, and still said to be completed.
     `interrupted`: of the `interrupts` asked for, those after which the model's answer or the tool stopped and the agent
@@ -120,6 +124,7 @@ class ScenarioResult(Struct, frozen=True, kw_only=True):
             (self.doubled, "doubled"),
             (self.altered, "altered"),
             (self.fabricated, "fabricated ends"),
+            (sum(one < -EARLY_SECONDS for one in self.end_delays_seconds), "ends said before the model's last word"),
             (self.lost - self.false_deliveries, f"lost (said to be {', '.join(self.lost_and_said) or 'unknown'})"),
             (self.waiting, "still waiting"),
             (self.killed, "killed instead of interrupted"),

@@ -21,7 +21,7 @@ from interlock.monitor.scoring.readings import Score, score_recording
 from interlock.monitor.scoring.recording import Header, Truth
 from interlock.monitor.scoring.replay import replay_timeline
 from interlock.screen.selection import select_reader
-from interlock.testing.lab.filming import Film
+from interlock.testing.lab.filming import Film, WallClock
 from interlock.testing.lab.product import Product, product
 from interlock.testing.lab.recipes import LabFolder, Recipe
 from interlock.testing.lab.results import (
@@ -78,7 +78,8 @@ class LabPace:
 
 async def run_scenario(subject: Subject, scenario: Scenario, recording: Path, pace: LabPace) -> ScenarioResult:
     """Drive the CLI through a scenario, write its recording, and count."""
-    began = time.monotonic()
+    began, clock = time.monotonic(), WallClock()
+    following = asyncio.create_task(clock.follow())
     folder = Path(tempfile.mkdtemp(prefix="ilab-", dir=_short_folder()))
     try:
         place = LabFolder(folder / "a")
@@ -96,10 +97,11 @@ async def run_scenario(subject: Subject, scenario: Scenario, recording: Path, pa
                     await _play(scene, scenario, pace.limit_seconds)
                 finally:
                     await film.stop()
-                counted = await _counted(subject, scenario, scene, made)
+                counted = await _counted(subject, scenario, scene, made, clock)
         film.save(recording)
         return _with_reading(counted, recording, time.monotonic() - began)
     finally:
+        following.cancel()
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -123,12 +125,14 @@ async def _play(scene: Scene, scenario: Scenario, limit_seconds: float) -> None:
         scene.tally.trouble = str(refused)
 
 
-async def _counted(subject: Subject, scenario: Scenario, scene: Scene, made: Product) -> ScenarioResult:
+async def _counted(
+    subject: Subject, scenario: Scenario, scene: Scene, made: Product, clock: WallClock
+) -> ScenarioResult:
     tally, requests = scene.tally, scene.model.requests
     events = await made.events()
     turns = {one.turn_id: one for one in await made.handle.turns()}
     for prompt in tally.prompts:
-        if (at := _entered_at(prompt, requests, events)) is not None:
+        if (at := _entered_at(prompt, requests, events, clock)) is not None:
             scene.film.submitted(at, prompt.text)
     delivered = [times_delivered(prompt, requests) for prompt in tally.prompts]
     missing = [prompt for prompt in tally.prompts if not times_delivered(prompt, requests)]
@@ -161,7 +165,7 @@ async def _counted(subject: Subject, scenario: Scenario, scene: Scene, made: Pro
         ends_reported=ends.reported,
         ends_right=ends.right,
         fabricated=ends.fabricated,
-        end_delays_seconds=_delays(tally, events),
+        end_delays_seconds=end_delays(tally, events, clock),
         checks=tally.checks,
         notes=tuple(tally.notes),
     )
@@ -169,18 +173,18 @@ async def _counted(subject: Subject, scenario: Scenario, scene: Scene, made: Pro
 
 def _said_of(prompt: SentPrompt, events: tuple[Event, ...], turns: Mapping[TurnId, TurnRecord]) -> str:
     turn_id = turn_of(prompt, events)
-    return turns[turn_id].state.value if turn_id is not None and turn_id in turns else "no turn"
+    if turn_id is None or turn_id not in turns:
+        return "no turn"
+    turn = turns[turn_id]
+    return f"{turn.state.value}: {turn.error_message}" if turn.error_message else turn.state.value
 
 
-def _monotonic(event: Event) -> float:
-    """When an event was written, by the monotonic clock of this machine."""
-    return event.ts.timestamp() - time.time() + time.monotonic()
-
-
-def _entered_at(prompt: SentPrompt, requests: tuple[Received, ...], events: tuple[Event, ...]) -> float | None:
+def _entered_at(
+    prompt: SentPrompt, requests: tuple[Received, ...], events: tuple[Event, ...], clock: WallClock
+) -> float | None:
     """When Enter was pressed on a prompt: as the log says, and not after the request that followed from it."""
     told = [
-        _monotonic(one)
+        clock.monotonic_of(one.ts.timestamp())
         for one in events
         if isinstance(one.data, DeliveryReceipt)
         and one.data.prompt_id == prompt.prompt_id
@@ -190,10 +194,10 @@ def _entered_at(prompt: SentPrompt, requests: tuple[Received, ...], events: tupl
     return min([*told, *asked], default=None)
 
 
-def _delays(tally: Tally, events: tuple[Event, ...]) -> tuple[float, ...]:
+def end_delays(tally: Tally, events: tuple[Event, ...], clock: WallClock) -> tuple[float, ...]:
     """For each turn that ended: how long after its true end the log says so."""
     ended: dict[TurnId | None, float] = {
-        one.turn_id: _monotonic(one)
+        one.turn_id: clock.monotonic_of(one.ts.timestamp())
         for one in events
         if isinstance(one.data, RunState) and one.data.status is RunStatus.DONE
     }

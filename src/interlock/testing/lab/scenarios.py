@@ -25,6 +25,8 @@ _LINES: Final = tuple(f"Line {number} of a long answer, with some words in it.\n
 _ENDS_AFTER_STALL_SECONDS: Final = 60.0
 # How long the work may take to stop, where what follows tells as well whether the interrupt was one.
 _LINGERS_SECONDS: Final = 8.0
+# How long a CLI may try again a request that is refused each time: Continue does so for two minutes.
+_GIVES_UP_SECONDS: Final = 180.0
 # What the model says after the gate in the middle of an answer.
 _REST: Final = "the rest of the answer"
 _DRAFT: Final = "half a thought"
@@ -59,6 +61,12 @@ async def _short(scene: Scene) -> None:
     await scene.finish(await scene.send("short"))
 
 
+async def _allow(scene: Scene, prompt: SentPrompt) -> None:
+    """The tool that the model called may run; a CLI that asks nobody runs it at once."""
+    if scene.recipe.asks_leave:
+        await scene.decide(await scene.asked(prompt), is_allowed=True)
+
+
 async def _think(scene: Scene) -> None:
     prompt = await scene.send("think")
     await scene.at_gate(prompt, "thinking", "thinking")
@@ -89,7 +97,7 @@ async def _several(scene: Scene) -> None:
 
 async def _tools(scene: Scene) -> None:
     prompt = await scene.send("tools")
-    await scene.decide(await scene.asked(prompt), is_allowed=True)
+    await _allow(scene, prompt)
     await scene.tool_runs()
     scene.let_tool_end()
     await scene.at_gate(prompt, "after", "thinking")
@@ -149,7 +157,7 @@ async def _interrupt_answer(scene: Scene, prompt: SentPrompt, gate: str) -> None
 async def _interrupt_tool(scene: Scene) -> None:
     """The tool stops. Codex ends the turn and leaves the command running: then the model may not be told of its end."""
     prompt = await scene.send("tools", ends=INTERRUPTED)
-    await scene.decide(await scene.asked(prompt), is_allowed=True)
+    await _allow(scene, prompt)
     await scene.tool_runs()
     has_stopped = await scene.interrupt(prompt, has_stopped=scene.tool_has_stopped(), seconds=_LINGERS_SECONDS)
     scene.let_tool_end()
@@ -171,9 +179,26 @@ async def _error(scene: Scene) -> None:
     """The model refuses each request: some CLIs, such as opencode, try again all the same before the turn ends."""
     prompt = await scene.send("error", ends=FAILED)
     await scene.answered(prompt)
-    await scene.turn_end(prompt)
+    await scene.turn_end(prompt, _GIVES_UP_SECONDS)
     await scene.finish(prompt, detail="error")
+    tries = len(scene.requests_of(prompt))
     await _short(scene)
+    scene.check("the CLI tries no more after the end", holds=len(scene.requests_of(prompt)) == tries)
+
+
+async def _imitated(scene: Scene) -> None:
+    """What a model says looks like the words by which CLIs tell of an end or a question. The turn goes on at work, and
+    ends as completed. An answer that is such words and nothing else may look the very same."""
+    prompt = await scene.send("imitated")
+    await scene.at_gate(prompt, "streaming", "streaming")
+    scene.model.release("streaming")
+    await scene.finish(prompt)
+    for number, words in enumerate(_IMITATED_ENDS):
+        whole = await scene.send(f"imitated{number}", ends=COMPLETED | INTERRUPTED | FAILED)
+        await scene.finish(whole)
+        if await scene.turn_end(whole) not in COMPLETED:
+            scene.tally.notes.append(f"the screen does not tell the answer {words!r} from an end")
+    scene.check("nothing was asked", holds=not scene.product.handle.approvals)
 
 
 async def _retry(scene: Scene) -> None:
@@ -214,7 +239,8 @@ async def _draft(scene: Scene) -> None:
     await asyncio.sleep(_DRAFT_SECONDS)
     scene.check("nothing is typed over a draft", holds=not scene.requests_of(prompt))
     scene.truth("unscored", "draft")
-    await scene.type_by_hand(*["BSpace"] * len(_DRAFT))
+    for _ in _DRAFT:  # one key at a time, as a person does: Continue drops fourteen that come in one read
+        await scene.type_by_hand("BSpace")
     await scene.finish(prompt)
 
 
@@ -286,6 +312,21 @@ async def _compact(scene: Scene) -> None:
     await _short(scene)
 
 
+# As CLIs say that a turn was interrupted, refused or went wrong; each of them once as a whole answer.
+_IMITATED_ENDS: Final = (
+    "Operation cancelled by user",
+    "Interrupted by user",
+    "Request cancelled.",
+    "Error: 400 a scripted refusal",
+    "✗ The model refused the request",
+    "■ Conversation interrupted - tell the model what to do differently.",
+)
+_IMITATED_QUESTION: Final = "Do you want to proceed?\n\n❯ 1. Yes\n\n  2. No, and say what to do differently (esc)\n\n"
+_IMITATED: Final = (
+    Text(*(f"{line}\n\n" for line in _IMITATED_ENDS), _IMITATED_QUESTION),
+    Gate("streaming"),
+    Text(_IMITATED_QUESTION, *(f"{line}\n\n" for line in reversed(_IMITATED_ENDS))),
+)
 _THINK: Final = (Think("Let me see."), Gate("thinking"), Text(f"I have seen {_REST}."))
 _STREAM: Final = (Text("One.\n\n", "Two"), Gate("streaming"), Text(f" and {_REST}."))
 _TOOLS: Final = (Shell(HELD_COMMAND), Gate("after"), Text("The tool ran."))
@@ -301,17 +342,28 @@ SCENARIOS: Final = {
             "a question that is answered with yes",
             {"approve": (Shell("touch made.txt; echo made"), Text("It ran."))},
             _approve,
+            needs=lambda recipe: recipe.asks_leave,
         ),
         Scenario(
             "deny",
             "a question that is answered with no",
             {"deny": (Shell("touch made.txt; echo made"), Text("As you wish."))},
             _deny,
+            needs=lambda recipe: recipe.asks_leave,
         ),
         Scenario(
             "interrupt-streaming", "an interrupt while the answer streams", {"stream": _STREAM}, _interrupt_streaming
         ),
         Scenario("error", "the model refuses the request", {"error": (Error(400, "a scripted refusal"),)}, _error),
+        Scenario(
+            "imitated",
+            "an answer that looks like ends and questions",
+            {
+                "imitated": _IMITATED,
+                **{f"imitated{number}": (Text(line),) for number, line in enumerate(_IMITATED_ENDS)},
+            },
+            _imitated,
+        ),
         Scenario("several", "five prompts in a row", {}, _several),
         Scenario("long", "an answer longer than the screen", {"long": (Text(*_LINES, pace_seconds=0.08),)}, _long),
         Scenario("interrupt-thinking", "an interrupt while the model thinks", {"think": _THINK}, _interrupt_thinking),

@@ -244,7 +244,7 @@ class Scene:
     async def tool_runs(self) -> None:
         """The tool that was allowed is at work; hold that."""
         await self.until((self.project / "made.txt").exists, "the tool ran")
-        self.tally.answers += 1
+        self.tally.answers += self.recipe.asks_leave
         self.truth("working", "tool_running")
         await self.hold()
 

@@ -24,7 +24,7 @@ def names_of(asked: Sequence[str]) -> list[str]:
     """The CLIs that were asked for, each once. `all` is every pinned one."""
     if not asked:
         raise UsageError("name a CLI", remedy=f"choose from {', '.join(RECIPES)}, or `{ALL}`")
-    named = [one for name in asked for one in (list(PINNED) if name == ALL else [name])]
+    named = [one for name in asked for one in ([cli for cli in PINNED if cli in RECIPES] if name == ALL else [name])]
     return list(dict.fromkeys(named))
 
 

@@ -8,14 +8,13 @@ import sys
 from collections.abc import Sequence
 
 from interlock.testing.scripted_agent.acp import Acp
-from interlock.testing.scripted_agent.face import Face
+from interlock.testing.scripted_agent.face import AgentWire, Face
 from interlock.testing.scripted_agent.gates import Gates
 from interlock.testing.scripted_agent.language import ScriptBook, steps_of
 from interlock.testing.scripted_agent.ledger import Ledger
-from interlock.testing.scripted_agent.options import ACP, LIFETIME_SECONDS, TUI, Options, read_options
+from interlock.testing.scripted_agent.options import ACP, TUI, Options, read_options
 from interlock.testing.scripted_agent.player import AgentPlayer
 from interlock.testing.scripted_agent.stream_json import StreamJson
-from interlock.testing.scripted_agent.wire import AgentWire
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,9 +40,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _live(options: Options) -> None:
-    """Bound the life, so that no agent is left behind by a test that was killed."""
-    default = 0 if options.face == TUI else LIFETIME_SECONDS
-    signal.alarm(int(options.values.get("--lifetime", default)))
+    """Bound the life where a test asks for it, so that none is left behind by a test that was killed."""
+    signal.alarm(int(options.values.get("--lifetime", 0)))
 
 
 def _book(options: Options) -> ScriptBook:

@@ -12,7 +12,6 @@ from interlock.testing.scripted_agent.language import VERBS
 TUI: Final = "tui"
 STREAM_JSON: Final = "stream-json"
 ACP: Final = "acp"
-LIFETIME_SECONDS: Final = 300
 
 _FACES: Final = {f"--{face}": face for face in (TUI, STREAM_JSON, ACP)}
 _VALUES: Final = {
@@ -20,7 +19,7 @@ _VALUES: Final = {
     "--gates": "FOLDER  where the gates of `gate NAME` are",
     "--script": "FILE  play its lines, one a prompt (the last one again), whatever the prompts say",
     "--start": "STEPS  do this before the first prompt",
-    "--lifetime": f"SECONDS  die after so long (default {LIFETIME_SECONDS}, none for --tui)",
+    "--lifetime": "SECONDS  die after so long (default: never)",
     "--traps": "NAME,...  for --acp, see below",
     "--resume": "ID  go on with that session",
     "--session-id": "ID  the name of a new session",

@@ -19,8 +19,10 @@ def command(
     script: str | os.PathLike[str] | None = None,
     start: str = "",
     traps: tuple[str, ...] = (),
+    lifetime_seconds: int = 0,
 ) -> tuple[str, ...]:
-    """The argument list of an agent with that face: `tui`, `stream-json` or `acp`."""
+    """The argument list of an agent with that face: `tui`, `stream-json` or `acp`. `lifetime_seconds`: it dies after so
+    long; 0: never."""
     argv = [sys.executable, "-m", "interlock.testing.scripted_agent", f"--{face}"]
     for name, value in (("--ledger", ledger), ("--gates", gates), ("--script", script)):
         if value is not None:
@@ -29,6 +31,8 @@ def command(
         argv += ["--start", start]
     if traps:
         argv += ["--traps", ",".join(traps)]
+    if lifetime_seconds:
+        argv += ["--lifetime", str(lifetime_seconds)]
     return tuple(argv)
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 from typing import Final, TypeAlias
 
-from interlock.testing.scripted_agent.face import AgentAnswer, Face, FaceInterrupted, FacePrompt
+from interlock.testing.scripted_agent.face import AgentAnswer, AgentWire, Face, FaceInterrupted, FacePrompt, identifier
 from interlock.testing.scripted_agent.language import Json, ToolUse
 from interlock.testing.scripted_agent.ledger import Ledger
-from interlock.testing.scripted_agent.wire import AgentWire, identifier
 
 Fields: TypeAlias = "dict[str, Json]"
 MODEL: Final = "scripted-1"

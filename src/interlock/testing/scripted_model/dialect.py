@@ -18,6 +18,8 @@ _INSERTED: Final = re.compile(r"\s*(<[a-zA-Z][\w-]*[ >]|\[Request interrupted|# 
 # Copilot writes the time before each prompt.
 _PREFACE: Final = re.compile(r"\s*<current_datetime>[^<]*</current_datetime>\s*")
 _SHELL_TOOLS: Final = ("Bash", "bash", "exec_command", "run_shell_command", "shell", "Shell", "shell_command")
+_SHELL_OF_DROID: Final = "Execute"
+_SHELL_OF_CLINE: Final = "run_commands"
 
 
 class ModelRole(StrEnum):
@@ -75,6 +77,13 @@ class ModelConversation:
 
     def resolve(self, shell: Shell) -> ScriptedCall:
         """The call of this client's own shell tool. The plain name `shell` if it offers none."""
+        if _SHELL_OF_CLINE in self.tools:
+            return ScriptedCall(_SHELL_OF_CLINE, {"commands": [shell.command]})
+        if _SHELL_OF_DROID in self.tools:
+            risk: dict[str, Json] = {"riskLevel": "medium", "riskLevelReason": "It writes a file in the project."}
+            return ScriptedCall(
+                _SHELL_OF_DROID, {"command": shell.command, "summary": "Run a scripted command", "timeout": 60, **risk}
+            )
         name = next((name for name in _SHELL_TOOLS if name in self.tools), "shell")
         if name != "exec_command":
             return ScriptedCall(name, {"command": shell.command, "description": "Run a scripted command"})

@@ -31,7 +31,9 @@ _PURPOSES: Final = {
     "memory": re.compile(r"memory[ -]extract|extract\w*\b.{0,40}\bmemor", re.IGNORECASE | re.DOTALL),
     "topic": re.compile(r"\bnew (conversation )?topic\b", re.IGNORECASE),
     "route": re.compile(r"\b(task routing|classif(y|ier))\b|\brouter\b", re.IGNORECASE),
-    "summary": re.compile(r"\bsuggest\w*\b.{0,60}\bnext\b", re.IGNORECASE | re.DOTALL),
+    # Gemini CLI sums up the session before, once it is started anew.
+    "summary": re.compile(r"\bsuggest\w*\b.{0,60}\bnext\b|\bsummarize the user's primary intent\b",
+                          re.IGNORECASE | re.DOTALL),
 }  # fmt: skip
 _FEW_TOOLS: Final = 3
 # Gemini CLI has two routers, which ask for different fields.

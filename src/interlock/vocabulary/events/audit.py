@@ -20,6 +20,7 @@ from interlock.vocabulary.ids import (
     StepId,
     StreamId,
     SubagentId,
+    TurnId,
     WorkflowId,
 )
 from interlock.vocabulary.run import RunStatus, TerminationReason
@@ -29,6 +30,7 @@ from interlock.vocabulary.states import (
     DriverKind,
     ExitReason,
     StepState,
+    SubagentState,
     TurnState,
     WorkflowState,
 )
@@ -120,9 +122,18 @@ class PermissionBehavior(StrEnum):
     DENY = "deny"
 
 
+class JudgedCommand(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One simple command of a call: its words as they were read, what was decided about it, and by which rule."""
+
+    words: tuple[str, ...]
+    then: PermissionBehavior
+    rule: str = ""
+
+
 @declare("permission_decision", Audience.AUDIT)
 class PermissionDecision(Payload, frozen=True, kw_only=True):
-    """A rule, or a person, decided about a tool call."""
+    """A rule, or a person, decided about a tool call. Of a rule of a file: `layer` says whose file, `file` and
+    `file_digest` which text of it, `arguments_digest` what it was about, `commands` what was read of it."""
 
     call_id: CallId
     decision: PermissionBehavior
@@ -130,6 +141,13 @@ class PermissionDecision(Payload, frozen=True, kw_only=True):
     decided_by: str = ""
     remember: bool = False
     occurrence: Ordinal = 1
+    approval_id: str = ""
+    layer: str = ""
+    file: str = ""
+    file_digest: str = ""
+    arguments_digest: str = ""
+    because: str = ""
+    commands: tuple[JudgedCommand, ...] = ()
 
 
 class ResumeMode(StrEnum):
@@ -222,7 +240,10 @@ class WorkflowEventKind(StrEnum):
 
 @declare("workflow_event", Audience.AUDIT)
 class WorkflowEvent(Payload, frozen=True, kw_only=True):
-    """A fact about a workflow or one of its steps."""
+    """A fact about a workflow or one of its steps. `deadline_at`: from this fact on, when the time of the whole
+    workflow is over. `plan`: with the start, what is needed to take the workflow up again. `question` and `choices`:
+    what a gate asks from this fact on, as a person is shown it. `decided_by`: who decided what this fact follows from,
+    as far as known."""
 
     kind: WorkflowEventKind
     workflow_id: WorkflowId
@@ -236,6 +257,11 @@ class WorkflowEvent(Payload, frozen=True, kw_only=True):
     timeout_ms: Count | None = None
     elapsed_ms: Count | None = None
     next_actions: tuple[NextAction, ...] = ()
+    deadline_at: Moment | None = None
+    plan: Json = None
+    question: str = ""
+    choices: tuple[str, ...] = ()
+    decided_by: str = ""
 
 
 @declare("session_fork", Audience.AUDIT)
@@ -251,7 +277,8 @@ class SessionFork(Payload, frozen=True, kw_only=True):
 @declare("session_opened", Audience.AUDIT)
 class SessionOpened(Payload, frozen=True, kw_only=True):
     """What runs in this session, and under which limits. The values of environment variables are never kept, only
-    which were set."""
+    which were set. A session that another one started as its child names that parent, the root of its tree, how many
+    parents are above it, its name as a child, and the workflow of which it runs a step."""
 
     agent: Name
     driver: Name
@@ -263,6 +290,24 @@ class SessionOpened(Payload, frozen=True, kw_only=True):
     title: str = ""
     options: Json = None
     policy: Json = None
+    parent_id: SessionIdField | None = None
+    root_id: SessionIdField | None = None
+    depth: Count = 0
+    subagent_id: SubagentId | None = None
+    workflow_id: WorkflowId | None = None
+
+
+@declare("child_ended", Audience.AUDIT)
+class ChildEnded(Payload, frozen=True, kw_only=True):
+    """The parent of this session ended it as its child: its time was over, or the parent cancelled it. What the child
+    did by itself is told by its turns."""
+
+    parent_session_id: SessionIdField
+    subagent_id: SubagentId
+    status: SubagentState
+    reason: str
+    timeout_ms: Count | None = None
+    elapsed_ms: Count | None = None
 
 
 @declare("session_deleted", Audience.AUDIT)
@@ -270,6 +315,36 @@ class SessionDeleted(Payload, frozen=True, kw_only=True):
     """Somebody put the session away: nothing runs in it any more. What it was stays in the log."""
 
     decided_by: str = ""
+
+
+LAST_SCREEN_MAX_BYTES: Final = 32_768
+
+
+@declare("last_screen", Audience.AUDIT)
+class LastScreen(Payload, frozen=True, kw_only=True):
+    """What the terminal of an agent showed last, written when the agent ends: the text of its rows, without colours."""
+
+    rows: str
+    columns: Count = 0
+
+    def __post_init__(self) -> None:
+        _check_size(self.rows, LAST_SCREEN_MAX_BYTES, "of rows")
+
+
+@declare("session_renamed", Audience.AUDIT)
+class SessionRenamed(Payload, frozen=True, kw_only=True):
+    """Somebody gave the session another title. The one that it was opened with stays in `session_opened`."""
+
+    title: str
+    decided_by: str = ""
+
+
+@declare("session_seen", Audience.AUDIT)
+class SessionSeen(Payload, frozen=True, kw_only=True):
+    """Somebody looked at how a turn ended: opened the session, attached to it, or marked it. Once for each turn."""
+
+    turn_id: TurnId
+    seen_by: str = ""
 
 
 @declare("agent_session", Audience.AUDIT)

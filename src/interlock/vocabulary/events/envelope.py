@@ -15,14 +15,14 @@ from typing import Any, Final, cast
 from msgspec import Struct, defstruct
 
 from interlock.vocabulary.errors import ContractError
-from interlock.vocabulary.events import audit, conversation, presenter
+from interlock.vocabulary.events import audit, conversation, presenter, workspace
 from interlock.vocabulary.events.conversation import AssistantMessage, Count, SubagentEvent
 from interlock.vocabulary.events.registry import DECLARATIONS, Audience, Declaration, Json, Payload
 from interlock.vocabulary.evidence import Moment
 from interlock.vocabulary.ids import EventIdField, SessionIdField, SpawnIdField, TurnIdField
 from interlock.vocabulary.states import SubagentState
 
-_DECLARING: Final = (conversation, audit, presenter)
+_DECLARING: Final = (conversation, audit, presenter, workspace)
 """Payloads are declared when their module is imported."""
 
 UnknownField = tuple[tuple[str | int, ...], Json]

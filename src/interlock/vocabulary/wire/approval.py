@@ -24,7 +24,7 @@ class ApprovalState(StrEnum):
 
 class Approval(Struct, frozen=True, kw_only=True):
     """One question. `outcome` is what became of it: the answer, or why there was none. `is_answerable` is false while
-    nobody runs the session: the question stands, and there is nobody to take an answer to it. `problem` is why a
+    no server runs the session: the question stands, and there is nobody to take an answer to it. `problem` is why a
     decision did not reach the agent, and so why the question is open again; `undelivered` is how many did not."""
 
     approval_id: str

@@ -26,10 +26,11 @@ from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.evidence import Moment
 from interlock.vocabulary.ids import PromptId, SessionIdField, StreamId, TurnId
-from interlock.vocabulary.states import TaskStatus, TurnState
+from interlock.vocabulary.states import Attention, TaskStatus, TurnState
 from interlock.vocabulary.wire.approval import Approval
 from interlock.vocabulary.wire.badge import Badge
 from interlock.vocabulary.wire.patch import Op
+from interlock.vocabulary.wire.worktree import TaskWorktree
 
 
 class Role(StrEnum):
@@ -126,12 +127,14 @@ class QueueItem(Struct, frozen=True, kw_only=True):
 
 class QueueView(Struct, frozen=True, kw_only=True):
     """What waits to be sent, in order. Behind a closed gate nothing leaves, for `gate_reason`. `waits_for`: what keeps
-    the next prompt, or the one that is on its way, from an agent that is ready: a draft that a person left."""
+    the next prompt, or the one that is on its way, from an agent that is ready: a draft that a person left.
+    `is_paused`: a person closed the gate; a gate that a limit or a failure closed is not paused."""
 
     waiting: tuple[QueueItem, ...] = ()
     is_open: bool = True
     gate_reason: str = ""
     waits_for: str = ""
+    is_paused: bool = False
 
 
 class TaskSnapshot(Struct, frozen=True, kw_only=True):
@@ -188,16 +191,45 @@ class RuntimeCheck(Struct, frozen=True, kw_only=True):
     tick: Count = 0
 
 
+class ChangeCounts(Struct, frozen=True, kw_only=True):
+    """What the turns of a session changed so far, as the log counts it: files, each once, and lines, added and removed
+    turn by turn. `unknown_turns`: how many turns have ended of which that is not known. Of a turn that changed more
+    files than its record lists, those that are not listed count as other files."""
+
+    files: Count = 0
+    added: Count = 0
+    removed: Count = 0
+    unknown_turns: Count = 0
+
+
+class ChildCounts(Struct, frozen=True, kw_only=True):
+    """The children of a session: how many run, wait in its queue, and ended otherwise than completed or detached."""
+
+    running: Count = 0
+    waiting: Count = 0
+    ended_badly: Count = 0
+
+
 class TaskSummary(Struct, frozen=True, kw_only=True):
     """One line of a board. `question` is what it asks for, `called_with` the tool and the arguments that it asks for,
-    cut where they are very long, `approval_id` that question's name, `since` when what it shows began. `undelivered`:
+    cut where they are very long, `approval_id` that question's name, `asks` what it is about and
+    `asked_at` since when it is open, `since` when what it shows began. `undelivered`:
     how many decisions on that question did not reach the agent, `question_problem` why the last one did not.
     `turn_state` is that of the turn, and finer than the status: half an answer is no other failure. `held`: why the
     prompts that wait are not sent; blank where they are, or none waits. `waits_for`: what keeps a prompt from an agent
     that is ready, such as a person's draft; the prompt goes on by itself. `ending`: why the turn did not complete or is
-    not known, in words on one line; blank where it completed, or has not ended.
+    not known, in words on one line; blank where it completed, or has not ended. `is_paused`: a person holds the prompts
+    back, and no limit or failure does. `seen_turn_id`: the last turn whose end somebody has looked at. `folder` and
+    `model` are those that the session was opened with; where the agent named its model, `model` is that. `cost_usd`:
+    what its turns cost, as far as that was reported, and `max_cost_usd` the budget at which its queue is held, if it
+    has one. `context_tokens`: how much the newest model call was given, as far as that was reported. `parent_id`: the
+    session that this one is a child of, or a copy of where its `depth` is 0; `root_id`: the root of the tree that it is
+    a child in, and `children` counts its own. `is_adopted`: a person started its agent, and what it did before is not
+    known. `decided_by_rule`: how many of its questions rules answered. `worktree`: the git worktree that was made for
+    it, if one was. `changes`: what its turns changed so far, null where no tree was recorded; `branch`: the branch of
+    its folder when a tree was last recorded.
 
-    `is_supervised` is false where nobody runs the session: then its status is what the log can prove, and no more.
+    `is_supervised` is false where no server runs the session: then its status is what the log can prove, and no more.
     `crashed_at`: when its process died and was to be started again, newest last, a few of them. `badge` is what a
     person is shown of all this; a server always sends it.
     """
@@ -219,11 +251,29 @@ class TaskSummary(Struct, frozen=True, kw_only=True):
     approval_id: str = ""
     undelivered: Count = 0
     question_problem: str = ""
+    asks: Attention = Attention.NONE
+    asked_at: Moment | None = None
     open_approvals: Count = 0
+    decided_by_rule: Count = 0
     queued: Count = 0
     held: str = ""
     waits_for: str = ""
     ending: str = ""
+    is_paused: bool = False
+    seen_turn_id: TurnId | None = None
+    folder: str = ""
+    branch: str = ""
+    changes: ChangeCounts | None = None
+    model: str = ""
+    cost_usd: float | None = None
+    max_cost_usd: float | None = None
+    context_tokens: Count | None = None
+    parent_id: SessionIdField | None = None
+    is_adopted: bool = False
+    root_id: SessionIdField | None = None
+    depth: Count = 0
+    children: ChildCounts = ChildCounts()
+    worktree: TaskWorktree | None = None
     opened_at: Moment | None = None
     last_at: Moment | None = None
     crashed_at: tuple[Moment, ...] = ()

@@ -73,6 +73,14 @@ class TaskLeave(_Request, frozen=True, kw_only=True, tag="task:leave"):
     task_id: SessionIdField
 
 
+class TaskSeen(_Request, frozen=True, kw_only=True, tag="task:seen"):
+    """Somebody looked at how a turn ended: on every board it is seen from now on. `turn_id`: the turn that was looked
+    at; without it, the newest. A turn that is open, or is not the newest any more, is not marked."""
+
+    task_id: SessionIdField
+    turn_id: TurnId | None = None
+
+
 class BoardJoin(_Request, frozen=True, kw_only=True, tag="board:join"):
     """Be told of every task, a line each, and of each line that changes."""
 
@@ -145,6 +153,7 @@ Request: TypeAlias = (
     TaskJoin
     | TaskResume
     | TaskLeave
+    | TaskSeen
     | BoardJoin
     | BoardLeave
     | ChatSend

@@ -33,7 +33,8 @@ class Paint(Struct, frozen=True, array_like=True):
 
 class TaskScreen(Struct, frozen=True, kw_only=True):
     """The terminal of an agent. While it `is_live`, it shows this now, and last changed `age_seconds` ago; else it
-    showed this then. `cursor` is (column, row), from 0. `is_cut`: it holds more than is told.
+    showed this then. `has_ended`: the agent has ended, and this is its last screen,
+    without colours. `cursor` is (column, row), from 0. `is_cut`: it holds more than is told.
 
     `is_unchanged`: the picture is the one whose digest was named, and is not told again.
     """
@@ -49,6 +50,7 @@ class TaskScreen(Struct, frozen=True, kw_only=True):
     cursor: tuple[int, int] | None = None
     digest: str
     is_unchanged: bool = False
+    has_ended: bool = False
     is_cut: bool = False
     rows: tuple[str, ...] = ()
     paint: tuple[Paint, ...] = ()

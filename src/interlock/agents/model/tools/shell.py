@@ -18,10 +18,9 @@ from typing import Final
 
 from interlock.agents.port import ProcessIdentity
 from interlock.agents.processes.child import inherited_environment
-from interlock.agents.processes.identity import identity_of
+from interlock.agents.processes.identity import identity_of, now_ticks
 from interlock.agents.processes.pipes import PipeReader
 from interlock.agents.processes.stopping import StopPolicy, stop_tree
-from interlock.agents.processes.table import now_ticks
 from interlock.vocabulary.errors import Unreachable
 from interlock.vocabulary.ids import SPAWN_ID_VARIABLE, SpawnId
 

@@ -42,9 +42,8 @@ from interlock.agents.port import (
 from interlock.agents.processes.child import ChildProcess, inherited_environment
 from interlock.agents.processes.lines import Line
 from interlock.agents.processes.stopping import StopPolicy
-from interlock.agents.streams.claude.asking import DECIDED, INITIALIZE, INTERRUPT
 from interlock.agents.streams.claude.lines import STALE_RESUME, ClaudeLines
-from interlock.agents.streams.claude.questions import answer
+from interlock.agents.streams.claude.questions import DECIDED, INITIALIZE, INTERRUPT, answer
 from interlock.vocabulary.errors import PeerFault, UsageError
 from interlock.vocabulary.events.audit import DeliveryStage
 from interlock.vocabulary.events.registry import Json
@@ -154,7 +153,7 @@ class ClaudeStream:
         self.where: Final[Json] = None
 
     async def observations(self) -> AsyncIterator[Observation]:
-        async for line in self._child.lines():
+        while (line := await self._child.next_line()) is not None:
             for seen in self._read(line):
                 yield seen
             if refused := self._lines.asking.take_refusals():

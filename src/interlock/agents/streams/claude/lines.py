@@ -34,7 +34,6 @@ from interlock.agents.observations import (
     Warned,
     traced,
 )
-from interlock.agents.streams.claude.asking import Asking
 from interlock.agents.streams.claude.frames import (
     Children,
     blocks_of,
@@ -45,8 +44,8 @@ from interlock.agents.streams.claude.frames import (
     tool_returned,
     turn_ended,
 )
-from interlock.agents.streams.claude.messages import Messages
-from interlock.agents.streams.claude.usage import Costs, turn_usage, window_tokens
+from interlock.agents.streams.claude.messages import Costs, Messages, turn_usage, window_tokens
+from interlock.agents.streams.claude.questions import Asking
 from interlock.vocabulary.events.audit import DeliveryStage
 from interlock.vocabulary.foreign_json import Fields, count_of, decode_object, inner, members, text
 

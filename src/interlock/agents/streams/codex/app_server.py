@@ -211,7 +211,7 @@ class CodexAppServer:
             exited = await self._child.exited()
             self._tell([*self._thread.ended(), exited])
         finally:
-            self._peer.close("nobody listens any more")
+            self._peer.close("no one listens any more")
             self._has_begun.set()
             self._told.put_nowait(None)
             if self._asking_after is not None:

@@ -238,7 +238,7 @@ class CodexThread:
             return None
         self._begin(turn_id)
         if not self._is_prompt_sent:
-            return [Warned(kind="unasked_turn", message="Codex began a turn that nobody asked for")]
+            return [Warned(kind="unasked_turn", message="Codex began a turn without a prompt")]
         self._is_prompt_sent = False
         return [PromptReached(stage=DeliveryStage.STARTED)]
 

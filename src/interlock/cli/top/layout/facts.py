@@ -10,41 +10,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from interlock.cli.log.reasons import words_of
 from interlock.cli.look.ps_list import tone_of
 from interlock.cli.look.session_lines import Shown, age, shown_of, since_of
-from interlock.cli.server.api import Body
+from interlock.cli.output import escape
+from interlock.cli.places import by_rule_of, changes_of, checked_out, context_of, cost_of
 from interlock.cli.tables import Line, Tone
-from interlock.cli.top.layout.session_list import name_of, sign_of, ticking
-from interlock.cli.top.layout.wrapping import fitted_line, joined
+from interlock.cli.top.layout.session_list import facts_of, name_of, sign_of, ticking
+from interlock.cli.top.layout.wrapping import cut_left, fitted_line, joined
 from interlock.client.machine.state import SyncState, TaskState
 from interlock.lifecycle.task_status import StatusClass, classify, has_open_turn
+
+if TYPE_CHECKING:
+    from interlock.vocabulary.wire.json_types import TaskSummaryJson
 
 _GAP: Final = "   "
 _ENDS: Final = {"done": "completed", "partial": "failed, partial answer kept"}
 
 
-def told(task: Body, state: TaskState | None) -> Body:
+def told(task: TaskSummaryJson, state: TaskState | None) -> TaskSummaryJson:
     """What is known of the selected session: its line of the board, with what its room said since."""
     if state is None or state.version < task.get("version", 0):
         return task
-    more: Body = {"task_status": state.status, "turn_id": state.turn_id, "version": state.version}
+    known = task.copy()
+    known["task_status"], known["turn_id"], known["version"] = state.status, state.turn_id, state.version
     if state.badge is not None:
-        more["badge"] = msgspec.to_builtins(state.badge)
+        known["badge"] = msgspec.to_builtins(state.badge)
     if state.agent is not None:
-        more["live"] = msgspec.to_builtins(state.agent)
+        known["live"] = msgspec.to_builtins(state.agent)
     if state.tick is not None:
-        more["queued"] = len(state.queue.waiting)
-        more["open_approvals"] = sum(one.state == "open" for one in state.approvals)
-    return {**task, **more}
+        known["queued"] = len(state.queue.waiting)
+        known["open_approvals"] = sum(one.state == "open" for one in state.approvals)
+    return known
 
 
 def facts_lines(
-    task: Body, state: TaskState | None, shorts: Mapping[str, str], width: int, now: datetime, *, is_connected: bool
+    task: TaskSummaryJson,
+    state: TaskState | None,
+    shorts: Mapping[str, str],
+    width: int,
+    now: datetime,
+    *,
+    is_connected: bool,
 ) -> list[Line]:
     """Three lines: who, how it stands, and why that is said."""
     task = told(task, state)
@@ -54,21 +65,40 @@ def facts_lines(
     return [fitted_line(line, width) for line in lines]
 
 
-def _who(task: Body, shorts: Mapping[str, str]) -> Line:
+def about_lines(task: TaskSummaryJson, width: int) -> list[Line]:
+    """Where it works, and what it used: a line each, as far as it is known."""
+    known = (
+        ("folder", str(task.get("folder") or "")),
+        ("branch", checked_out(task)),
+        ("model", str(task.get("model") or "")),
+        ("context", context_of(task).removeprefix("ctx ") + (" tokens" if context_of(task) else "")),
+        ("changes", changes_of(task)),
+        ("cost", cost_of(task)),
+        ("answered", by_rule_of(task)),
+        ("child of" if task.get("depth") else "copy of", str(task.get("parent_id") or "")),
+    )
+    shown = [(name, said) for name, said in known if said]
+    return [
+        fitted_line(joined([(f"{name:<9}", Tone.FAINT), (cut_left(escape(said), width - 9), Tone.PLAIN)]), width)
+        for name, said in shown
+    ]
+
+
+def _who(task: TaskSummaryJson, shorts: Mapping[str, str]) -> Line:
     task_id, driver = str(task["task_id"]), str(task.get("driver", ""))
     name, short = name_of(task, shorts), shorts.get(task_id, task_id)
     agent = ", by ".join(one for one in (str(task.get("agent", "")), driver) if one)
-    known = [one for one in (short if short != name else "", agent) if one]
+    known = [one for one in (short if short != name else "", agent, facts_of(task), cost_of(task)) if one]
     return joined([(name, Tone.HEAD), *((f"{_GAP}{one}", Tone.FAINT) for one in known)])
 
 
-def _stands(task: Body, state: TaskState | None, now: datetime) -> list[Line]:
+def _stands(task: TaskSummaryJson, state: TaskState | None, now: datetime) -> list[Line]:
     shown = shown_of(task, now)
     held, tone = age(since_of(task), now), tone_of(shown)
     doing = tone if not shown.needs_person else Tone.PLAIN
     pieces = [
         (f"{sign_of(shown)} ", tone),
-        (shown.activity, doing),
+        (_doing(shown), doing),
         (f"  {needs_of(shown)}", tone if shown.needs_person else Tone.FAINT),
         (f"  for {held}" if held else "", Tone.FAINT),
     ]
@@ -78,10 +108,12 @@ def _stands(task: Body, state: TaskState | None, now: datetime) -> list[Line]:
 
 def needs_of(shown: Shown) -> str:
     """The second axis in words."""
-    return f"needs you: {shown.attention}" if shown.needs_person else ""
+    if not shown.needs_person:
+        return ""
+    return "needs you: look at it" if shown.attention == "none" else f"needs you: {shown.attention}"
 
 
-def _asides(task: Body, state: TaskState | None, now: datetime) -> list[tuple[str, Tone]]:
+def _asides(task: TaskSummaryJson, state: TaskState | None, now: datetime) -> list[tuple[str, Tone]]:
     """What else matters now: doubt first."""
     said: list[tuple[str, Tone]] = []
     if state is not None and not state.is_verified and state.sync is not SyncState.ERROR:
@@ -108,7 +140,7 @@ def turn_of(status: str, outcome: str) -> str:
     return f"turn {(ended or status.lower()).replace('_', ' ')}"
 
 
-def _last_known(task: Body) -> list[Line]:
+def _last_known(task: TaskSummaryJson) -> list[Line]:
     shown = shown_of(task)
     known = ", ".join(one for one in (f", last known: {_doing(shown)}", needs_of(shown)) if one)
     return [joined([("disconnected", Tone.DOUBTFUL), (known, Tone.FAINT)])]
@@ -116,20 +148,21 @@ def _last_known(task: Body) -> list[Line]:
 
 def _doing(shown: Shown) -> str:
     """The first axis, where the second is told beside it."""
-    return shown.activity if shown.needs_person else shown.words
+    return shown.activity if shown.needs_person and shown.attention != "none" else shown.words
 
 
-def _because(task: Body, state: TaskState | None, tone: Tone) -> Line:
+def _because(task: TaskSummaryJson, state: TaskState | None, tone: Tone) -> Line:
     if state is not None and state.sync is SyncState.ERROR:
         return joined([("cannot be followed: ", Tone.DOUBTFUL), (state.problem, Tone.FAINT)])
     if not task.get("is_supervised", True):
-        return joined([("why: nobody runs it; this is what the log can prove", Tone.FAINT)])
-    proofs = (task.get("live") or {}).get("evidence") or ()
+        return joined([("why: no server runs it; this is what the log can prove", Tone.FAINT)])
+    live = task.get("live")
+    proofs = [] if live is None else live.get("evidence", [])
     if not proofs:
         return joined([("no evidence was told: w asks the log", Tone.FAINT)])
     source, rule = str(proofs[0]["source"]), str(proofs[0]["rule"])
     where = f", {proofs[0]['where']}" if proofs[0].get("where") else ""
     more = f" (and {len(proofs) - 1} more)" if len(proofs) > 1 else ""
     told = f"{_GAP}{source}: {rule}{where}{more}"
-    asks = "it asks; " if task.get("open_approvals") else ""
+    asks = "waiting for your answer; " if task.get("open_approvals") else ""
     return joined([(f"why: {asks}{words_of(source, rule)}", tone), (told, Tone.FAINT)])

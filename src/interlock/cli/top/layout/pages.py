@@ -6,22 +6,24 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
 from interlock.cli.look.session_lines import read_moment
 from interlock.cli.look.spawns import end_of, life_of
-from interlock.cli.look.usage import figure, note_of
-from interlock.cli.server.api import Body
+from interlock.cli.look.usage import FIGURES, figure, note_of
+from interlock.cli.setup.packages import install_agent
 from interlock.cli.tables import Line, Tone
 from interlock.cli.top.layout.wrapping import cut, fit, joined, plain_lines, wrapped_lines
 from interlock.projections.why import Explanation
 from interlock.projections.why_lines import render_lines
 from interlock.vocabulary.actions import NextActionKind
 
+if TYPE_CHECKING:
+    from interlock.vocabulary.wire.json_types import SpawnRowJson, TaskSummaryJson, TaskUsageJson, UsageJson
+
 _TERMINAL: Final = "terminal"
-_FIGURES: Final = ("input_tokens", "output_tokens", "cached_input_tokens", "cost_usd")
 _FIGURE: Final = 12
 _EVENT: Final = re.compile(r"\s+(?P<seq>\d+|\?)  (?P<at>\d{4}-\S+)  (?P<says>.*)", re.DOTALL)
 _TURN: Final = 14
@@ -65,21 +67,21 @@ def _reason(line: str, width: int) -> list[Line]:
     ]
 
 
-def spawns_page(rows: Sequence[Body], now: datetime) -> Callable[[int], Sequence[Line]]:
+def spawns_page(rows: Sequence[SpawnRowJson], now: datetime) -> Callable[[int], Sequence[Line]]:
     """Every life of the agent, the newest first."""
     if not rows:
         return sentence_page("no agent was started yet")
 
     def lay(width: int) -> Sequence[Line]:
         lines: list[Line] = [
-            joined([(f"{'STANDS':<10}{'PID':>8}  {'BEGAN':<14}  {'FOR':>6}  END", Tone.HEAD)]),
+            joined([(f"{'STATE':<10}{'PID':>8}  {'BEGAN':<14}  {'FOR':>6}  END", Tone.HEAD)]),
         ]
         return [*lines, *(_life(row, width, now) for row in reversed(rows))]
 
     return lay
 
 
-def _life(spawn: Body, width: int, now: datetime) -> Line:
+def _life(spawn: SpawnRowJson, width: int, now: datetime) -> Line:
     standing, began = str(spawn["standing"]), read_moment(spawn["began"])
     tone = Tone.ACTIVE if standing == "running" else Tone.DOUBTFUL if standing in ("unclean", "unknown") else Tone.PLAIN
     when = "" if began is None else f"{began.astimezone():%m-%d %H:%M:%S}"
@@ -87,7 +89,7 @@ def _life(spawn: Body, width: int, now: datetime) -> Line:
     return joined([(fit(standing, 10), tone), (known, Tone.PLAIN), (cut(end_of(spawn), width - 44), Tone.FAINT)])
 
 
-def usage_page(used: Body) -> Callable[[int], Sequence[Line]]:
+def usage_page(used: TaskUsageJson) -> Callable[[int], Sequence[Line]]:
     """Tokens and cost, in all and by turn, the newest turn first. A dash: nobody reported it."""
 
     def lay(width: int) -> Sequence[Line]:
@@ -99,12 +101,12 @@ def usage_page(used: Body) -> Callable[[int], Sequence[Line]]:
     return lay
 
 
-def _used(name: str, usage: Body, tone: Tone = Tone.PLAIN) -> Line:
-    figures = "".join(figure(one, usage.get(one)).rjust(_FIGURE) for one in _FIGURES)
+def _used(name: str, usage: UsageJson, tone: Tone = Tone.PLAIN) -> Line:
+    figures = "".join(figure(one, usage.get(one)).rjust(_FIGURE) for one in FIGURES)
     return joined([(fit(name, _TURN), tone), (figures, tone), (f"  {note_of(usage)}", Tone.FAINT)])
 
 
-def attach_page(task: Body) -> Callable[[int], Sequence[Line]]:
+def attach_page(task: TaskSummaryJson) -> Callable[[int], Sequence[Line]]:
     """How to see the agent itself."""
     task_id = shlex.quote(str(task["task_id"]))
     if task.get("driver") == _TERMINAL:
@@ -124,7 +126,28 @@ def attach_page(task: Body) -> Callable[[int], Sequence[Line]]:
     ]
 
 
-def empty_lines(width: int, *, is_known: bool, hidden: str = "") -> list[Line]:
+def _found(agents: Sequence[str]) -> str:
+    if agents:
+        return f"Agents found on this machine: {', '.join(agents)}."
+    return "No agent was found on this machine."
+
+
+def _steps(agents: Sequence[str]) -> tuple[str, ...]:
+    """What to do next, as it is typed."""
+    if not agents:
+        return (
+            "1. Try it with scripted agents: interlock demo",
+            f"2. Install an agent: {install_agent()}",
+            "3. Check this machine: interlock doctor",
+        )
+    return (
+        "1. N starts a session here: agent, folder, worktree, prompt.",
+        f'2. Or in another terminal: interlock run {agents[0]} "Fix the failing test"',
+        "3. Enter goes to its terminal, a approves what it asks, ? lists all keys.",
+    )
+
+
+def empty_lines(width: int, *, is_known: bool, hidden: str = "", agents: Sequence[str] = ()) -> list[Line]:
     """What to say where no session is shown: what is known, and what to type next."""
     if not is_known:
         return joined_lines([("Asking the server for its sessions.", Tone.FAINT)], width)
@@ -134,12 +157,9 @@ def empty_lines(width: int, *, is_known: bool, hidden: str = "") -> list[Line]:
         [
             ("There is no session yet.", Tone.HEAD),
             ("", Tone.PLAIN),
-            ("Begin one in another terminal; it shows up here at once:", Tone.PLAIN),
+            (_found(agents), Tone.PLAIN),
             ("", Tone.PLAIN),
-            ("  interlock run claude", Tone.CALM),
-            ('  interlock run codex --stream "Fix the failing test"', Tone.CALM),
-            ("", Tone.PLAIN),
-            ("`interlock doctor` says which agents are installed; ? lists the keys.", Tone.FAINT),
+            *((step, Tone.CALM) for step in _steps(agents)),
         ],
         width,
     )

@@ -11,18 +11,21 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from interlock.cli.look.session_lines import age, duration, read_moment
 from interlock.cli.output import escape
-from interlock.cli.server.api import Body
 from interlock.cli.tables import Line, Tone
+from interlock.cli.top.keys import key_of
 from interlock.cli.top.layout.wrapping import MAX_CHARACTERS, joined, plain_lines, shortened, wrap, wrapped_lines
 from interlock.cli.work.choices import approving, denying, is_yes_or_no
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.wire.approval import Approval
+
+if TYPE_CHECKING:
+    from interlock.vocabulary.wire.json_types import ApprovalJson, DialogOptionJson
 
 MAX_OPTIONS: Final = 9
 _LEAST_LINES: Final = 2
@@ -31,13 +34,13 @@ _INDENT, _DEEPER = "  ", "    "
 _ALLOWED: Final = frozenset({"approval", "plan"})
 
 
-def body_of(approval: Approval) -> Body:
+def body_of(approval: Approval) -> ApprovalJson:
     """A question as the rest of the command line knows it."""
-    body: Body = msgspec.to_builtins(approval)
+    body: ApprovalJson = msgspec.to_builtins(approval)
     return body
 
 
-def can_approve(asked: Body) -> bool:
+def can_approve(asked: ApprovalJson) -> bool:
     """Whether one key can say yes, this once."""
     try:
         option = approving(asked)
@@ -46,18 +49,18 @@ def can_approve(asked: Body) -> bool:
     return option is not None or (not asked.get("options") and asked.get("attention") in _ALLOWED)
 
 
-def can_deny(asked: Body) -> bool:
+def can_deny(asked: ApprovalJson) -> bool:
     """Whether one key can say no."""
     return denying(asked) is not None or is_yes_or_no(asked) or asked.get("attention") in _ALLOWED
 
 
-def can_reply(asked: Body) -> bool:
+def can_reply(asked: ApprovalJson) -> bool:
     """Whether words are an answer."""
     return not is_yes_or_no(asked)
 
 
 def question_lines(
-    asked: Sequence[Body], at: int, width: int, height: int, now: datetime, *, is_live: bool = True
+    asked: Sequence[ApprovalJson], at: int, width: int, height: int, now: datetime, *, is_live: bool = True
 ) -> list[Line]:
     """The question in brief, at most so many lines; nothing where nothing is asked."""
     if not asked:
@@ -76,7 +79,7 @@ def question_lines(
     return [head, *text, *([[]] if has_air else []), *options, keys]
 
 
-def option_at(asked: Body, width: int, height: int, row: int) -> int | None:
+def option_at(asked: ApprovalJson, width: int, height: int, row: int) -> int | None:
     """The number of the answer that stands in a row of `question_lines`, of which there are so many; None: none does.
     An answer that has no key has a number, too."""
     numbers = [
@@ -88,12 +91,12 @@ def option_at(asked: Body, width: int, height: int, row: int) -> int | None:
     return numbers[at] if 0 <= at < len(numbers) else None
 
 
-def whole_question(asked: Body, width: int) -> list[Line]:
+def whole_question(asked: ApprovalJson, width: int) -> list[Line]:
     """All of it, for a panel."""
     return [*_text(asked, width, is_whole=True), [], *_options(asked, width)]
 
 
-def _head(asked: Body, at: int, count: int, now: datetime, *, is_live: bool) -> Line:
+def _head(asked: ApprovalJson, at: int, count: int, now: datetime, *, is_live: bool) -> Line:
     place = f" {at + 1} of {count}" if count > 1 else ""
     deadline = read_moment(asked.get("deadline_at"))
     waited = age(asked.get("asked_at"), now)
@@ -106,7 +109,7 @@ def _head(asked: Body, at: int, count: int, now: datetime, *, is_live: bool) -> 
     )
 
 
-def _text(asked: Body, width: int, *, is_whole: bool = False) -> list[Line]:
+def _text(asked: ApprovalJson, width: int, *, is_whole: bool = False) -> list[Line]:
     question, left_out = (str(asked["question"]), 0) if is_whole else shortened(str(asked["question"]))
     again = f"asked again: the decision did not reach the agent: {asked['problem']}" if asked.get("problem") else ""
     lines = wrapped_lines(plain_lines(again), width, _INDENT, Tone.DOUBTFUL)
@@ -140,7 +143,7 @@ def _arguments(tool: str, arguments: object, width: int, *, is_whole: bool) -> t
     return lines or wrapped_lines([escape(tool)], width, _INDENT), 0
 
 
-def _options(asked: Body, width: int) -> list[Line]:
+def _options(asked: ApprovalJson, width: int) -> list[Line]:
     lines: list[Line] = []
     for number, option in enumerate(asked.get("options", ()), start=1):
         key = str(number) if number <= MAX_OPTIONS else " "
@@ -154,21 +157,21 @@ def _faint(line: Line) -> Line:
     return [(text, Tone.FAINT.value) for text, _ in line]
 
 
-def _option_lines(option: Body, width: int) -> list[Line]:
+def _option_lines(option: DialogOptionJson, width: int) -> list[Line]:
     return wrapped_lines(plain_lines(str(option["label"])) or ["(blank)"], max(1, width - 6))
 
 
-def _keys(asked: Body, count: int, *, is_live: bool) -> Line:
+def _keys(asked: ApprovalJson, count: int, *, is_live: bool) -> Line:
     if asked["state"] != "open":
         return joined([("  answered; the agent has yet to go on", Tone.FAINT)])
     if not is_live:
         return joined([("  it can be answered when the server is back", Tone.FAINT)])
     offered = len(asked.get("options", ()))
     numbers = f"1-{min(offered, MAX_OPTIONS)}" if offered > 1 else "1" if offered else ""
-    said = [("a", "approve")] if can_approve(asked) else []
-    said += [("d", "deny")] if can_deny(asked) else []
+    said = [(key_of("approve"), "approve")] if can_approve(asked) else []
+    said += [(key_of("deny"), "deny")] if can_deny(asked) else []
     said += [(numbers, "choose")] if numbers else []
-    said += [("r", "reply")] if can_reply(asked) else []
-    said += [("]", "next question")] if count > 1 else []
+    said += [(key_of("reply"), "reply")] if can_reply(asked) else []
+    said += [(key_of("question(1)"), "next question")] if count > 1 else []
     pieces = [piece for key, word in said for piece in ((f"  {key}", Tone.HEAD), (f" {word}", Tone.FAINT))]
     return joined(pieces)

@@ -71,6 +71,16 @@ def cut(text: str, width: int) -> str:
     return broken(text, width - 1)[0].rstrip() + "…" if width > 1 else "…"
 
 
+def cut_left(text: str, width: int) -> str:
+    """As much of its end as has room, with a sign where something is missing: a path is known by its end."""
+    if cell_len(text) <= width:
+        return text
+    kept = text
+    while kept and cell_len(kept) > width - 1:
+        kept = kept[1:]
+    return f"…{kept}" if width > 0 else ""
+
+
 def fit(text: str, width: int) -> str:
     """Exactly so wide: cut, or filled up."""
     shown = cut(text, width)

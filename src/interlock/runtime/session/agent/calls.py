@@ -15,15 +15,16 @@ from msgspec import to_builtins
 
 from interlock.agents.evidence.hooks import HearsHooks, HookHeard
 from interlock.agents.keepable import keepable
-from interlock.agents.observations import Exited, Observation, Warned
+from interlock.agents.observations import Exited, Observation, TextArrived, Warned
 from interlock.agents.pool.masking import MASK
 from interlock.agents.port import (
     AgentHandle,
     AgentSpec,
-    ComposerTaken,
     Decision,
     Driver,
+    GivesUpClaim,
     HasTerminal,
+    KeptOut,
     NotDelivered,
     Prompt,
     ScreenSeen,
@@ -35,6 +36,7 @@ from interlock.log.home_identity import HomeStanding
 from interlock.log.port import Log
 from interlock.projections.replay.provider_input import provider_items
 from interlock.runtime.policy import Instant
+from interlock.runtime.rules.source import RuleSource, no_rules
 from interlock.runtime.session.effects import (
     AskAttended,
     DecideForAgent,
@@ -90,11 +92,12 @@ class Services:
     admit: Callable[[SessionId, str], Coroutine[object, object, None]]
     dismiss: Callable[[SessionId], None]
     home: HomeStanding = field(default_factory=HomeStanding)
+    rules: RuleSource = no_rules
 
 
 class AgentCalls:
-    """The agent of one session, if it has one. `put` is the way back to the session machine, `fail` that of an error
-    after which its answer will not come."""
+    """The agent of one session, if it has one. `put` is the way back to the session machine, `hear_now` the short one
+    for text, which may refuse, `fail` that of an error after which its answer will not come."""
 
     def __init__(
         self,
@@ -103,6 +106,7 @@ class AgentCalls:
         driver: Driver,
         services: Services,
         put: Callable[[Item], Awaitable[None]],
+        hear_now: Callable[[Observed], bool],
         fail: Callable[[BaseException], None],
     ) -> None:
         self._machine = machine
@@ -111,6 +115,7 @@ class AgentCalls:
         self._driver = driver
         self._services = services
         self._put = put
+        self._hear_now = hear_now
         self._fail = fail
         self._handle: AgentHandle | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -144,8 +149,9 @@ class AgentCalls:
         """Take an agent that was adopted. It runs whether or not there is room: where there is none, the next slot is
         its own."""
         self._handle = handle
-        self._adoption = asyncio.create_task(self._services.admit(self._session_id, self._spec.agent))
-        self._keep(self._adoption)
+        if not handle.capabilities.is_foreign:  # which takes no place from those that we start
+            self._adoption = asyncio.create_task(self._services.admit(self._session_id, self._spec.agent))
+            self._keep(self._adoption)
         self._listen(handle, is_new=False)
 
     @property
@@ -176,6 +182,12 @@ class AgentCalls:
             message = f"{type(error).__name__}: {error}"
             self._start(self._observe(handle, Warned(kind="hook_failed", message=message), is_in_step=False))
         return True
+
+    async def disown(self) -> None:
+        """Give up the claim to an agent that somebody else started. It is not stopped."""
+        handle: object = self._handle
+        if isinstance(handle, GivesUpClaim):
+            await handle.disown()
 
     @property
     def has_agent(self) -> bool:
@@ -224,7 +236,7 @@ class AgentCalls:
             _refuse_forgotten(self._spec)
             await self._services.admit(self._session_id, self._spec.agent)
             async with asyncio.timeout(_SPAWN_SECONDS):
-                handle = await self._driver.spawn(replace(self._spec, resume=spawn.resume), spawn.spawn_id)
+                handle = await self._driver.spawn(self._spec_now(spawn.resume), spawn.spawn_id)
         except StaleResume as error:
             await self._not_started(spawn.spawn_id, error, is_stale_resume=True)
         except UsageError as error:
@@ -234,6 +246,12 @@ class AgentCalls:
         else:  # and nothing is awaited, so that a stop finds either no agent or a handle
             self._handle = handle
             self._listen(handle, is_new=True)
+
+    def _spec_now(self, resume: str) -> AgentSpec:
+        """With the variables of its git worktree, which the log keeps: a later server sets them, too."""
+        worktree = self._machine.book.worktree
+        variables = {} if worktree is None else worktree.variables
+        return replace(self._spec, resume=resume, environment={**variables, **self._spec.environment})
 
     async def _not_started(
         self, spawn_id: SpawnId, error: Exception, *, is_hopeless: bool = False, is_stale_resume: bool = False
@@ -256,14 +274,15 @@ class AgentCalls:
         last: Observation | None = None
         try:
             async for last in handle.observations():
-                await self._observe(handle, last, is_in_step=is_in_step)
+                if not self._is_heard_now(handle, last):
+                    await self._observe(handle, last, is_in_step=is_in_step)
         except Exception as error:
             _logger.error("the driver of session %s failed; its agent is stopped", self._session_id, exc_info=error)
             message = f"{type(error).__name__}: {error}"
             await self._observe(handle, Warned(kind="driver_failed", message=message), is_in_step=False)
         if not isinstance(last, Exited):
             await self._observe(handle, Exited(), is_in_step=False)
-        report = await self._stop_once(handle)
+        report = await self._end_of(handle, last)
         self._stops.pop(handle.spawn_id, None)
         if self._handle is handle:
             self._handle = None
@@ -274,25 +293,37 @@ class AgentCalls:
         self._services.dismiss(self._session_id)
         await self._tell(Stopped(spawn_id=handle.spawn_id, report=report))
 
+    async def _end_of(self, handle: AgentHandle, last: Observation | None) -> StopReport:
+        """End what is left of an agent. One that somebody else started is let go of, unless its stop was asked for."""
+        if handle.capabilities.is_foreign and handle.spawn_id not in self._stops:
+            await handle.release()
+            return StopReport()
+        return await self._stop_once(handle)
+
+    def _is_heard_now(self, handle: AgentHandle, what: Observation) -> bool:
+        """Whether it went the short way of text."""
+        return isinstance(what, TextArrived) and self._hear_now(Observed(spawn_id=handle.spawn_id, seen=keepable(what)))
+
     async def _observe(self, handle: AgentHandle, what: Observation, *, is_in_step: bool) -> None:
+        observed = Observed(spawn_id=handle.spawn_id, seen=keepable(what))
         done: asyncio.Future[Json] | None = asyncio.get_running_loop().create_future() if is_in_step else None
-        await self._put(Item(Observed(spawn_id=handle.spawn_id, seen=keepable(what)), done))
+        await self._put(Item(observed, done))
         if done is not None:
             await done
 
     async def _submit(self, prompt: Prompt) -> None:
         handle = self._handle
-        stage, message, is_kept_out = DeliveryStage.NOT_DELIVERED, "the agent is gone", False
+        stage, message, waits_for = DeliveryStage.NOT_DELIVERED, "the agent is gone", ""
         if handle is not None:
             try:
                 if handle.capabilities.needs_history:
                     prompt = replace(prompt, history=await self._history(prompt.prompt_id))
                 stage, message = await handle.submit(prompt), ""
             except (NotDelivered, UsageError) as error:
-                message, is_kept_out = str(error), isinstance(error, ComposerTaken)
+                message, waits_for = str(error), error.waits_for if isinstance(error, KeptOut) else ""
             except Exception as error:
                 stage, message = DeliveryStage.UNKNOWN, f"{type(error).__name__}: {error}"
-        given = Submitted(prompt_id=prompt.prompt_id, stage=stage, message=message, is_kept_out=is_kept_out)
+        given = Submitted(prompt_id=prompt.prompt_id, stage=stage, message=message, waits_for=waits_for)
         await self._tell(given)
 
     async def _history(self, prompt_id: PromptId) -> tuple[Json, ...]:

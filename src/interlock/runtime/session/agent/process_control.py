@@ -46,7 +46,7 @@ def on_started(session: Session, started: AgentStarted) -> None:
     before = session.life
     session.step_life(Started(started.spawn_id, started.capabilities, started.is_adopted))
     if session.life is before:
-        session.note("unexpected_start", f"nobody waited for spawn {started.spawn_id}")
+        session.note("unexpected_start", f"no call waited for spawn {started.spawn_id}")
         return
     session.process = ProcessState(last_active=session.now.seconds)
     identity = started.process
@@ -103,7 +103,9 @@ def on_exited(session: Session, exited: seen.Exited) -> None:
     session.step_life(AgentExited())
     if exited.is_stale_resume:
         _forget_resume(session, "")
-    if not life.is_used_up:  # else the next prompt starts the next one
+    if life.capabilities.is_foreign:
+        _hold_queue(session, "the adopted agent has ended, and prompts are waiting")
+    elif not life.is_used_up:  # else the next prompt starts the next one
         _plan_restart(session, reason, is_stale_resume=exited.is_stale_resume)
 
 
@@ -143,10 +145,14 @@ def stop_for_operator(session: Session, reason: ExitReason, *, is_closing: bool)
         raise UsageError(f"an agent is not stopped as {reason.value}", remedy="leave the reason out")
     session.is_closing |= is_closing
     stop(session, reason)
+    if reason is ExitReason.STOPPED and not session.is_closing:
+        _hold_queue(session, "the agent was stopped, and prompts are waiting")
+
+
+def _hold_queue(session: Session, why: str) -> None:
     queue = session.book.queue
-    is_held = reason is ExitReason.STOPPED and not session.is_closing
-    if is_held and queue.is_open and queue.head is not None:
-        session.append(QueueGate(is_open=False, reason="the agent was stopped, and prompts are waiting"))
+    if queue.is_open and queue.head is not None:
+        session.append(QueueGate(is_open=False, reason=why))
 
 
 def stop(session: Session, reason: ExitReason, why: str = "") -> None:

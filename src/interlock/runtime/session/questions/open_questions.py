@@ -148,13 +148,13 @@ class SessionQuestions:
 
     # Asked
 
-    def ask(self, asked: ApprovalAsked, now: Instant, seconds: float | None) -> None:
-        """Take down a question. The same request again is a repeat."""
+    def ask(self, asked: ApprovalAsked, now: Instant, seconds: float | None) -> Question | None:
+        """Take down a question, and return it. None: the same request again, or one that an earlier runtime knew."""
         asked = without_lasting_allow(asked, self._tool_of(asked))
         if self.of_request(asked.request_id) is not None or self._take_over(asked, seconds):
-            return  # an agent that outlived its runtime still asks what it asked: the record is there
+            return None  # an agent that outlived its runtime still asks what it asked: the record is there
         self.close_left(DialogOutcome.WITHDRAWN)
-        self._record(asked, now, seconds, asked.problem)
+        return self._record(asked, now, seconds, asked.problem)
 
     def _tool_of(self, asked: ApprovalAsked) -> str:
         """The name of the tool that a question is about, as the agent told it, now or with the call."""
@@ -163,7 +163,7 @@ class SessionQuestions:
         )
         return asked.name or ("" if known is None else known.tool_name)
 
-    def _record(self, asked: ApprovalAsked, now: Instant, seconds: float | None, problem: str = "") -> None:
+    def _record(self, asked: ApprovalAsked, now: Instant, seconds: float | None, problem: str = "") -> Question:
         deadline_at = None if seconds is None else now.at + timedelta(seconds=seconds)
         approval_id = self._new_id("apr")
         is_of_a_call = bool(asked.call_id) and not asked.sub_agent and self._book.turn is not None and not problem
@@ -181,7 +181,9 @@ class SessionQuestions:
                     problem=problem,
                 )
             )
-        self.questions[approval_id] = Question(approval_id, asked, key, deadline_at, seconds, problem=problem)
+        question = Question(approval_id, asked, key, deadline_at, seconds, problem=problem)
+        self.questions[approval_id] = question
+        return question
 
     def _take_over(self, asked: ApprovalAsked, seconds: float | None) -> bool:
         """Whether an earlier runtime took this question down, and nobody answered it."""

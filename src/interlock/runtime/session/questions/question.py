@@ -227,7 +227,7 @@ def step(question: Question, input: QuestionInput) -> tuple[Question, tuple[Ques
         case AnswerNotDelivered():
             return _not_delivered(moved, input)
         case AnswerDeliveryUnknown(reason):
-            problem = f"nobody knows whether a decision reached the agent: {reason}"
+            problem = f"it is unknown whether a decision reached the agent: {reason}"
             return replace(moved, problem=problem), (Note("decision_delivery_unknown", reason),)
         case ConfirmDue():
             problem = "an answer was given, and nothing shows that the agent took it"

@@ -1,0 +1,1 @@
+"""The commands of plans: check them, trust them, run them."""

@@ -1,0 +1,135 @@
+"""`interlock plan check`: every problem of a plan, or what it would do. Nothing starts."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from interlock.cli import output
+from interlock.cli.exit_codes import ExitCode
+from interlock.cli.home import HomeOption, JsonFlag
+from interlock.cli.plans.finding import FoundPlan, ParamOption, PlanArgument, find_plan, is_trusted, params_of
+from interlock.cli.rules.files import FolderOption
+from interlock.lifecycle.children.workflow_plan import InvalidWorkflow, PlanProblem, StepSpec, WorkflowSpec, waves
+from interlock.lifecycle.plans.plan_file import read_plan
+from interlock.runtime.config.loading import agent_section, load
+from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events.registry import Json
+from interlock.vocabulary.ids import WorkflowId
+
+_NOT_RUN: Final = WorkflowId("wf_check")
+
+
+def check(
+    plan: PlanArgument,
+    /,
+    *,
+    param: ParamOption = None,
+    cwd: FolderOption = None,
+    home: HomeOption = None,
+    json: JsonFlag = False,
+) -> int:
+    """Check a plan, and list every problem; else print what it would do. Nothing starts.
+
+    Exit code 2 if there are problems.
+    """
+    found = find_plan(plan, os.environ, Path(cwd or Path.cwd()))
+    workflow, problems = _read(found, params_of(param))
+    if json:
+        output.print_json(_json(found, workflow, problems, trusted=is_trusted(home, found)))
+    elif workflow is None or problems:
+        lines = (output.escape(f"{found.path}: {one.message}; {one.remedy}") for one in problems)
+        output.print_text("\n".join(lines))
+    else:
+        _print(workflow)
+        if not is_trusted(home, found):
+            output.note(f"not trusted as it stands now: `interlock plan trust {shlex.quote(str(found.path))}`")
+    return ExitCode.USAGE if problems else ExitCode.COMPLETED
+
+
+def _read(found: FoundPlan, params: dict[str, str]) -> tuple[WorkflowSpec | None, tuple[PlanProblem, ...]]:
+    try:
+        workflow = read_plan(found.text, params, _NOT_RUN)
+    except InvalidWorkflow as wrong:
+        return None, wrong.problems
+    return workflow, tuple(_unknown_agents(workflow))
+
+
+def _unknown_agents(workflow: WorkflowSpec) -> Iterator[PlanProblem]:
+    config = load(os.environ).config
+    for name in dict.fromkeys(step.agent for step in workflow.steps if step.agent):
+        try:
+            agent_section(config, name)
+        except UsageError as unknown:
+            steps = ", ".join(step.id for step in workflow.steps if step.agent == name)
+            yield PlanProblem(f"the agent {name!r} of {steps} is not configured", unknown.remedy)
+
+
+def _print(workflow: WorkflowSpec) -> None:
+    rows = [
+        (str(number), step.id, _work_of(step), ", ".join(step.depends_on), ", ".join(step.write_set), _proof_of(step))
+        for number, wave in enumerate(waves(workflow), 1)
+        for step in workflow.steps
+        if step.id in wave
+    ]
+    output.print_table(
+        ("WAVE", "STEP", "RUNS", "NEEDS", "WRITES", "READY WHEN"), [tuple(map(output.escape, row)) for row in rows]
+    )
+    limits = f"at most {workflow.max_concurrency} at a time, {workflow.timeout_ms // 60_000} min in all"
+    output.print_text(f"{workflow.name or 'this plan'}: {len(rows)} {'step' if len(rows) == 1 else 'steps'}, {limits}")
+
+
+def _work_of(step: StepSpec) -> str:
+    """What does a step: an agent, a command or a person."""
+    if step.gate:
+        return f"you: {' / '.join(step.choices)}"
+    return shlex.join(step.run) if step.run else step.agent
+
+
+def _proof_of(step: StepSpec) -> str:
+    """What makes a step ready."""
+    if step.gate:
+        return "answered"
+    proofs = ["exit code 0"] if step.run else []
+    proofs += [shlex.join(argv) for argv in step.checks]
+    proofs += [f"{one.path} ({one.type})" for one in step.outputs]
+    return ", ".join(proofs) or "nothing is checked: at most partial"
+
+
+def _json(found: FoundPlan, workflow: WorkflowSpec | None, problems: tuple[PlanProblem, ...], *, trusted: bool) -> Json:
+    told: dict[str, Json] = {
+        "ok": not problems,
+        "path": str(found.path),
+        "digest": found.digest,
+        "is_trusted": trusted,
+        "problems": [{"message": one.message, "remedy": one.remedy} for one in problems],
+    }
+    if workflow is None:
+        return {**told, "name": None, "limits": None, "waves": [], "steps": []}
+    return {
+        **told,
+        "name": workflow.name,
+        "limits": {"timeout_ms": workflow.timeout_ms, "max_running": workflow.max_concurrency},
+        "waves": [list(wave) for wave in waves(workflow)],
+        "steps": [_step_json(step) for step in workflow.steps],
+    }
+
+
+def _step_json(step: StepSpec) -> Json:
+    return {
+        "id": step.id,
+        "kind": "gate" if step.gate else "run" if step.run else "prompt",
+        "agent": step.agent or None,
+        "run": list(step.run),
+        "needs": list(step.depends_on),
+        "required": step.required,
+        "timeout_ms": step.timeout_ms,
+        "write": list(step.write_set),
+        "read": list(step.read_set),
+        "checks": [list(argv) for argv in step.checks],
+        "outputs": [{"name": one.name, "type": one.type, "path": one.path} for one in step.outputs],
+        "choices": list(step.choices) if step.gate else [],
+    }

@@ -1,0 +1,1 @@
+"""What comes up over the board, each a screen of its own that is left with escape."""

@@ -1,0 +1,1 @@
+"""What turns did to files: commands over the log and the objects of git."""

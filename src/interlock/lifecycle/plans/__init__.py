@@ -1,0 +1,1 @@
+"""Plan files: their text, parameters and templates, read strictly into a workflow that can run."""

@@ -1,0 +1,102 @@
+"""The names in the texts of a plan's steps that mean nothing where they stand.
+
+Laws:
+1. A text names only parameters that are declared, and steps that its own step needs: they have ended when it is used.
+2. What comes of a step is an agent's word, and enters no command and no path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from interlock.lifecycle.children.workflow_plan import PlanProblem
+from interlock.lifecycle.plans.params import Param
+from interlock.lifecycle.plans.plan_table import shown
+from interlock.lifecycle.plans.step_draft import StepDraft
+from interlock.lifecycle.plans.templates import Names, names_in
+
+
+def name_problems(draft: StepDraft, drafts: Sequence[StepDraft], declared: Sequence[Param]) -> Iterator[PlanProblem]:
+    """The names in the texts of one step that mean nothing there."""
+    step = f"step {draft.id!r}"
+    of_text, of_plain = names_in(draft.text), [names_in(text) for text in draft.plain_texts]
+    types = {param.name: param.type for param in declared}
+    if draft.for_each and types.get(draft.for_each) != "list":
+        yield PlanProblem(
+            f"{step} is for each of {draft.for_each!r}, which is no list parameter",
+            f'declare it: params.{draft.for_each} = {{ type = "list" }}',
+        )
+    for names in (of_text, *of_plain):
+        yield from _unknown(step, names, draft, types)
+    for names in of_plain:
+        yield from _misplaced(step, names, types)
+    yield from _reference_problems(draft, of_text, drafts)
+
+
+def _reference_problems(draft: StepDraft, names: Names, drafts: Sequence[StepDraft]) -> Iterator[PlanProblem]:
+    step = f"step {draft.id!r}"
+    by_id = {one.id: one for one in drafts}
+    needed = _all_needed(draft, by_id) if names.steps else frozenset()
+    for reference in dict.fromkeys(names.steps):
+        other = by_id.get(reference.step)
+        if reference.field == "diff":
+            yield PlanProblem(
+                f"{step} names the diff of step {reference.step!r}, which is not supported yet",
+                "have the prompt run `git diff` itself",
+            )
+        elif other is None:
+            yield PlanProblem(f"{step} names {reference.step!r}, which is no step", "name steps of the same plan")
+        elif reference.step not in needed:
+            yield PlanProblem(
+                f"{step} names step {reference.step!r} and does not need it",
+                f"step {draft.id}: add {reference.step!r} to `needs`",
+            )
+        elif reference.output and reference.output not in [output.name for output in other.outputs]:
+            yield PlanProblem(
+                f"{step} names the output {reference.output!r} of step {other.id!r}, which has none of that name",
+                f"declare it: outputs.{reference.output} = {{ type = ..., path = ... }}",
+            )
+
+
+def _all_needed(draft: StepDraft, by_id: Mapping[str, StepDraft]) -> frozenset[str]:
+    """The steps that have ended when this one starts."""
+    seen: set[str] = set()
+    left = list(draft.needs)
+    while left:
+        one = left.pop()
+        if one in by_id and one not in seen:
+            seen.add(one)
+            left += by_id[one].needs
+    return frozenset(seen - {draft.id})
+
+
+def _unknown(step: str, names: Names, draft: StepDraft, types: Mapping[str, str]) -> Iterator[PlanProblem]:
+    """What is no template, or names nothing."""
+    for wrong in names.wrong:
+        yield PlanProblem(
+            f"{step} has the template {shown(wrong)}",
+            "write {{ params.NAME }}, {{ item }}, {{ steps.STEP.summary }} or {{ steps.STEP.outputs.NAME }}",
+        )
+    for one in names.params:
+        if one not in types:
+            yield PlanProblem(
+                f"{step} names the parameter {one!r}, which is not declared",
+                f"declare it: params.{one} = {{ type = ... }}",
+            )
+    if names.has_item and not draft.for_each:
+        yield PlanProblem(f"{step} names {{{{ item }}}} and is for no list", "add for_each = params.NAME")
+
+
+def _misplaced(step: str, names: Names, types: Mapping[str, str]) -> Iterator[PlanProblem]:
+    """What may not stand in a command or a path."""
+    for reference in names.steps:
+        yield PlanProblem(
+            f"{step} puts words of step {reference.step!r} into a command or a path",
+            "commands and paths take parameters and items only; a command may read a file that the step wrote",
+        )
+    for one in names.params:
+        if types.get(one) == "list":
+            yield PlanProblem(
+                f"{step} puts the list {one!r} into a command or a path",
+                f"make it for_each = params.{one}, and name {{{{ item }}}}",
+            )

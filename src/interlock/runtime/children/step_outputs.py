@@ -1,0 +1,71 @@
+"""Looks at the files that steps declare: as facts that decide, and as text for the steps that come after."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from stat import S_ISREG
+from typing import Final
+
+from interlock.lifecycle.children.checkpoint import OutputFact
+from interlock.lifecycle.children.workflow_plan import StepOutput
+from interlock.lifecycle.children.workflow_step import StepEvidence
+from interlock.lifecycle.plans.templates import MAX_INSERTED, ShownOutput, StepShown
+from interlock.vocabulary.events.registry import Json
+
+_MAX_JSON_BYTES: Final = 10_000_000
+_MAX_CHARACTER_BYTES: Final = 4
+
+
+def look_at(folder: Path, output: StepOutput) -> OutputFact:
+    """What is found at the path of an output, below the folder of the workflow."""
+    root = folder.resolve()
+    path = (root / output.path).resolve()
+    if not path.is_relative_to(root):
+        return OutputFact(output=output, problem=f"{output.path} leads out of the folder of the workflow")
+    try:
+        found = path.stat()
+        if not S_ISREG(found.st_mode):
+            return OutputFact(output=output, problem=f"{output.path} is no regular file")
+        is_json = output.type == "json"
+        if is_json and found.st_size > _MAX_JSON_BYTES:
+            return OutputFact(output=output, problem=f"{output.path} has more than {_MAX_JSON_BYTES} bytes")
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            stream.seek(0)
+            content = stream.read(_MAX_JSON_BYTES) if is_json else None
+    except OSError as error:
+        return OutputFact(output=output, problem=f"{output.path}: {error.strerror or error}")
+    written_at = datetime.fromtimestamp(found.st_mtime, UTC)
+    return OutputFact(output=output, written_at=written_at, size_bytes=found.st_size, sha256=digest, content=content)
+
+
+def output_json(fact: OutputFact) -> Json:
+    """What is recorded of an output that is there."""
+    return {"name": fact.output.name, "path": fact.output.path, "bytes": fact.size_bytes, "sha256": fact.sha256}
+
+
+def shown_by(folder: Path, evidence: StepEvidence) -> StepShown:
+    """What a ready step has to show to the templates of later steps: its words, and its outputs as they are now."""
+    return StepShown(evidence.summary, dict(_shown_outputs(folder.resolve(), evidence.checkpoint)))
+
+
+def _shown_outputs(root: Path, checkpoint: Json) -> Iterator[tuple[str, ShownOutput]]:
+    recorded = checkpoint.get("outputs") if isinstance(checkpoint, dict) else None
+    for one in recorded if isinstance(recorded, list) else ():
+        name, path = (one.get("name"), one.get("path")) if isinstance(one, dict) else (None, None)
+        if isinstance(name, str) and isinstance(path, str) and (root / path).resolve().is_relative_to(root):
+            yield name, ShownOutput(str(root / path), _text_of(root / path))
+
+
+def _text_of(path: Path) -> str | None:
+    """The beginning of a file, enough to see that it is too long; None: it is no text."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read((MAX_INSERTED + 1) * _MAX_CHARACTER_BYTES)
+        return codecs.getincrementaldecoder("utf-8")().decode(data)
+    except (OSError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,1 @@
+"""Which turn changed which file: trees taken at the edges of turns."""

@@ -1,0 +1,304 @@
+"""Commands about workflows: begin one, see how it stands, decide its steps, stop it.
+
+Laws:
+1. A workflow has a session of its own, `ses_` and its id, in whose log all of it is. Its id is its key: given again
+   with the same plan it is the same workflow, and with another plan it is refused.
+2. How a workflow stands is read from that log, the same while it runs, after a restart and when it is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from msgspec import to_builtins
+
+from interlock.agents.observations import OptionKind
+from interlock.lifecycle.children.workflow import MACHINE, WORKFLOW_TIMEOUT
+from interlock.lifecycle.children.workflow_plan import InvalidWorkflow, StepSpec, WorkflowSpec
+from interlock.lifecycle.children.workflow_step import StepRecord
+from interlock.lifecycle.plans.plan_file import read_plan
+from interlock.log.port import Log
+from interlock.projections.approvals import RELEASE, decision_of
+from interlock.runtime.children.owner import ChildOwner
+from interlock.runtime.children.stored_plan import StoredPlan, StoredWorkflow, digest_of, workflow_in
+from interlock.runtime.runtime import Runtime, new_id
+from interlock.server.commands.command_runner import Performer
+from interlock.server.commands.idempotency import refuse_unfit_option
+from interlock.server.commands.validation import check_id, check_open, opened_of, spec_of
+from interlock.server.http.problems import AlreadyDecided, KeyReused, NotFound, Unfit
+from interlock.server.live.hub import Hub
+from interlock.server.settings import ServerSettings
+from interlock.vocabulary.errors import UsageError
+from interlock.vocabulary.events.audit import WorkflowEvent
+from interlock.vocabulary.ids import SessionId, StepId, WorkflowId
+from interlock.vocabulary.states import StepState
+from interlock.vocabulary.wire.approval import Approval, ApprovalState
+from interlock.vocabulary.wire.requests import ApprovalDecide
+from interlock.vocabulary.wire.resources import ApprovalStanding
+from interlock.vocabulary.wire.workflow import BeginWorkflow, StepStanding, WorkflowBegun, WorkflowStanding
+
+PREFIX: Final = "wf_"
+_PAGE: Final = 500
+_WAITS: Final = (StepState.HELD, StepState.NEEDS_ORCHESTRATOR)
+
+
+class WorkflowCommands(Performer):
+    """The commands about the workflows of one server."""
+
+    def __init__(self, runtime: Runtime, hub: Hub, settings: ServerSettings, owner: ChildOwner, log: Log) -> None:
+        super().__init__(runtime, hub, settings)
+        self._owner = owner
+        self._log = log
+        self._beginning = asyncio.Lock()
+
+    async def begin(self, asked: BeginWorkflow, *, key: str = "", decided_by: str = "") -> WorkflowBegun:
+        """Begin a workflow; its plan is in the log when this returns."""
+        workflow_id = WorkflowId(key or new_id(PREFIX.removesuffix("_")))
+        check_id(workflow_id, "workflow")
+        if not workflow_id.startswith(PREFIX):
+            raise Unfit(f"{workflow_id!r} is no id of a workflow", remedy=f"begin it with {PREFIX}")
+        if not await asyncio.to_thread(_is_folder, asked.folder):
+            raise Unfit(f"there is no folder {asked.folder}", remedy="give the absolute path of one that is there")
+        try:
+            spec = read_plan(asked.plan, asked.params, workflow_id)
+        except InvalidWorkflow as wrong:
+            raise Unfit(str(wrong).removesuffix(f"; {wrong.remedy}"), remedy=wrong.remedy) from wrong
+        self._check_agents(spec, asked)
+        return await self._in_time(self._begin(spec, asked, decided_by))
+
+    def _check_agents(self, spec: WorkflowSpec, asked: BeginWorkflow) -> None:
+        for step in spec.steps:
+            if step.task and step.agent not in asked.agents:
+                raise Unfit(f"step {step.id} names the agent {step.agent!r}", remedy="say in `agents` how to run it")
+        if not asked.agents:
+            raise Unfit("no agent is given", remedy="a workflow needs one for its session, also if no step prompts it")
+        for agent in asked.agents.values():
+            check_open(agent, self._runtime.drivers)
+
+    async def _begin(self, spec: WorkflowSpec, asked: BeginWorkflow, decided_by: str) -> WorkflowBegun:
+        await self._owner.ready()
+        digest = digest_of(asked.plan)
+        async with self._beginning:  # two that bear the same id are one after the other
+            known = await self._read(spec.id)
+            if known is not None:
+                if (known.plan.digest, known.plan.params, known.plan.folder) != (digest, asked.params, asked.folder):
+                    raise KeyReused(f"workflow {spec.id} is one of another plan", remedy="choose another id")
+                return WorkflowBegun(workflow=await self._standing(spec.id, known), is_new=False)
+            session = session_of(spec.id)
+            specs = {name: replace(spec_of(agent), cwd=asked.folder) for name, agent in asked.agents.items()}
+            await self._wake(session)
+            if session not in self._runtime.sessions:
+                first = next(iter(specs.values()))
+                await self._runtime.open_session(first, title=f"plan {spec.name}".strip(), session_id=session)
+            stored = StoredPlan(
+                spec=spec,
+                folder=asked.folder,
+                agents={
+                    name: opened_of(
+                        agent,
+                        kind=self._runtime.drivers[agent.driver].kind,
+                        argv=self._runtime.redactor.argv(agent.argv),
+                    )
+                    for name, agent in asked.agents.items()
+                },
+                text=asked.plan,
+                params=asked.params,
+                digest=digest,
+            )
+            await self._owner.workflows.begin(
+                session, spec, lambda step: specs[step.agent], stored=stored, decided_by=decided_by
+            )
+        return WorkflowBegun(workflow=await self.get(spec.id), is_new=True)
+
+    async def list(self) -> tuple[WorkflowStanding, ...]:
+        """Every workflow of the log, oldest first."""
+        await self._in_time(self._owner.ready())
+        page = await self._log.sessions(prefix=session_of(WorkflowId(PREFIX)), limit=_PAGE)
+        found = []
+        for one in page.sessions:
+            workflow_id = WorkflowId(one.session_id.removeprefix("ses_"))
+            known = await self._read(workflow_id)
+            if known is not None:
+                found.append(await self._standing(workflow_id, known))
+        return tuple(found)
+
+    async def get(self, workflow_id: WorkflowId) -> WorkflowStanding:
+        """How a workflow stands."""
+        await self._in_time(self._owner.ready())
+        known = await self._read(workflow_id)
+        if known is None:
+            raise NotFound(f"there is no workflow {workflow_id}", remedy="`interlock plan ls` lists them")
+        return await self._standing(workflow_id, known)
+
+    def live(self) -> frozenset[WorkflowId] | None:
+        """The workflows that this server runs; None while that is not known."""
+        return frozenset(self._owner.workflows.known()) if self._owner.is_ready else None
+
+    async def stop(self, workflow_id: WorkflowId, reason: str, *, decided_by: str = "") -> WorkflowStanding:
+        """End a workflow, and wait until nothing of it runs."""
+        await self._owned(workflow_id)
+        await self._in_time(self._owner.workflows.stop(workflow_id, reason, decided_by=decided_by))
+        return await self.get(workflow_id)
+
+    async def release(
+        self, workflow_id: WorkflowId, step: StepId, reason: str, *, decided_by: str = ""
+    ) -> WorkflowStanding:
+        """Let a step that waits for a decision run again."""
+        flows = self._owner.workflows
+        deciding = partial(flows.release, workflow_id, step, reason, decided_by=decided_by)
+        return await self._decided(workflow_id, step, deciding)
+
+    async def give_up(
+        self, workflow_id: WorkflowId, step: StepId, reason: str, *, decided_by: str = ""
+    ) -> WorkflowStanding:
+        """Decide that a step that waits is not to run."""
+        flows = self._owner.workflows
+        deciding = partial(flows.give_up, workflow_id, step, reason, decided_by=decided_by)
+        return await self._decided(workflow_id, step, deciding)
+
+    async def answer(
+        self, workflow_id: WorkflowId, step: StepId, choice: str, reason: str, decided_by: str
+    ) -> WorkflowStanding:
+        """Answer a gate."""
+        flows = self._owner.workflows
+        deciding = partial(flows.answer, workflow_id, step, choice, reason=reason, decided_by=decided_by)
+        return await self._decided(workflow_id, step, deciding)
+
+    async def decide(self, asked: ApprovalDecide, question: Approval, *, decided_by: str) -> ApprovalStanding:
+        """Decide about a step as any other question is answered: by a choice that it offers. The caller has refused
+        what comes from an agent."""
+        workflow_id = WorkflowId(asked.task_id.removeprefix("ses_"))
+        step = StepId(asked.approval_id.removeprefix(f"{workflow_id}:"))
+        choice = chosen(asked, question)
+        known = await self._read(workflow_id)
+        if known is not None and any(one.gate for one in known.record.spec.steps if one.id == step):
+            await self.answer(workflow_id, step, choice, asked.text, decided_by)
+        else:
+            act = self.release if choice == RELEASE else self.give_up
+            await act(workflow_id, step, asked.text or f"answered: {choice}", decided_by=decided_by)
+        await self._shown(asked.task_id)
+        return ApprovalStanding(approval_id=asked.approval_id, state=ApprovalState.CLOSED)
+
+    async def _decided(
+        self, workflow_id: WorkflowId, step: StepId, deciding: Callable[[], Coroutine[None, None, None]]
+    ) -> WorkflowStanding:
+        """Decide about a step: the first decision holds, and the next is told whose that was."""
+        try:
+            await self._owned(workflow_id)
+            await self._in_time(deciding())
+        except UsageError as refused:
+            raise await self._past_decision(workflow_id, step) or refused from None
+        return await self.get(workflow_id)
+
+    async def _past_decision(self, workflow_id: WorkflowId, step: StepId) -> AlreadyDecided | None:
+        """Who decided about a step that does not wait any more, and when."""
+        told = [
+            (one.ts, one.data)
+            for one in (await self._log.read(session_of(workflow_id))).events
+            if isinstance(one.data, WorkflowEvent) and one.data.step_id == step
+        ]
+        past = [(at, fact) for at, fact in told if fact.decided_by]
+        if not past or told[-1][1].step_state in _WAITS:
+            return None
+        at, fact = past[-1]
+        when = at.isoformat(timespec="seconds")
+        said = f"step {step} was decided already: {decision_of(fact)}, by {fact.decided_by} at {when}"
+        return AlreadyDecided(said, remedy=f"see how it stands: `interlock plan show {workflow_id}`")
+
+    async def _owned(self, workflow_id: WorkflowId) -> None:
+        standing = await self.get(workflow_id)
+        if standing.status in MACHINE.terminal:
+            raise UsageError(
+                f"workflow {workflow_id} has ended: {standing.status.value}",
+                remedy="run its plan again under another id",
+            )
+        if not standing.is_owned:
+            raise UsageError(f"no server runs workflow {workflow_id}", remedy="run its plan again under another id")
+
+    async def _read(self, workflow_id: WorkflowId) -> StoredWorkflow | None:
+        events = (await self._log.read(session_of(workflow_id))).events
+        spine = [one for one in events if isinstance(one.data, WorkflowEvent) and one.data.workflow_id == workflow_id]
+        facts = [one.data for one in spine if isinstance(one.data, WorkflowEvent)]
+        return workflow_in(facts, spine[0].ts) if spine else None
+
+    async def _question(self, workflow_id: WorkflowId, step: StepSpec) -> str:
+        """What a gate asks, with what it shows where its workflow is run here."""
+        is_owned = bool(step.gate) and workflow_id in self._owner.workflows.known()
+        return await self._owner.workflows.question(workflow_id, step.id) if is_owned else step.gate
+
+    async def _standing(self, workflow_id: WorkflowId, known: StoredWorkflow) -> WorkflowStanding:
+        steps = {step.id: step for step in known.record.spec.steps}
+        states = list(known.record.states.values())
+        is_over = known.status in MACHINE.terminal
+        return WorkflowStanding(
+            workflow_id=workflow_id,
+            task_id=session_of(workflow_id),
+            name=known.record.spec.name,
+            status=known.status,
+            was_stopped=is_over and known.reason not in ("", WORKFLOW_TIMEOUT),
+            reason=known.reason,
+            is_owned=workflow_id in self._owner.workflows.known(),
+            folder=known.plan.folder,
+            digest=known.plan.digest,
+            params=to_builtins(known.plan.params),
+            ready=states.count(StepState.CHECKPOINT_READY),
+            held=sum(state in _WAITS for state in states),
+            steps=tuple(
+                [
+                    _step(steps[one.id], one, await self._question(workflow_id, steps[one.id]))
+                    for one in known.record.steps
+                ]
+            ),
+            deadline_at=None if is_over else known.record.deadline,
+            next_actions=known.next_actions,
+        )
+
+
+def chosen(asked: ApprovalDecide, question: Approval) -> str:
+    """The choice that an answer names. Words that are none, and a yes or no where it is not known which choice that
+    would be, decide nothing."""
+    refuse_unfit_option(asked, question)
+    labels = [one.label for one in question.options]
+    said = asked.text.strip().casefold()
+    verdict = OptionKind.ALLOW_ONCE if asked.is_allowed else OptionKind.REJECT_ONCE
+    named = [one for one in labels if one == asked.option] if asked.option else []
+    named = named or [one for one in labels if not asked.option and one.casefold() == said]
+    named = named or [one.label for one in question.options if not asked.option and one.kind == verdict]
+    if not named:
+        raise Unfit("that is none of its choices", remedy=f"answer with one of {', '.join(map(repr, labels))}")
+    return named[0]
+
+
+def _is_folder(name: str) -> bool:
+    return "\x00" not in name and Path(name).is_absolute() and Path(name).is_dir()
+
+
+def session_of(workflow_id: WorkflowId) -> SessionId:
+    """The session in whose log a workflow is."""
+    return SessionId(f"ses_{workflow_id}")
+
+
+def _step(step: StepSpec, known: StepRecord, question: str) -> StepStanding:
+    shown = known.evidence
+    checkpoint = None if shown is None else shown.checkpoint
+    proof = checkpoint.get("proof") if isinstance(checkpoint, dict) else None
+    return StepStanding(
+        step_id=step.id,
+        kind="gate" if step.gate else "run" if step.run else "prompt",
+        state=known.state,
+        needs=step.depends_on,
+        required=step.required,
+        agent=step.agent,
+        proof=str(proof) if proof else "claimed" if checkpoint is not None else "",
+        summary="" if shown is None else shown.summary,
+        reason="" if shown is None else shown.reason,
+        question=question,
+        choices=step.choices if step.gate else (),
+        checkpoint=checkpoint,
+        subagent_id=known.child,
+    )
