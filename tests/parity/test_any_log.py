@@ -22,9 +22,10 @@ from interlock.client.machine.transcript import merge_messages, take_messages
 from interlock.lifecycle.turns import turn_states
 from interlock.projections.present.presenter import Presenter
 from interlock.projections.task.view import TaskView
+from interlock.testing.scribe import Scribe
 from interlock.testing.strategies import structs_of
-from interlock.vocabulary.events.audit import WorkflowEvent, WorkflowEventKind
-from interlock.vocabulary.events.conversation import AssistantMessage, SubagentEvent
+from interlock.vocabulary.events.audit import ProviderUsage, WorkflowEvent, WorkflowEventKind
+from interlock.vocabulary.events.conversation import AssistantMessage, MessageMetadata, SubagentEvent, UserMessage
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import StepId, SubagentId, WorkflowId
 from interlock.vocabulary.states import Outcome, TurnState
@@ -202,6 +203,21 @@ def test_every_face_says_the_same_of_any_damaged_log(steps: list[Step], data: st
     check(played)
     check_laws(played)
     check_texts(played, lambda one: one.role in ("answer", "commentary", "user"))
+
+
+def test_the_end_of_a_turn_that_lost_events_takes_the_place_of_no_event_that_is_read() -> None:
+    """Two turns are in doubt by the same losses, and between these stands a workflow that is read."""
+    scribe = Scribe(SESSION)
+    scribe.write(UserMessage(text="one"), turn="t1")
+    started = WorkflowEvent(workflow_id=WorkflowId("wf_1"), kind=WorkflowEventKind.WORKFLOW_STARTED)
+    scribe.write(ProviderUsage(model="m"), started, ProviderUsage(model="m"))
+    scribe.write(AssistantMessage(text="half", metadata=MessageMetadata(partial=True)), turn="t2")
+    played = Played([event for event in scribe.events if event.seq not in (2, 4)])
+    check(played)
+    check_laws(played)
+    said = of_messages(played.view.snapshot(limit=EVERYTHING).messages)
+    assert [one.kind for one in said if one.message_id == 3] == ["workflow"]
+    assert [one.message_id for one in said if one.error_kind == "log_damaged"] == [2, 4]
 
 
 def test_every_face_says_unknown_wherever_an_event_of_a_history_of_the_contract_is_lost(

@@ -297,9 +297,13 @@ def lose_events(turn: TurnFacts, lost: LostEvents) -> TurnFacts:
     """Read an open turn as unknown: any of the lost events may have been its own. A turn that is over is as it was."""
     if turn.is_over:
         return turn
-    kept, rest = turn.lost[: MAX_LOSSES - 1], turn.lost[MAX_LOSSES - 1 :]
-    merged = LostEvents(rest[0].first_seq, lost.last_seq) if rest else lost
-    return _moved(structs.replace(turn, lost=(*kept, merged)), EVENTS_LOST)
+    return _moved(structs.replace(turn, lost=add_loss(turn.lost, lost)), EVENTS_LOST)
+
+
+def add_loss(known: tuple[LostEvents, ...], lost: LostEvents) -> tuple[LostEvents, ...]:
+    """Losses with one more. All but the last that may be kept are never merged: each of their numbers is lost."""
+    kept, rest = known[: MAX_LOSSES - 1], known[MAX_LOSSES - 1 :]
+    return (*kept, LostEvents(rest[0].first_seq, lost.last_seq) if rest else lost)
 
 
 def refusal_kind(

@@ -13,6 +13,7 @@ Lost events (a gap in the sequence, or what a reader reports by `lose`) make `un
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import Final
 
 from msgspec import Struct
@@ -23,6 +24,7 @@ from interlock.lifecycle.turn import (
     FindingKind,
     LostEvents,
     TurnFacts,
+    add_loss,
     has_answer,
     is_clean_end,
     lose_events,
@@ -97,7 +99,7 @@ class TurnFold:
         self.findings: list[Finding] = []
         self._after = after
         self._reached: dict[SessionId, int] = {}
-        self._lost: dict[SessionId, LostEvents] = {}  # since the last event of a turn
+        self._lost: dict[SessionId, tuple[LostEvents, ...]] = {}  # since the last event of a turn
         self._open_turns: dict[tuple[SessionId, TurnId], None] = {}
         self._latest: dict[SessionId, tuple[SessionId, TurnId]] = {}
         self._imported = prompts_before
@@ -143,13 +145,14 @@ class TurnFold:
     def lost_since(self, session_id: SessionId) -> LostEvents | None:
         """The events that are lost since the last event of a turn. A whole turn may be among them: then the newest that
         is read is not the newest that there is."""
-        return self._lost.get(session_id)
+        lost = self._lost.get(session_id)
+        return None if lost is None else LostEvents(lost[0].first_seq, lost[-1].last_seq)
 
     def _note_loss(self, session_id: SessionId, lost: LostEvents) -> None:
-        known = self._lost.get(session_id)
-        if known is not None and known.last_seq is None and lost.last_seq is None:
+        known = self._lost.get(session_id, ())
+        if known and known[-1].last_seq is None and lost.last_seq is None:
             return  # it was told before that nobody knows where the session ends
-        self._lost[session_id] = lost if known is None else LostEvents(known.first_seq, lost.last_seq)
+        self._lost[session_id] = add_loss(known, lost)
         for key in [key for key in self._open_turns if key[0] == session_id]:
             self._mark(key, lose_events(self.turns[key], lost), lost)
 
@@ -178,10 +181,10 @@ class TurnFold:
             self._open_turns.pop(latest, None)  # position ties events to the newest turn alone
         self._latest[event.session_id] = key
         self._open_turns[key] = None
-        begun, lost = TurnFacts(session_id=key[0], turn_id=key[1], first_seq=event.seq), self._lost.get(key[0])
-        if lost is None or isinstance(event.data, UserMessage):
+        begun, losses = TurnFacts(session_id=key[0], turn_id=key[1], first_seq=event.seq), self._lost.get(key[0])
+        if losses is None or isinstance(event.data, UserMessage):
             return begun
-        self._mark(key, lose_events(begun, lost), lost)
+        self._mark(key, reduce(lose_events, losses, begun), losses[0])
         return self.turns[key]
 
 

@@ -57,15 +57,15 @@ class Seat:
 
     async def sees(self, *words: str) -> str:
         """Wait until all of these are on the screen."""
-        return await self._reads(lambda text: all(word in text for word in words), f"{words} are not on the screen")
+        return await self.reads(lambda text: all(word in text for word in words), f"{words} are not on the screen")
 
     async def misses(self, *words: str) -> str:
         """Wait until none of these is on the screen."""
-        return await self._reads(
+        return await self.reads(
             lambda text: not any(word in text for word in words), f"{words} are still on the screen"
         )
 
-    async def _reads(self, is_right: Callable[[str], bool], otherwise: str) -> str:
+    async def reads(self, is_right: Callable[[str], bool], otherwise: str) -> str:
         """Read the screen, once a frame, until it is right."""
         text = ""
         for _ in range(FRAMES):

@@ -164,10 +164,12 @@ def test_the_terminal_is_scrolled_panned_and_given_all_the_room(size: tuple[int,
             await seat.press("z")
             await seat.sees("drawn: terminal, live")
             assert "why:" not in seat.text
-            assert len([line for line in seat.text.splitlines() if "row" in line]) > size[1] - 6
+            await seat.reads(
+                lambda text: len([line for line in text.splitlines() if "row" in line]) > size[1] - 6,
+                "the terminal has not got all the room",
+            )
             await seat.press("z")
-            await seat.sees("by terminal")
-            assert "▌" in seat.text
+            await seat.sees("by terminal", "▌")
 
     run(story())
 

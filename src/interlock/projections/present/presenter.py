@@ -28,7 +28,7 @@ from typing import Final, assert_never
 from msgspec import structs
 
 from interlock.lifecycle.queue import is_progress
-from interlock.lifecycle.turn import Finding, FindingKind, TurnFacts, lose_owner
+from interlock.lifecycle.turn import MAX_LOSSES, Finding, FindingKind, TurnFacts, lose_owner
 from interlock.lifecycle.turns import TurnFold, record_of
 from interlock.projections.present.display import (
     END_STATUS,
@@ -177,10 +177,10 @@ class Presenter:
 
     def _place_of_end(self, facts: TurnFacts) -> int | None:
         """The place of the first lost event that no other turn has taken; None where each is taken."""
-        lost = facts.lost[0]
-        for seq in range(lost.first_seq, (lost.last_seq or lost.first_seq) + 1):
-            if self._ends.setdefault((facts.session_id, seq), facts.turn_id) == facts.turn_id:
-                return seq
+        for lost in facts.lost[: MAX_LOSSES - 1]:  # the last may span events that were read: theirs is no free place
+            for seq in range(lost.first_seq, (lost.last_seq or lost.first_seq) + 1):
+                if self._ends.setdefault((facts.session_id, seq), facts.turn_id) == facts.turn_id:
+                    return seq
         return None
 
     def pending(self, *, owner_alive: bool = True) -> list[Item]:
