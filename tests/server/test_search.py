@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +18,7 @@ from interlock.log.archive.moving import archive_session, restore_session
 from interlock.log.search.index_file import NAME, PIECE, Scope
 from interlock.log.search.words import excerpts, expression
 from interlock.log.sqlite.store import SqliteLog
+from interlock.server.http.problems import NotReady
 from interlock.server.live import searching
 from interlock.server.live.searching import TranscriptSearch
 from interlock.testing.scribe import EPOCH, Scribe
@@ -243,8 +245,15 @@ class Stepwise(TranscriptSearch):
         return await super()._step(store)
 
 
+async def _answer(search: TranscriptSearch, words: str) -> SearchPage:
+    """The first answer that there is: on a busy machine the index may not be there yet."""
+    while True:
+        with suppress(NotReady):
+            return await search.find(words, Scope(), 100)
+
+
 async def _complete(search: TranscriptSearch, words: str) -> SearchPage:
-    while not (found := await search.find(words, Scope(), 100)).is_complete:
+    while not (found := await _answer(search, words)).is_complete:
         pass
     return found
 
@@ -261,9 +270,9 @@ def test_while_the_index_is_made_an_answer_is_said_to_be_partial(
                 await write(log, SessionId(f"ses_{number}"), UserMessage(text="parser"))
             search = Stepwise(log, 10)
             search.start()
-            partial = await search.find("parser", Scope(), 100)
+            partial = await _answer(search, "parser")
             while not partial.items or partial.progress < 0.2:  # ten steps may still be on their way
-                partial = await search.find("parser", Scope(), 100)
+                partial = await _answer(search, "parser")
             assert (len(partial.items), partial.is_complete) == (10, False)
             search.steps.set()
             whole = await _complete(search, "parser")

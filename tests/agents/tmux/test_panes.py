@@ -171,7 +171,8 @@ def test_pasted_text_leaves_no_buffer_behind_even_if_the_pane_is_gone() -> None:
 
 def test_keys_are_pressed_by_name_and_a_name_that_is_none_is_not_typed_out() -> None:
     async def main() -> None:
-        async with stage("cat") as on:
+        # cat closes its terminal before it exits, and tmux may hang it up in between: the shell holds it open.
+        async with stage("sh", "-c", "cat; exit 0") as on:
             await on.pane.send_keys("a", "Space", "%", "-", "Enter")
             await shows(on.pane, "a %-\na %-")
             for key in ("Entr", "", "hello", "\n", "C-"):
