@@ -30,7 +30,7 @@ from interlock.monitor.tracker import TuiTrackerSession, Verdict
 from interlock.screen.profile import NativeStatus
 from interlock.screen.snapshot import Snapshot
 from interlock.vocabulary.events.audit import Anomaly
-from interlock.vocabulary.evidence import NATIVE_CONTRADICTED, TITLE_CONTRADICTED, EvidenceSource
+from interlock.vocabulary.evidence import HOOKS_CONTRADICTED, NATIVE_CONTRADICTED, TITLE_CONTRADICTED, EvidenceSource
 from interlock.vocabulary.states import Activity, Attention
 from tests.screen.tiny import APPROVAL, IDLE, SILENT, TINY, WEAK, WORKING, composer, profile, reader
 
@@ -427,6 +427,12 @@ def test_a_record_in_a_recording_changes_no_verdict_but_to_unknown(record: str) 
 # Hooks, which every process that the agent starts can send
 
 
+def disagreements(terminal: Terminal) -> list[object]:
+    """What the recorded disagreements were about, in order."""
+    said = [output for verdict in terminal.verdicts for output in verdict.outputs]
+    return [one.details for one in said if isinstance(one, Anomaly) and one.kind == "evidence_disagreement"]
+
+
 def hears_hook(terminal: Terminal, event: str) -> None:
     payload = {"hook_event_name": event, "session_id": "one", "tool_name": "Bash"}
     terminal.take(terminal.session.on_claims(read_hook(payload, at_seconds=terminal.now).claims, terminal.now))
@@ -460,6 +466,86 @@ def test_a_hook_counts_again_once_the_screen_has_said_the_same() -> None:
     assert is_at(terminal, Activity.QUIET)
     hears_hook(terminal, "UserPromptSubmit")
     assert is_at(terminal, Activity.WORKING)
+
+
+ALTERNATING: Final = (
+    ("Stop", "UserPromptSubmit"),
+    ("Stop", "PreToolUse"),
+    ("PermissionRequest", "Stop"),
+    ("PermissionRequest", "UserPromptSubmit", "Stop"),
+)
+"""Sequences of hooks, one of which says otherwise than the one before it."""
+
+
+@pytest.mark.parametrize("gap", [0.4, 1.0, 1.9])
+@pytest.mark.parametrize("events", ALTERNATING, ids="-".join)
+@pytest.mark.parametrize("state", ["idle", "working", "blocked", "answered"])
+def test_hooks_that_are_forged_in_turns_hold_nothing_against_the_screen(
+    state: str, events: tuple[str, ...], gap: float
+) -> None:
+    """Each stands for less than a contradiction may last, and all together for no longer than one of them alone."""
+    forged, true = told_twice(state, lambda _: None)
+    wrong = called = 0.0
+    for tick in range(round(90 / gap)):
+        hears_hook(forged, events[tick % len(events)])
+        for _ in range(2):
+            for terminal in (forged, true):
+                terminal.passes(gap / 2)
+            # A dialog hides what the agent does, so nothing contradicts what is said of that.
+            if state != "blocked" and forged.last.activity not in (true.last.activity, Activity.UNKNOWN):
+                wrong += gap / 2
+            if forged.last.attention is not true.last.attention:
+                called += gap / 2
+    assert wrong <= LASTING_SECONDS + gap, f"{wrong:.1f} s of a false status"
+    assert called <= LASTING_SECONDS + gap, f"{called:.1f} s of a false attention"
+    assert state == "blocked" or forged.last.activity is true.last.activity
+    assert [one for one in forged.events if one != "blocked"] == [one for one in true.events if one != "blocked"]
+
+
+def test_hooks_that_take_back_what_they_say_are_a_doubt_that_names_both_sides_and_ends() -> None:
+    terminal = Terminal()
+    working(terminal)
+    for event in ("Stop", "UserPromptSubmit", "Stop"):
+        hears_hook(terminal, event)
+        terminal.passes(1.5)
+    assert is_at(terminal, Activity.UNKNOWN)
+    said = terminal.last.standing.evidence[0]
+    assert (said.source, said.rule) == (EvidenceSource.HOOK, HOOKS_CONTRADICTED)
+    assert said.where.startswith("its hooks say quiet (hook.Stop) and take it back, its screen shows working")
+    (told,) = disagreements(terminal)
+    assert isinstance(told, dict)
+    assert told["axis"] == "activity"
+    terminal.passes(DEFAULT_POLICY.native_doubt_seconds)
+    assert is_at(terminal, Activity.WORKING)
+
+
+def test_the_doubt_about_hooks_ends_when_the_screen_says_something_else_or_a_prompt_is_sent() -> None:
+    terminal = Terminal()
+    idle(terminal)
+    for event in ("UserPromptSubmit", "Stop", "UserPromptSubmit"):
+        hears_hook(terminal, event)
+        terminal.passes(1.5)
+    assert is_at(terminal, Activity.UNKNOWN)
+    terminal.shows(WORKING)
+    assert is_at(terminal, Activity.WORKING)
+
+
+def test_hooks_of_turns_that_begin_and_end_in_time_are_no_doubt() -> None:
+    """What a real agent does: each hook a little before its screen, for as many turns as there are."""
+    terminal = Terminal()
+    idle(terminal)
+    for _ in range(40):
+        terminal.submits()
+        hears_hook(terminal, "UserPromptSubmit")
+        terminal.passes(0.3)
+        terminal.shows(WORKING)
+        terminal.passes(3)
+        hears_hook(terminal, "Stop")
+        terminal.passes(0.3)
+        terminal.shows(ANSWERED)
+        terminal.passes(3)
+        assert is_at(terminal, Activity.QUIET)
+    assert Activity.UNKNOWN not in {verdict.activity for verdict in terminal.verdicts[3:]}
 
 
 # Titles, which any output can set as well

@@ -167,6 +167,37 @@ def test_a_prompt_that_stands_in_the_composer_again_was_interrupted() -> None:
     assert names(shell) == ["ready", "interrupted", "ready"]
 
 
+def test_a_prompt_that_was_taken_back_from_the_transcript_was_interrupted() -> None:
+    """Claude Code before 2.1.30x takes a prompt back that is interrupted before anything was said: nothing is left."""
+    shell = polled((0, IDLE), (1, "do it"), (1.2, WORKING), *every(0.2, 2, 5, IDLE))
+    assert names(shell) == ["ready", "interrupted", "ready"]
+
+
+def test_a_prompt_that_was_shown_before_and_is_answered_the_same_way_completes() -> None:
+    """A full screen of the same turns shows after each what it showed before it."""
+    rows = ("> do it", "* Working (3s)")
+    same = composer("> do it", "answer", "> do it", "answer")
+    shell = polled((0, same), (1, "do it"), (1.2, composer("> do it", "answer", *rows)), *every(0.2, 2, 5, same))
+    assert names(shell) == ["ready", "completed", "ready"]
+
+
+def test_work_that_showed_no_prompt_leaves_none_behind() -> None:
+    """A command such as one that clears the screen is not echoed: that it is not there proves nothing."""
+    unechoed = composer("hello", "* Working (3s)")
+    shell = polled((0, IDLE), (1, "do it"), (1.2, unechoed), *every(0.2, 2, 5, IDLE))
+    assert "interrupted" not in names(shell)
+
+
+def test_a_mark_that_was_seen_after_a_refusal_counts_though_it_was_scrolled_away() -> None:
+    """A low pane draws the mark of a refusal, and then a long text under it."""
+    marked, scrolled = composer("> do it", "# Interrupted"), composer("the", "text", "of", "a", "file")
+    steps = [(0, IDLE), (1, "do it"), (1.2, WORKING), *every(0.2, 2, 4, APPROVAL)]
+    refused = polled(*steps, (4.2, marked), *every(0.2, 4.4, 9, scrolled))  # type: ignore[arg-type]
+    assert names(refused) == ["ready", "blocked", "interrupted", "ready"]
+    allowed = polled(*steps, (4.2, marked), (4.4, WORKING), *every(0.2, 4.6, 9, scrolled))  # type: ignore[arg-type]
+    assert names(allowed) == ["ready", "blocked", "completed", "ready"]
+
+
 def test_the_prompt_is_the_draft_where_nobody_tells_it() -> None:
     restored = composer("hello", "answer so far", draft="do it")
     shell = polled((0, TYPED), (1, ""), (1.2, WORKING), *every(0.2, 2, 5, restored))

@@ -94,6 +94,7 @@ class LiveAgent:
         self.status_server: asyncio.Server | None = None
         self._at = 0
         self._changed = asyncio.Condition()
+        self._typed = TypedTurn()
 
     @property
     def last(self) -> Verdict:
@@ -109,6 +110,8 @@ class LiveAgent:
             tracker.add(self.pane, TuiTrackerSession(self.reader))
             async for live in tracker:
                 self.seen.append(live)
+                if any(one in ENDS for one in live.verdict.events):
+                    self._typed.ended()
                 async with self._changed:
                     self._changed.notify_all()
 
@@ -141,28 +144,44 @@ class LiveAgent:
         self._tracker.tell(self.info.pane_id, told)
 
     async def type(self, prompt: str, policy: TypingPolicy = PATIENT) -> TypingOutcome:
-        """Type a prompt; the session hears of the submit when Enter is pressed."""
+        """Type a prompt; the session hears of the submit when Enter is pressed, and the typing of the turn's end."""
 
         def submitted() -> None:
+            self._typed = turn
             self.tell(lambda session, now: session.on_submit(now, prompt))
 
-        return await type_prompt(self.pane, prompt, self.reader.parse_snapshot, policy, TypedTurn(submitted))
+        turn = TypedTurn(submitted)
+        return await type_prompt(self.pane, prompt, self.reader.parse_snapshot, policy, turn)
 
-    async def submit(self, prompt: str) -> TypingOutcome:
-        """Type a prompt that begins a turn, and see all three steps proven.
-
-        Where nothing was typed, because the agent is not calm yet, it is tried again, as a runtime does: right after
-        its start Codex paints a welcome, and its title spins for a moment.
-        """
+    async def type_when_calm(self, prompt: str) -> TypingOutcome:
+        """Type a prompt, and again where nothing was typed because the agent is not calm yet, as a runtime does: right
+        after its start Codex paints a welcome, and its title spins for a moment."""
         outcome = await self.type(prompt)
         for _ in range(SUBMIT_TRIES):
             if outcome.refusal not in (TypingRefusal.NOT_READY, TypingRefusal.WORKING):
                 break
             await asyncio.sleep(0.5)
             outcome = await self.type(prompt)
-        steps = outcome.typed, outcome.accepted, outcome.started
-        assert all(steps), outcome
-        assert all(step.evidence for step in steps)
+        return outcome
+
+    async def submit(self, prompt: str) -> TypingOutcome:
+        """Type a prompt that begins a turn, and see every step proven.
+
+        A turn that is over before a capture showed it at work, with an answer that was there before, is proven by its
+        end alone: the typing does not claim its start.
+        """
+        outcome = await self.type_when_calm(prompt)
+        assert outcome.typed, outcome
+        assert outcome.accepted, outcome
+        assert outcome.started or self._typed.is_over, outcome
+        assert all(step.evidence for step in (outcome.typed, outcome.accepted, outcome.started))
+        return outcome
+
+    async def command(self, prompt: str) -> TypingOutcome:
+        """Type a command of the CLI that it answers on its screen, and see it accepted. Whether it begins a turn is the
+        CLI's."""
+        outcome = await self.type_when_calm(prompt)
+        assert (bool(outcome.typed), bool(outcome.accepted), outcome.is_command) == (True, True, True), outcome
         return outcome
 
     async def choose(self, text: str) -> None:

@@ -14,7 +14,7 @@ from interlock.agents.tmux.typing import TypingRefusal
 from interlock.monitor.tracker import TrackerEvent
 from interlock.testing.scripted_model import Error, Gate, RequestKind, ScriptedModel, Shell, Text, Think
 from tests.contract.harness import run
-from tests.real.live import LiveAgent, blocked, event, interlock, live_agent, ready, stands, working
+from tests.real.live import LiveAgent, blocked, event, interlock, live_agent, stands, working
 from tests.real.processes import family
 from tests.real.recipes import CODEX
 from tests.real.stories import FOLLOWED, LIMIT_SECONDS, LINES, LONG, follow_turns
@@ -41,15 +41,15 @@ def test_prompts_of_every_shape_arrive_whole(codex_executable: Path, tmp_path: P
                 await agent.until(event(TrackerEvent.COMPLETED), "completed")
                 await agent.ready()
 
-            outcome = await agent.type("/status")
-            assert (bool(outcome.typed), bool(outcome.accepted), outcome.is_command) == (True, True, True), outcome
-            await agent.until(ready, "ready again")
+            await agent.command("/status")
+            await agent.until(event(TrackerEvent.COMPLETED), "completed")  # Codex answers it on the screen
+            await agent.ready()
 
             await agent.pane.send_text("half a thought")
             await agent.until(lambda verdict: verdict.draft == "half a thought", "the draft")
             assert (await agent.type("SCN:short")).refusal is TypingRefusal.DRAFT
             assert agent.last.draft == "half a thought"
-            assert agent.ends == ["completed", "completed", "completed"]  # Codex answers its command on the screen
+            assert agent.ends == ["completed", "completed", "completed"]
 
     with ScriptedModel({"short": (Text("Yes."),)}) as model:
         run(story(model), LIMIT_SECONDS)

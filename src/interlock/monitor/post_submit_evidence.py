@@ -146,6 +146,23 @@ def shows_change(turn: Submit, seen: DialogProjection) -> bool:
     return rows != baseline and not only_scrolled
 
 
+def has_scrolled(turn: Submit, seen: DialogProjection) -> bool:
+    """Whether the screen begins with another row than at the submit."""
+    return next(filter(None, seen.rows), "") != next(filter(None, turn.baseline.rows), "")
+
+
+def has_same_transcript(turn: Submit, seen: DialogProjection) -> bool:
+    """Whether the same text as at the submit stands above the composer. Its footer may differ: a draft changes it."""
+    above = _above_composer(seen)
+    return above is not None and above == _above_composer(turn.baseline)
+
+
+def _above_composer(projection: DialogProjection) -> tuple[str, ...] | None:
+    if not projection.composer_rows:
+        return None
+    return tuple(filter(None, projection.rows[: min(projection.composer_rows)]))
+
+
 def _shows_what_nothing_explains(turn: Submit, seen: DialogProjection) -> bool:
     """Whether some row is new and can be no part of the prompt: the cheap look, which settles most frames."""
     known, hidden = turn.known_rows, seen.composer_rows | seen.prompt_rows

@@ -6,7 +6,9 @@ Laws:
 2. Over a polled source a completion needs a confirming observation, with the same signature, at or after the end of the
    window: what happened between two polls was not seen.
 3. A turn whose prompt stands in the composer again was interrupted, also where the surface has no word for it. So was
-   one in which a person was asked, and whose CLI marks each turn that completes, and does not mark this one: a refusal.
+   one whose prompt was taken back from the transcript, with nothing left of it. So was one in which a person was asked,
+   and whose CLI marks each turn that completes, and does not mark this one: a refusal; its mark counts from the first
+   frame after the dialog on, until work is seen, also where a low pane has no room for it any more.
    A mark of an end counts if it was not there at the submit, or not on every screen that showed the turn at work.
 4. A submit that showed nothing at all opens no turn: once its grace is over, the surface is judged as before it. Nor
    does a dialog that nobody's prompt led to, such as one at a start: a turn that was inferred and showed no work never
@@ -48,7 +50,7 @@ from interlock.monitor.observation import Arrival, ObservationTimerFired, Shadow
 from interlock.monitor.observer import native_end
 from interlock.monitor.observer.native_status import trusted_status
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
-from interlock.monitor.post_submit_evidence import Observer, Submit, shows_change
+from interlock.monitor.post_submit_evidence import Observer, Submit, has_same_transcript, has_scrolled, shows_change
 from interlock.monitor.progress import AgentProgress, ProgressState
 from interlock.monitor.results import BlockedResult, FailedResult, ObserverPayload, Output, Phase
 from interlock.monitor.sources.surface import claim_of_screen, claim_of_title
@@ -145,6 +147,7 @@ class TuiTrackerSession:
         self._native = native_end.NativeEnd()
         self._lasting_rows: Counter[str] | None = None
         self._turn_began_at = 0.0
+        self._was_echoed = self._has_scrolled = self._was_asked = self._was_refused = False
         self._marks_completion = any(one.end is TurnEnd.COMPLETED for one in reader.profile.endings)
 
     @property
@@ -239,6 +242,7 @@ class TuiTrackerSession:
     def _see(self, reading: ScreenReading, arrival: Arrival, now: float) -> None:
         surface, key, pace = reading.assessment, reading.projection.key, self._reader.profile.pace
         turn = self._turn.turn if self._turn else None
+        is_echoed = turn is not None and self._is_echoed(turn, reading.projection)
         self._steady = steady.see(
             self._steady,
             surface,
@@ -247,10 +251,12 @@ class TuiTrackerSession:
             pace,
             self._policy,
             is_blank=self._is_blank,
-            is_echoed=turn is not None and self._is_echoed(turn, reading.projection),
+            is_echoed=is_echoed,
             is_frozen=turn is not None and key == turn.baseline.key,
             reported_hold_seconds=self._reported_hold(reading),
         )
+        if turn is not None:
+            self._remember(turn, reading, is_echoed=is_echoed)
         seen = ShadowObservation(self._believed(reading, now), reading.projection, arrival)
         if self._steady.turn is None and self._turn is not None:
             _, said = completion.step(self._confirmed(self._turn, seen, now), seen, now)
@@ -273,6 +279,25 @@ class TuiTrackerSession:
         claim = claim_of_screen(surface, at_seconds=now, verdict=believed, is_stalled=is_stalled)
         self._arbitrate(claim, now)
 
+    def _remember(self, turn: Submit, reading: ScreenReading, *, is_echoed: bool) -> None:
+        """What later frames of this turn may not show any more: its prompt, and the mark of a refusal."""
+        surface = reading.assessment
+        self._was_echoed = self._was_echoed or is_echoed
+        self._has_scrolled = self._has_scrolled or (is_echoed and has_scrolled(turn, reading.projection))
+        if surface.business_state in _BUSY:
+            self._was_asked, self._was_refused = surface.business_state is not BusinessState.WORKING, False
+        elif self._was_asked and surface.turn_end is TurnEnd.INTERRUPTED:
+            self._was_refused = not turn.is_inferred
+
+    def _is_taken_back(self, turn: Submit, projection: DialogProjection) -> bool:
+        """Whether the prompt was in the transcript, and that is as it was before. Not where it scrolled: the same long
+        answer to the same prompt leaves the same screen."""
+        if not self._prompt or not self._was_echoed or self._has_scrolled:
+            return False
+        latest = _latest_prompt(projection)
+        is_gone = latest is None or not latest.endswith(_first_line(self._prompt))
+        return is_gone and has_same_transcript(turn, projection)
+
     def _firm(self, reading: ScreenReading, title: str, bare: Callable[[], ScreenReading]) -> ScreenReading:
         """A title that spun before in this session, over a screen at work, and is calm now makes a weak idle a strong
         one."""
@@ -289,7 +314,7 @@ class TuiTrackerSession:
         if not self._prompt:
             return False
         latest, before = _latest_prompt(projection), _latest_prompt(turn.baseline)
-        return latest is not None and latest != before and latest.endswith(self._prompt.split("\n", 1)[0].rstrip())
+        return latest is not None and latest != before and latest.endswith(_first_line(self._prompt))
 
     def on_claims(self, claims: Iterable[Claim], now: float) -> Verdict:
         """Another source spoke: a hook, a status file, a record of the status protocol. The ladder ranks it."""
@@ -399,6 +424,7 @@ class TuiTrackerSession:
         state = completion.CompletionState(self._policy) if self._turn is None else self._turn
         baseline = _NOTHING if self._reading is None else self._reading.projection
         self._lasting_rows = None
+        self._was_echoed = self._has_scrolled = self._was_asked = self._was_refused = False
         name = turn_id or TurnId(f"tracked-{self._turns}")
         turn = Submit(name, baseline, prompt, observer, is_inferred=is_inferred, was_found=was_found)
         self._turn, said = completion.step(state, turn, now)
@@ -414,8 +440,13 @@ class TuiTrackerSession:
         is_doubted = surface.business_state is BusinessState.IDLE and self._steady.believed is not BusinessState.IDLE
         if turn is not None and surface.submit_ready:
             is_restored = turn.shows_work and self._prompt and reading.draft == self._prompt
-            is_refused = turn.was_answered and surface.is_weak and surface.turn_end is None and self._marks_completion
-            surface = replace(surface, turn_end=TurnEnd.INTERRUPTED) if is_restored or is_refused else surface
+            is_unmarked = surface.turn_end is None
+            is_refused = turn.was_answered and surface.is_weak and is_unmarked and self._marks_completion
+            is_refused = is_refused or (is_unmarked and self._was_refused)
+            submit = None if self._turn is None or not turn.shows_work else self._turn.turn
+            is_taken_back = submit is not None and is_unmarked and self._is_taken_back(submit, reading.projection)
+            if is_restored or is_refused or is_taken_back:
+                surface = replace(surface, turn_end=TurnEnd.INTERRUPTED)
         # An interrupted end has no window to be doubted in.
         if is_doubted and (surface.turn_end is TurnEnd.INTERRUPTED or not self._is_believed_within(now)):
             return replace(surface, input_mode=InputMode.UNKNOWN)
@@ -521,6 +552,10 @@ class TuiTrackerSession:
 
 
 _NOTHING: Final = DialogProjection("", "", "", "", "", "", ())
+
+
+def _first_line(prompt: str) -> str:
+    return prompt.split("\n", 1)[0].rstrip()
 
 
 def _latest_prompt(projection: DialogProjection) -> str | None:

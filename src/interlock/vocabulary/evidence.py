@@ -27,7 +27,13 @@ NATIVE_CONTRADICTED: Final = "native_status.contradicted"
 TITLE_CONTRADICTED: Final = "title.contradicted"
 """The rule of an agent that is unknown because its title says something else than its screen. `where` says both."""
 
-TELLS_WHERE: Final = frozenset({NO_PROFILE_FITS, NO_PROGRESS, NATIVE_CONTRADICTED, TITLE_CONTRADICTED})
+HOOKS_CONTRADICTED: Final = "hooks.contradicted"
+"""The rule of an agent that is unknown because its hooks say and take back what its screen contradicts. `where` says
+both."""
+
+TELLS_WHERE: Final = frozenset(
+    {NO_PROFILE_FITS, NO_PROGRESS, NATIVE_CONTRADICTED, TITLE_CONTRADICTED, HOOKS_CONTRADICTED}
+)
 """The rules that say little without their `where`."""
 
 

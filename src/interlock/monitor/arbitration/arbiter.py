@@ -7,6 +7,9 @@ Laws:
 2. A proven exit overrules every rung and stands until a new spawn; late claims of a dead process change nothing.
 3. A hook starts a state and never alone keeps one. A better rung that says otherwise later, or a screen that says
    otherwise for `LASTING_SECONDS`, ends it for good: the same said again counts only once the screen says so no more.
+   Hooks that take back what the screen contradicts, and say it again, do not begin anew: the seconds add up. When they
+   are too many, the activity is unknown for `native_doubt_seconds`, with both sides as evidence, unless the screen says
+   something else before; then the screen decides. A submit forgets what did not add up to that.
 4. An open dialog on the screen enters a block against any rung. Rungs that agree on a dialog may differ on its kind:
    the screen's counts, since it reads the dialog itself.
 5. A block stays, whatever goes stale, until something later says that the dialog is gone: the screen, a better rung, or
@@ -142,7 +145,8 @@ def _submit(state: Arbitration, now: float) -> Arbitration:
     if all(voice.rung is _R.NATIVE_STATUS for voice in activity):
         due = _our_act("turn.submitted", Activity.WORKING, now)
         ladders = ladder.admit(ladders, due, now + state.policy.watched_gap_seconds, after_seconds=now)
-    return structs.replace(state, submitted_at_seconds=now, edge_at_seconds=now, ladders=ladders)
+    contrary = tuple(one for one in state.contrary if one.is_outlasted)
+    return structs.replace(state, submitted_at_seconds=now, edge_at_seconds=now, ladders=ladders, contrary=contrary)
 
 
 def _our_act(rule: str, activity: Activity, now: float) -> Claim:
@@ -184,7 +188,7 @@ def _hear(state: Arbitration, claim: Claim, now: float) -> tuple[Arbitration, tu
 
 def _without_outlasted(state: Arbitration, claim: Claim) -> Claim:
     """A hook without what the screen has outlasted (law 3): said each second, it would hold what it may only start."""
-    outlasted = state.outlasted_before
+    outlasted = {(one.axis, one.stance) for one in state.contrary_before if one.is_outlasted}
     if claim.activity is not None and (ladder.Axis.ACTIVITY, turn_is_open(claim.activity)) in outlasted:
         claim = replace(claim, activity=None)
     if claim.attention is not None and (ladder.Axis.ATTENTION, claim.is_dialog) in outlasted:

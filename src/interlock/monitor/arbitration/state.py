@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from interlock.monitor.arbitration.agent_status import Standing, StatusBasis
 from interlock.monitor.arbitration.claims import Claim
-from interlock.monitor.arbitration.ladder import Axis, Ladders
+from interlock.monitor.arbitration.ladder import Axis, Ladders, Pair
 from interlock.monitor.observation import ObservationTimerFired
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
 from interlock.vocabulary.events.audit import Anomaly
@@ -90,13 +90,29 @@ class BlockedNews(NamedTuple):
 
 
 class Dispute(NamedTuple):
-    """Two rungs in contradiction. It has lasted since `since_seconds`."""
+    """Two rungs in contradiction. It has lasted since `since_seconds`; `stance` is that of the higher one."""
 
     axis: Axis
     higher: EvidenceSource
     lower: EvidenceSource
     since_seconds: float
+    stance: bool
     is_recorded: bool = False
+
+
+class Contrary(NamedTuple):
+    """A stance of hooks that the screen contradicts: for how long they held it, all times together.
+
+    `doubt` is the contradiction that made it too long, where the hooks had taken the stance back before; it ends at
+    `doubt_until`.
+    """
+
+    axis: Axis
+    stance: bool
+    held_seconds: float
+    is_outlasted: bool = False
+    doubt: Pair | None = None
+    doubt_until: float = -math.inf
 
 
 class Arbitration(Struct, frozen=True):
@@ -106,8 +122,8 @@ class Arbitration(Struct, frozen=True):
     `activity_before`, `block_before` and `disputes_before` stood at the end of the instant before this one, `settled`
     are the ladders as they will be when this one is over: the verdict is drawn from these, so that the order of inputs
     at one instant does not matter. `block_sighted` was on the screen at this instant. `remarks` are the surprises that
-    were recorded in this life of the process. `outlasted`: the stances of hooks that the screen contradicted for too
-    long, until it does so no more; `outlasted_before` stood at the end of the instant before this one.
+    were recorded in this life of the process. `contrary`: the stances of hooks that the screen contradicts, until it
+    does so no more; `contrary_before` stood at the end of the instant before this one.
     """
 
     policy: MonitorPolicy = DEFAULT_POLICY
@@ -129,7 +145,7 @@ class Arbitration(Struct, frozen=True):
     block_before: BlockedNews | None = None
     block_sighted: BlockedNews | None = None
     disputes_before: tuple[Dispute, ...] = ()
-    outlasted: frozenset[tuple[Axis, bool]] = frozenset()
-    outlasted_before: frozenset[tuple[Axis, bool]] = frozenset()
+    contrary: tuple[Contrary, ...] = ()
+    contrary_before: tuple[Contrary, ...] = ()
     standing: Standing = Standing()
     deadline: float | None = None

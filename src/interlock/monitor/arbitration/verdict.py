@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import structs
@@ -11,11 +12,11 @@ from interlock.monitor.arbitration import ladder
 from interlock.monitor.arbitration.agent_status import NO_BASIS, Confidence, Standing, StatusBasis, basis_of
 from interlock.monitor.arbitration.claims import Claim
 from interlock.monitor.arbitration.ladder import Axis, Ladders, Pair, Voice
-from interlock.monitor.arbitration.state import Arbitration, BlockedNews, Dispute, Output, StandingChanged
+from interlock.monitor.arbitration.state import Arbitration, BlockedNews, Contrary, Dispute, Output, StandingChanged
 from interlock.monitor.observer.native_status import DISCREDITED
 from interlock.vocabulary.events.audit import Anomaly
 from interlock.vocabulary.events.registry import Json
-from interlock.vocabulary.evidence import NATIVE_CONTRADICTED, Evidence, EvidenceSource
+from interlock.vocabulary.evidence import HOOKS_CONTRADICTED, NATIVE_CONTRADICTED, Evidence, EvidenceSource
 from interlock.vocabulary.states import Activity, Attention
 
 LASTING_SECONDS: Final = 2.0
@@ -38,7 +39,7 @@ def at_instant(state: Arbitration, now: float) -> Arbitration:
         block_before=state.block,
         block_sighted=None,
         disputes_before=state.disputes,
-        outlasted_before=state.outlasted,
+        contrary_before=state.contrary,
     )
 
 
@@ -77,6 +78,7 @@ def _stand(
 def _deadline(state: Arbitration) -> float | None:
     due = [at for at in ladder.expiries(state.settled, state.policy.watched_gap_seconds) if at < math.inf]
     due += [dispute.since_seconds + LASTING_SECONDS for dispute in state.disputes if not dispute.is_recorded]
+    due += [one.doubt_until for one in state.contrary]
     due += [
         dispute.since_seconds + state.policy.native_doubt_seconds
         for dispute in state.disputes
@@ -96,41 +98,68 @@ def _settle(state: Arbitration, now: float) -> tuple[Arbitration, tuple[Anomaly,
     """
     fresh = _fresh(state, state.ladders, now)
     if not state.disputes_before and not any(ladder.contradictions(fresh)):
-        outlasted = _still_contrary(state.outlasted_before, fresh)
-        return structs.replace(state, settled=state.ladders, disputes=(), outlasted=outlasted), ()
-    settled, outlasted = state.ladders, state.outlasted_before
+        left = _still_contrary(state.contrary_before, fresh)
+        return structs.replace(state, settled=state.ladders, disputes=(), contrary=left), ()
+    settled = state.ladders
     for pair in ladder.contradictions(fresh):
         # A fresh file was written after the hook fired, which is an edge.
         if pair.higher.rung is _R.NATIVE_FILE and pair.lower.rung is _R.HOOK:
             settled = ladder.drop_voice(settled, pair.axis, _R.HOOK)
     known = {dispute[:3]: dispute for dispute in state.disputes_before}
     recorded = {dispute[:4] for dispute in state.disputes if dispute.is_recorded}
+    contrary = {(one.axis, one.stance): one for one in state.contrary_before}
     anomalies: list[Anomaly] = []
     disputes: list[Dispute] = []
     for pair in ladder.contradictions(_fresh(state, settled, now)):
-        key = (pair.axis, pair.higher.rung, pair.lower.rung)
-        dispute = known.get(key) or Dispute(*key, since_seconds=now)
+        key, stance = (pair.axis, pair.higher.rung, pair.lower.rung), pair.higher.stance is True
+        is_of_hook = pair.higher.rung is _R.HOOK and pair.lower.rung is _R.SCREEN
+        held = contrary.get((pair.axis, stance)) if is_of_hook else None
+        dispute = known.get(key) or Dispute(*key, now - (0.0 if held is None else held.held_seconds), stance)
         is_lasting = dispute.is_recorded or now >= dispute.since_seconds + LASTING_SECONDS
         if is_lasting and dispute[:4] not in recorded and not dispute.is_recorded:
             anomalies.append(_disagreement(pair, dispute.since_seconds))
-        if is_lasting and pair.higher.rung is _R.HOOK and pair.lower.rung is _R.SCREEN:
+        if is_lasting and is_of_hook:
             settled = ladder.drop_voice(settled, pair.axis, _R.HOOK)
-            outlasted |= {(pair.axis, bool(pair.higher.stance))}
+            contrary[pair.axis, stance] = _outlasted(state, pair, held, now)
         if pair.casts_doubt and now >= dispute.since_seconds + state.policy.native_doubt_seconds:
             return _discredit(state, pair, dispute.since_seconds, now, tuple(anomalies))
-        disputes.append(dispute._replace(is_recorded=is_lasting))
-    outlasted = _still_contrary(outlasted, fresh)
-    return structs.replace(state, settled=settled, disputes=tuple(disputes), outlasted=outlasted), tuple(anomalies)
+        disputes.append(dispute._replace(is_recorded=is_lasting, stance=stance))
+    for gone in _taken_back(state.disputes_before, disputes):
+        held = contrary.get((gone.axis, gone.stance))
+        if held is None or not held.is_outlasted:
+            contrary[gone.axis, gone.stance] = Contrary(gone.axis, gone.stance, now - gone.since_seconds)
+    left = _still_contrary(contrary.values(), fresh)
+    return structs.replace(state, settled=settled, disputes=tuple(disputes), contrary=left), tuple(anomalies)
 
 
-def _still_contrary(outlasted: frozenset[tuple[Axis, bool]], fresh: Ladders) -> frozenset[tuple[Axis, bool]]:
+def _outlasted(state: Arbitration, pair: Pair, held: Contrary | None, now: float) -> Contrary:
+    """Law 3: what hooks held for too long against the screen. They are doubted if they had taken it back before."""
+    stance, doubt, until = pair.higher.stance is True, None, -math.inf
+    if held is not None and held.is_outlasted:
+        return held
+    if held is not None and pair.axis is Axis.ACTIVITY:
+        doubt, until = pair, now + state.policy.native_doubt_seconds
+    return Contrary(pair.axis, stance, LASTING_SECONDS, is_outlasted=True, doubt=doubt, doubt_until=until)
+
+
+def _taken_back(before: Iterable[Dispute], disputes: Iterable[Dispute]) -> Iterator[Dispute]:
+    """The contradictions between hooks and the screen that are over."""
+    standing = {(dispute[:3], dispute.stance) for dispute in disputes}
+    for dispute in before:
+        is_of_hook = dispute.higher is _R.HOOK and dispute.lower is _R.SCREEN
+        if is_of_hook and (dispute[:3], dispute.stance) not in standing:
+            yield dispute
+
+
+def _still_contrary(contrary: Iterable[Contrary], fresh: Ladders) -> tuple[Contrary, ...]:
     """Law 3: the stances of hooks that the screen still contradicts."""
-    return frozenset(
-        (axis, stance)
-        for axis, stance in outlasted
-        for voice in (fresh.activity if axis is Axis.ACTIVITY else fresh.attention)
-        if voice.rung is _R.SCREEN and voice.stance is (not stance)
-    )
+    shown = {
+        (axis, voice.stance)
+        for axis, voices in zip(Axis, fresh, strict=True)
+        for voice in voices
+        if voice.rung is _R.SCREEN
+    }
+    return tuple(one for one in contrary if (one.axis, not one.stance) in shown)
 
 
 def _discredit(
@@ -151,7 +180,10 @@ def _discredit(
 
 
 def _doubt(state: Arbitration, heard: Ladders, fresh: Ladders) -> Pair | None:
-    """What the agent reports against what decides, where that has lasted."""
+    """What the agent reports against what decides, where that has lasted; or what its hooks say and take back."""
+    for one in state.contrary:
+        if one.doubt is not None and state.at_seconds < one.doubt_until:
+            return one.doubt
     lasting = {dispute[:3] for dispute in state.disputes if dispute.is_recorded}
     if not lasting:
         return None
@@ -165,8 +197,13 @@ def _doubt(state: Arbitration, heard: Ladders, fresh: Ladders) -> Pair | None:
 
 def _doubted(pair: Pair) -> tuple[Activity, StatusBasis]:
     reports, shows = pair.higher.claim, pair.lower.claim
-    where = f"it reports {_in_words(reports)} ({reports.rule}), its {_SHOWN_BY[pair.lower.rung]} {_in_words(shows)}"
-    evidence = Evidence(source=_R.NATIVE_STATUS, rule=NATIVE_CONTRADICTED, where=where)
+    shown = f"its {_SHOWN_BY[pair.lower.rung]} {_in_words(shows)}"
+    if pair.higher.rung is _R.HOOK:
+        where = f"its hooks say {_in_words(reports)} ({reports.rule}) and take it back, {shown}"
+        evidence = Evidence(source=_R.HOOK, rule=HOOKS_CONTRADICTED, where=where)
+    else:
+        where = f"it reports {_in_words(reports)} ({reports.rule}), {shown}"
+        evidence = Evidence(source=_R.NATIVE_STATUS, rule=NATIVE_CONTRADICTED, where=where)
     return Activity.UNKNOWN, StatusBasis(at_seconds=reports.at_seconds, evidence=(evidence, shows.evidence))
 
 
