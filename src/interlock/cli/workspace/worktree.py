@@ -215,6 +215,8 @@ def rm(
     api = ServerApi.of_home(home_folder(home))
     session_id = str(find_task(api, session)["task_id"])
     told = _remove(api, session_id, RemoveWorktree(keep_branch=keep_branch, force=force, dry_run=dry_run))
+    for note in told.notes:
+        output.note(f"warning: {note}")
     if json:
         answer: RemovedWorktreeJson = {
             "session_id": session_id,
@@ -263,6 +265,8 @@ def _pruned(api: ServerApi, session_id: str, path: str, *, apply: bool) -> Prune
     except UsageError as error:
         why = str(error).removesuffix(f"; {error.remedy}")
         return {"session_id": session_id, "path": path, "is_removed": False, "can_go": False, "why": why}
+    for note in done.notes:
+        output.note(f"warning: {note}")
     is_removed = done.worktree.phase is WorktreePhase.REMOVED
     return {"session_id": session_id, "path": path, "is_removed": is_removed, "can_go": True, "why": ""}
 
