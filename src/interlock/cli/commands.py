@@ -199,8 +199,8 @@ Exit code 3: conflicts; it lists their paths and changes nothing.""",
     ),
     Command(
         "worktree prune",
-        "interlock.cli.workspace.worktree:prune",
-        "List worktrees that can go, or remove them.",
+        "interlock.cli.workspace.prune:prune",
+        "List worktrees and kept trees that can go, or remove them.",
         """\
   interlock worktree prune            which, and why others stay
   interlock worktree prune --apply    remove those""",

@@ -118,6 +118,8 @@ def test_nothing_that_a_submodule_configures_runs(root: Path, trap: Path) -> Non
     for name in SETTINGS:
         git(plan.path / "lib", "config", name, str(trap))
     (Path(git(plan.path / "lib", "rev-parse", "--absolute-git-dir")) / "info").mkdir()
-    (Path(git(plan.path / "lib", "rev-parse", "--absolute-git-dir")) / "info" / "attributes").write_text("* filter=evil\n")
+    (Path(git(plan.path / "lib", "rev-parse", "--absolute-git-dir")) / "info" / "attributes").write_text(
+        "* filter=evil\n"
+    )
     assert gone(plan, root.parent / "attic")
     assert not is_sprung(trap)

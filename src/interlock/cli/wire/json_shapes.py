@@ -393,10 +393,25 @@ class PrunedWorktreeJson(TypedDict):
     why: str
 
 
+class PrunedKeptJson(TypedDict):
+    """What was kept for a session that is over: a `ref` of a repository, or a folder of the `attic`. `why` it can go, or
+    stays."""
+
+    session_id: str
+    what: str
+    name: str
+    repository: str
+    commit: str
+    is_removed: bool
+    can_go: bool
+    why: str
+
+
 class PrunedWorktreesJson(TypedDict):
-    """The worktrees that `prune` looked at."""
+    """What `prune` looked at: worktrees, and what is kept for sessions that are over."""
 
     worktrees: list[PrunedWorktreeJson]
+    kept: list[PrunedKeptJson]
 
 
 class AnswerTextJson(TypedDict):

@@ -137,9 +137,7 @@ def torn_down(told: WorktreeChanged, *, seconds: float = _TEARDOWN_SECONDS) -> t
     if not told.teardown or not os.path.isdir(told.path):  # noqa: PTH112  (a path of the log)
         return ()
     try:
-        run_setup(
-            told.teardown, Path(told.path), {**minimal_environment(), **told.variables}, seconds, name="teardown"
-        )
+        run_setup(told.teardown, Path(told.path), {**minimal_environment(), **told.variables}, seconds, name="teardown")
     except WorktreeSetupFailed as error:
         return (str(error),)
     return ()
