@@ -264,7 +264,9 @@ def test_trees_of_sessions_that_are_over_can_go_by_proof_and_those_of_others_sta
     assert len(refs) == 3
     assert f"refs/interlock/sessions/{merged} in {root / '.git'}  can go" in served.cli("worktree", "prune").stdout
     assert pruned("--apply")[merged]["is_removed"]
+    assert served.stop() == 0
     assert served.cli("session", "purge", lossy, "--yes").returncode == 0
+    served.start()
     assert pruned("--apply")[lossy]["why"] == "its session was purged"
     left = git(root, "for-each-ref", "--format=%(refname)", "refs/interlock").split()
     assert left == [f"refs/interlock/sessions/{living}"]

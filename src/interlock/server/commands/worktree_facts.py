@@ -11,8 +11,8 @@ from msgspec import structs
 from interlock.agents.git.merging import Merge, commit_all
 from interlock.agents.git.repository import NoRepository, find_repository, format_of, nearest_root, stored_objects
 from interlock.agents.git.running import GitFailed
-from interlock.agents.git.worktree_removal import Removal
 from interlock.agents.git.submodules import make_submodules
+from interlock.agents.git.worktree_removal import Removal
 from interlock.agents.git.worktree_setup import WorktreeSetupFailed, copy_ignored, link_ignored, run_setup
 from interlock.agents.git.worktree_state import filtered_of, neutral_tree, state_of
 from interlock.agents.git.worktrees import WorktreePlan, find_ours, make_worktree
