@@ -58,10 +58,8 @@ def proof_of(ref: KeptRef, *, is_purged: bool, merges: Sequence[tuple[str, str]]
         if keepers:
             return f"its commit is in {keepers[0]}"
     tree = git.line("rev-parse", "--verify", "--quiet", f"{ref.object_id}^{{tree}}")
-    for line in (
-        git.run("for-each-ref", "--format=%(tree) %(refname)", *_BRANCHES).decode().splitlines() if tree else ()
-    ):
-        if line.startswith(f"{tree} "):
+    for line in git.run("for-each-ref", "--format=%(tree) %(refname)", *_BRANCHES).decode().splitlines():
+        if tree and line.startswith(f"{tree} "):
             return f"its files are those of {line.partition(' ')[2]}"
     for head, merged_as in merges:
         is_same = bool(tree and head) and git.line("rev-parse", "--verify", "--quiet", f"{head}^{{tree}}") == tree
@@ -116,7 +114,7 @@ def _is_same_file(one: Path, other: Path) -> bool:
 
 
 def prune_attic(folder: Path, source: Path, journal: Path, session_id: str) -> bool:
-    """Delete a folder of the attic after it is in the journal, if it still holds nothing of its own. Safe to do again."""
+    """Delete a folder of the attic after it is in the journal, if it still holds nothing of its own. Safe again."""
     going = folder.with_name(f"{_GOING}{folder.name}")
     told = {"what": "attic", "session_id": session_id, "folder": str(folder), "source": str(source)}
     _write_down(journal, {**told, "why": "every file of it is in the source"})

@@ -383,6 +383,19 @@ class MergedWorktreeJson(TypedDict):
     push: str | None
 
 
+class PullRequestJson(TypedDict):
+    """A branch that was pushed. `is_open`: `gh` opened a pull request, and `said` so; `command` opens one, where it is
+    known how."""
+
+    session_id: str
+    address: str
+    branch: str
+    commit: str
+    is_open: bool
+    command: str | None
+    said: str
+
+
 class PrunedWorktreeJson(TypedDict):
     """A worktree that can go, or why it stays."""
 
@@ -394,8 +407,8 @@ class PrunedWorktreeJson(TypedDict):
 
 
 class PrunedKeptJson(TypedDict):
-    """What was kept for a session that is over: a `ref` of a repository, or a folder of the `attic`. `why` it can go, or
-    stays."""
+    """What was kept for a session that is over: a `ref` of a repository, or a folder of the `attic`, and why it can go
+    or stays."""
 
     session_id: str
     what: str

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 from cyclopts import Parameter
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
     from interlock.log.sqlite.store import SqliteLog
 
 ApplyFlag = Annotated[bool, Parameter(negative="", help="Remove those that nothing is lost with.")]
-_LINES = """SELECT session_id, line FROM events WHERE instr(line, 'worktree_changed') OR instr(line, 'workspace_changed')
-    OR instr(line, 'session_deleted') ORDER BY position"""
-_PAGE = 1000
+_LINES: Final = """SELECT session_id, line FROM events WHERE instr(line, 'worktree_changed')
+    OR instr(line, 'workspace_changed') OR instr(line, 'session_deleted') ORDER BY position"""
+_PAGE: Final = 1000
 
 
 class _Data(msgspec.Struct):
@@ -122,10 +123,8 @@ def _repositories(known: _Known) -> Iterator[Path]:
     from interlock.agents.git.repository import NoRepository, find_repository
 
     found = {Path(one) for one in known.repositories}
-    try:
+    with suppress(NoRepository, OSError):
         found.add(find_repository(Path.cwd()).common)
-    except (NoRepository, OSError):
-        pass
     yield from sorted(found)
 
 
@@ -136,7 +135,7 @@ def _refs(known: _Known, folder: Path, *, apply: bool) -> Iterator[PrunedKeptJso
     owners = {ref_of(name).rpartition("/")[2]: name for name in known.sessions}
     for common in _repositories(known):
         for ref in kept_refs(common):
-            session_id = owners.get((ref.name.split("/") + ["", "", ""])[3], "")
+            session_id = owners.get([*ref.name.split("/"), "", ""][3], "")
             session = known.sessions.get(session_id)
             if session is None or not (session.is_purged or session.is_archived):
                 continue  # law 1

@@ -230,8 +230,9 @@ class Worktrees:
                     f"a turn of {task_id} is open", remedy=f"wait for its end: interlock wait {task_id}"
                 )
             head = await asyncio.to_thread(head_to_merge, task_id, told, asked)
-            if asked.branch:
+            if asked.branch and asked.branch != told.branch:  # its own is there already, and has it all
                 await asyncio.to_thread(keep_as_branch, Path(told.repository), head, asked.branch)
+            if asked.branch:
                 return MergeStanding(task_id=task_id, target=asked.branch, after=head)
             return await self._merge(task_id, told, asked, head)
 
