@@ -235,6 +235,45 @@ def test_a_turn_whose_server_died_is_in_doubt(served: Served, tmp_path: Path) ->
     assert (done.returncode, "in doubt: the turn began under another server" in done.stdout) == (3, True)
 
 
+def test_trees_of_sessions_that_are_over_can_go_by_proof_and_those_of_others_stay(
+    served: Served, tmp_path: Path
+) -> None:
+    root = tmp_path / "over"
+    new_repository(root, a_txt="one\n")
+
+    def pruned(*more: str) -> dict[str, Body]:
+        told = json.loads(served.cli("worktree", "prune", "--json", *more).stdout)["kept"]
+        return {row["session_id"]: row for row in told if row["repository"] == str(root / ".git")}
+
+    def over() -> str:
+        task_id = begin(served, root, "say hello")
+        seen(served, task_id, 2)
+        served.shows(task_id, status="COMPLETED")
+        return task_id
+
+    merged = over()
+    (root / "b.txt").write_text("work\n")
+    lossy, living = over(), over()
+    assert pruned() == {}
+    for task_id in (merged, lossy):
+        assert served.cli("session", "archive", task_id, "--yes").returncode == 0
+    rows = pruned()
+    assert {name: row["can_go"] for name, row in rows.items()} == {merged: True, lossy: False}
+    assert "are in no commit" in rows[lossy]["why"]
+    refs = git(root, "for-each-ref", "--format=%(refname)", "refs/interlock").split()
+    assert len(refs) == 3
+    assert f"refs/interlock/sessions/{merged} in {root / '.git'}  can go" in served.cli("worktree", "prune").stdout
+    assert pruned("--apply")[merged]["is_removed"]
+    assert served.stop() == 0
+    assert served.cli("session", "purge", lossy, "--yes").returncode == 0
+    served.start()
+    assert pruned("--apply")[lossy]["why"] == "its session was purged"
+    left = git(root, "for-each-ref", "--format=%(refname)", "refs/interlock").split()
+    assert left == [f"refs/interlock/sessions/{living}"]
+    journal = (served.home / "worktrees" / "pruned.jsonl").read_text().splitlines()
+    assert {json.loads(line)["session_id"] for line in journal} >= {merged, lossy}
+
+
 def test_the_page_can_be_typed(served: Served, tmp_path: Path) -> None:
     root = tmp_path / "shop"
     new_repository(root)

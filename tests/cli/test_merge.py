@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,3 +106,48 @@ def test_an_open_turn_is_waited_for(served: Served, root: Path) -> None:
     assert (refused.returncode, f"interlock wait {task_id}" in refused.stderr) == (2, True)
     served.gates.open("wait")
     stopped(served, task_id)
+
+
+def test_work_is_pushed_for_a_pull_request_which_gh_opens_or_a_command_that_is_printed(
+    served: Served, root: Path
+) -> None:
+    task_id, tree = begun(served, root, "asked")
+    git(root.parent, "init", "-q", "--bare", "remote.git")
+    remote = root.parent / "remote.git"
+    git(root, "remote", "add", "origin", str(remote))
+    (tree / "a.txt").write_text("work\n")
+    refused = served.cli("worktree", "pr", task_id, "--yes")
+    assert (refused.returncode, "--commit" in refused.stderr) == (2, True)
+    assert (served.cli("worktree", "pr", task_id).returncode, git(remote, "branch")) == (2, "")  # nobody to ask
+    done = served.json("worktree", "pr", task_id, "--commit", "-m", "Work", "--yes")
+    assert (done["branch"], done["address"], done["command"]) == ("interlock/asked", str(remote), None)
+    assert git(remote, "rev-parse", "interlock/asked") == done["commit"] == git(tree, "rev-parse", "HEAD")
+    assert git(root, "rev-parse", "origin/interlock/asked") == done["commit"]
+    git(root, "config", "remote.origin.pushurl", "https://evil.example/x")
+    refused = served.cli("worktree", "pr", task_id, "--yes")
+    assert (refused.returncode, "--url" in refused.stderr) == (2, True)
+    # A host that gh knows: the user's own configuration says where it is.
+    own = root.parent / "gitconfig"
+    own.write_text(f"[url {str(root.parent)!r}]\n\tinsteadOf = https://github.com/me\n".replace("'", '"'))
+    named = ("worktree", "pr", task_id, "--url", "https://github.com/me/remote.git", "--title", "It's it", "--yes")
+    bare = root.parent / "bin"
+    bare.mkdir()
+    (bare / "git").symlink_to(str(shutil.which("git")))
+    told = served.cli(*named, PATH=str(bare), GIT_CONFIG_GLOBAL=str(own))
+    assert told.returncode == 0, told.stderr
+    words = shlex.split(told.stdout.splitlines()[-1])
+    assert words[:5] == ["gh", "pr", "create", "--repo", "github.com/me/remote"]
+    assert words[words.index("--title") + 1] == "It's it"
+    (bare / "gh").write_text(
+        f'#!/bin/sh\necho "$@" > {bare}/told\nls -a > {bare}/here\necho https://github.com/me/remote/1\n'
+    )
+    (bare / "gh").chmod(0o755)
+    told = served.cli(*named, "--into", "next", PATH=f"{bare}:/usr/bin:/bin", GIT_CONFIG_GLOBAL=str(own))
+    assert (told.returncode, "https://github.com/me/remote/1" in told.stdout) == (0, True), told.stderr
+    assert "--repo github.com/me/remote --base next --head interlock/asked" in (bare / "told").read_text()
+    assert (bare / "here").read_text().split() == [".", ".."]
+    (bare / "gh").write_text("#!/bin/sh\necho no login >&2; exit 4\n")
+    told = served.cli(*named, PATH=f"{bare}:/usr/bin:/bin", GIT_CONFIG_GLOBAL=str(own))
+    assert (told.returncode, "no login" in told.stdout, "gh pr create" in told.stdout) == (3, True, True)
+    stopped(served, task_id)
+    assert served.cli("worktree", "rm", task_id).returncode == 0  # the remote has its commits

@@ -135,6 +135,49 @@ def test_the_command_begins_in_a_worktree_with_what_the_configuration_says(serve
     assert not tree.exists()
 
 
+def test_links_submodules_and_a_teardown_are_as_the_configuration_says(served: Served, root: Path) -> None:
+    """Trap 21 of the plan: from the command line; a teardown that fails is a warning."""
+    new_repository(root.parent / "lib", l_txt="lib\n")
+    git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(root.parent / "lib"), "lib")
+    (root / ".gitignore").write_text("*.db\ndata\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "with lib")
+    (root / "data").mkdir()
+    marks = served.folder / "torn-down"
+    config = served.folder / "links.toml"
+    agent = f"[agents.scripted]\ndriver = 'claude-stream'\nargv = [{json.dumps(str(served.folder / 'agent'))}]\n"
+    teardown = f'echo "$PWD $INTERLOCK_BRANCH" >> {marks}; echo no network; exit 3'
+    words = json.dumps(["sh", "-c", teardown])
+    config.write_text(f"{agent}[worktree]\nlink = ['data', 'never']\nsubmodules = true\nteardown = {words}\n")
+    run = ("run", "scripted", "say hello", "--worktree-name", "linked", "--cwd", str(root), "--wait", "--json")
+    done = served.cli(*run, INTERLOCK_CONFIG=str(config))
+    assert (done.returncode, "never was not linked" in done.stderr) == (0, True), done.stderr
+    task_id = str(json.loads(done.stdout)["session_id"])
+    tree = Path(summary_of(served, task_id)["worktree"]["path"])
+    assert ((tree / "data").readlink(), (tree / "lib" / "l.txt").read_text()) == (root / "data", "lib\n")
+    stopped(served, task_id)
+    (tree / "lib" / "l.txt").write_text("work\n")
+    refused = served.cli("worktree", "rm", task_id)
+    assert (refused.returncode, "submodule lib: it has changes: l.txt" in refused.stderr) == (2, True), refused.stderr
+    assert not marks.exists()
+    (tree / "lib" / "l.txt").write_text("lib\n")
+    done = served.cli("worktree", "rm", task_id)
+    assert (done.returncode, "the teardown command failed with 3. It said: no network" in done.stderr) == (0, True)
+    assert marks.read_text() == f"{tree} interlock/linked\n"
+    assert (tree.exists(), (root / "data").is_dir()) == (False, True)
+    assert "teardown" in summary_of(served, task_id)["worktree"]["problem"]
+
+
+def test_a_teardown_that_an_agent_could_write_is_refused(served: Served, root: Path) -> None:
+    with pytest.raises(ServerRefusal, match="its agent can change"):
+        opened(served, root, name="torn", teardown=["./down.sh"])
+    task = opened(served, root, "say hello", name="making", teardown=["sh", "-c", "echo more > more.txt"])
+    stopped(served, task["task_id"])
+    refused = served.cli("worktree", "rm", str(task["task_id"]))
+    assert (refused.returncode, "more.txt" in refused.stderr) == (2, True), refused.stderr
+    assert (Path(task["worktree"]["path"]) / "more.txt").read_text() == "more\n"
+
+
 def test_its_agent_is_told_of_its_worktree_also_by_the_next_server(tmp_path: Path) -> None:
     new_repository(tmp_path / "project")
     program = tmp_path / "agent"

@@ -198,9 +198,17 @@ Exit code 3: conflicts; it lists their paths and changes nothing.""",
   interlock worktree rm parser --force        what would be lost is kept aside""",
     ),
     Command(
+        "worktree pr",
+        "interlock.cli.workspace.pr:pr",
+        "Push a worktree's branch and open a pull request.",
+        """\
+  interlock worktree pr parser        asks first, then pushes to origin
+  interlock worktree pr parser --commit -m "Faster parser" --into main --yes""",
+    ),
+    Command(
         "worktree prune",
-        "interlock.cli.workspace.worktree:prune",
-        "List worktrees that can go, or remove them.",
+        "interlock.cli.workspace.prune:prune",
+        "List worktrees and kept trees that can go, or remove them.",
         """\
   interlock worktree prune            which, and why others stay
   interlock worktree prune --apply    remove those""",

@@ -82,10 +82,7 @@ def open_request(
 def _as_configured(asked: AskedWorktree, section: WorktreeSection) -> AskedWorktree:
     from msgspec import structs
 
-    seconds = section.setup_seconds
-    return structs.replace(
-        asked, copy=section.copy, disposable=section.disposable, setup=section.setup, setup_seconds=seconds
-    )
+    return structs.replace(asked, **structs.asdict(section))
 
 
 def _mode(word: str) -> Mode | None:

@@ -18,7 +18,7 @@ from interlock.agents.git.repository import NoRepository, find_repository
 from interlock.agents.git.running import GitFailed
 from interlock.agents.git.snapshot import TreeSnapshots
 from interlock.agents.git.worktree_removal import Removal, check_removal, finish_removal, remove_worktree
-from interlock.agents.git.worktree_setup import WorktreeSetupFailed, copy_ignored, run_setup
+from interlock.agents.git.worktree_setup import WorktreeSetupFailed, copy_ignored, link_ignored, run_setup
 from interlock.agents.git.worktree_state import state_of
 from interlock.agents.git.worktrees import WorktreePlan, find_ours, make_worktree, plan_worktree, repository_lock
 from interlock.vocabulary.errors import UsageError
@@ -560,3 +560,44 @@ def test_one_of_twenty_gets_a_name_and_the_others_leave_it_alone(tmp_path: Path)
     assert (plans[0].path / "a.txt").read_text() == "a\n"
     assert git(plans[0].path, "status", "--short") == ""
     assert git(root, "branch", "--format=%(refname:short)").split() == ["interlock/one", "main"]
+
+
+# Links, and the command before the end
+
+
+def test_ignored_files_and_folders_are_linked_by_name_and_nothing_else(tmp_path: Path) -> None:
+    """Trap 21 of the plan, for links."""
+    root = tmp_path / "project"
+    new_repository(root, a_txt="one\n", _gitignore="data\ncache/\n.env\nlink\n")
+    for name in ("data", "cache"):
+        (root / name).mkdir()
+        (root / name / "x").write_text("x\n")
+    (root / ".env").write_text("KEY=1\n")
+    (root / "link").symlink_to(tmp_path)
+    plan = made(root, tmp_path / "home")
+    (plan.path / ".env").write_text("its own\n")
+    left = link_ignored(root, plan.path, ["data", "cache", ".env", "link", "a.txt", "../project", "never"])
+    assert [one.split(" ")[0] for one in left] == ["cache", ".env", "link", "a.txt", "../project", "never"]
+    assert "without a / at the end" in left[0]
+    assert (plan.path / "data").readlink() == root / "data"
+    assert not any(os.path.lexists(plan.path / one) for one in ("cache", "link"))
+    assert (plan.path / ".env").read_text() == "its own\n"
+    assert link_ignored(root, plan.path, ["data"]) == ()
+
+
+def test_a_link_is_no_loss_and_what_took_its_place_is(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    new_repository(root, a_txt="one\n", _gitignore="data\n")
+    (root / "data").mkdir()
+    (root / "data" / "x").write_text("x\n")
+    plan = made(root, tmp_path / "home")
+    asked = replace(removal(plan), linked=("data",))
+    assert link_ignored(root, plan.path, ["data"]) == ()
+    (plan.path / "data").unlink()
+    (plan.path / "data").symlink_to(tmp_path)
+    with pytest.raises(UsageError, match="not copied there by us: data"):
+        check_removal(asked)
+    (plan.path / "data").unlink()
+    assert link_ignored(root, plan.path, ["data"]) == ()
+    remove_worktree(asked, check_removal(asked), tmp_path / "attic")
+    assert (plan.path.exists(), (root / "data" / "x").read_text()) == (False, "x\n")

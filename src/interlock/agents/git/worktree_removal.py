@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from interlock.agents.git.looking import TooMuch
+from interlock.agents.git.looking import TooMuch, decoded
 from interlock.agents.git.repository import Repository, format_of
 from interlock.agents.git.running import GitFailed
 from interlock.agents.git.snapshot import TreeSnapshots, ref_of
@@ -42,8 +42,8 @@ _MOVED, _PROVEN = ".removing-", ".removed-"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
     """What is to be removed, and what is known of it. `merged`: the commit of its branch that was squashed into
-    `merged_as`; `copied`: ignored files that we put there, from `source`; `disposable`: ignored files and folders that
-    can be made again, by name or, with a slash, by path."""
+    `merged_as`; `copied`: ignored files that we put there, from `source`, and `linked` links to what is there;
+    `disposable`: ignored files and folders that can be made again, by name or, with a slash, by path."""
 
     common: Path
     path: Path
@@ -54,6 +54,7 @@ class Removal:
     merged_as: str = ""
     source: str = ""
     copied: tuple[str, ...] = ()
+    linked: tuple[str, ...] = ()
     disposable: tuple[str, ...] = ()
     keeps_branch: bool = False
     is_forced: bool = False
@@ -91,7 +92,7 @@ def _named(what: str, paths: tuple[str, ...] | list[str]) -> Iterator[str]:
 
 def _is_replaceable(asked: Removal, place: Path, name: str) -> bool:
     """Whether an ignored file or folder is no loss: it can be made again, or is as its original is."""
-    return _is_disposable(asked, name) or _is_copy(asked, place, name)
+    return _is_disposable(asked, name) or _is_copy(asked, place, name) or _is_link(asked, place, name)
 
 
 def _is_disposable(asked: Removal, name: str) -> bool:
@@ -110,6 +111,14 @@ def _is_copy(asked: Removal, place: Path, name: str) -> bool:
     here, there = place / name, Path(asked.source) / name
     try:
         return not here.is_symlink() and not there.is_symlink() and here.read_bytes() == there.read_bytes()
+    except OSError:
+        return False
+
+
+def _is_link(asked: Removal, place: Path, name: str) -> bool:
+    """Whether it still is the link that was put there, which goes without what it leads to."""
+    try:
+        return name in asked.linked and (place / name).readlink() == Path(asked.source) / name
     except OSError:
         return False
 
@@ -222,7 +231,7 @@ def _keep_files(asked: Removal, ours: OurWorktree, state: WorktreeState, moved: 
         left = [one for one in os.listdir(moved) if one != ".git"]  # noqa: PTH208 (names)
     else:
         kept.append(ref)
-        left = [os.fsdecode(one).rstrip("/") for one in taken.not_kept]
+        left = [os.fsdecode(one).rstrip("/") for one in taken.not_kept if decoded(one) not in state.submodules]
         left += [one.rstrip("/") for one in state.ignored if not _is_replaceable(asked, moved, one)]
     for name in (*left, *(one.rstrip("/") for one in unlisted)):
         if os.path.lexists(moved / name):

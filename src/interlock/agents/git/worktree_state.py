@@ -20,6 +20,7 @@ from typing import Final
 from interlock.agents.git.looking import decoded
 from interlock.agents.git.repository import format_of, own_excludes, stored_objects
 from interlock.agents.git.running import Git, GitFailed
+from interlock.agents.git.submodules import git_directory_of, modules_at, unkept_in
 from interlock.agents.git.worktrees import OurWorktree, common_git
 
 _STATUS: Final = (
@@ -27,13 +28,14 @@ _STATUS: Final = (
     "--no-renames",
 )  # fmt: skip
 _SECONDS: Final = 300.0
+_LISTED: Final = 3
 _UNFINISHED: Final = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorktreeState:
     """`changed` are tracked files that differ from the commit, in the work tree or as they are staged; `unfinished`
-    what is going on in it, such as a rebase."""
+    what is going on in it, such as a rebase. `submodules`: those that are checked out, and no loss."""
 
     head: str
     branch: str
@@ -41,6 +43,7 @@ class WorktreeState:
     untracked: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     unfinished: tuple[str, ...] = ()
+    submodules: tuple[str, ...] = ()
 
     @property
     def is_clean(self) -> bool:
@@ -72,6 +75,8 @@ def state_of(ours: OurWorktree, path: Path | None = None) -> WorktreeState:
         told = git.run(*_STATUS, seconds=_SECONDS, settings=own_excludes())
         lines = [(one[:2], decoded(one[3:])) for one in told.split(b"\0") if one]
         staged = _staged(git, ours, head)
+    proven, doubtful = _submodules(ours, place, head)
+    lines = [(kind, path) for kind, path in lines if path.rstrip("/") not in proven]
     changed = [path for kind, path in lines if kind not in (b"??", b"!!")]
     return WorktreeState(
         head=head,
@@ -79,7 +84,8 @@ def state_of(ours: OurWorktree, path: Path | None = None) -> WorktreeState:
         changed=tuple(dict.fromkeys((*changed, *staged))),
         untracked=tuple(path for kind, path in lines if kind == b"??"),
         ignored=tuple(path for kind, path in lines if kind == b"!!"),
-        unfinished=tuple(_unfinished(ours.admin)),
+        unfinished=(*_unfinished(ours.admin), *doubtful),
+        submodules=proven,
     )
 
 
@@ -96,14 +102,55 @@ def _staged(git: Git, ours: OurWorktree, head: str) -> tuple[str, ...]:
 
 def _unfinished(admin: Path) -> Iterator[str]:
     yield from (f"{name} is there" for name in _UNFINISHED if os.path.lexists(admin / name))
-    if (admin / "modules").is_dir():
-        yield "submodules are checked out in it"
+
+
+def _submodules(ours: OurWorktree, place: Path, head: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The submodules that are no loss, and what would be lost with the others."""
+    if not (ours.admin / "modules").is_dir():
+        return (), ()
+    proven, doubtful, seen = [], [], set()
+    for path, wanted in modules_at(ours.common, head).items():
+        name = os.fsdecode(path)
+        admin = git_directory_of(ours, place, name)
+        if admin is not None:
+            seen.add(admin)
+            why = _submodule_loss(OurWorktree(admin, place / name, admin), wanted)
+            doubtful += [f"submodule {decoded(path)}: {why}"] if why else []
+            proven += [] if why else [decoded(path)]
+    if not _git_directories(ours.admin / "modules") <= seen:
+        doubtful.append("repositories of submodules are in it that its commit does not name")
+    return tuple(proven), tuple(doubtful)
+
+
+def _git_directories(folder: Path) -> set[Path]:
+    """The outermost git directories below a folder."""
+    found: set[Path] = set()
+    for here, folders, files in os.walk(folder):
+        if "HEAD" in files or "objects" in folders:
+            found.add(Path(here).resolve())
+            folders.clear()
+    return found
+
+
+def _submodule_loss(module: OurWorktree, wanted: str) -> str:
+    """Why a submodule may hold what nothing else has; blank: it does not. In doubt it does."""
+    try:
+        state = state_of(module)
+        more = (*state.ignored, *unlisted_in(module, module.path, state))
+        files = (*state.changed, *state.untracked, *more)
+        if files:
+            return f"it has changes: {', '.join(files[:_LISTED])}"
+        if state.unfinished:
+            return state.unfinished[0]
+        return unkept_in(module.admin) or ("" if state.head == wanted else "another commit is checked out")
+    except (GitFailed, OSError, ValueError) as error:
+        return f"it cannot be looked at: {error}"
 
 
 def unlisted_in(ours: OurWorktree, place: Path, state: WorktreeState) -> tuple[str, ...]:
     """What git lists nowhere, and would be lost unseen: another repository in a folder whose files are tracked, or in
     the place of the worktree's own `.git`; what is in the folder of a submodule; folders that cannot be read."""
-    modules = _modules_of(ours, state.head)
+    modules = modules_at(ours.common, state.head)
     listed = {*state.untracked, *state.ignored}
     root, found = os.fsencode(place), []
 
@@ -112,6 +159,9 @@ def unlisted_in(ours: OurWorktree, place: Path, state: WorktreeState) -> tuple[s
 
     for folder, folders, files in os.walk(root, onerror=unreadable):
         inside = folder[len(root) + 1 :]
+        if inside in modules and decoded(inside) in state.submodules:
+            folders.clear()
+            continue
         if inside in modules:
             found += [decoded(inside) + "/"] if folders or files else []
             folders.clear()
@@ -126,12 +176,6 @@ def unlisted_in(ours: OurWorktree, place: Path, state: WorktreeState) -> tuple[s
     return tuple(sorted(found))
 
 
-def _modules_of(ours: OurWorktree, head: str) -> frozenset[bytes]:
-    with stored_objects(ours.common, format_of(head)) as objects:
-        told = objects.run("ls-tree", "-r", "-z", "--full-tree", head, seconds=_SECONDS)
-    return frozenset(one.partition(b"\t")[2] for one in told.split(b"\0") if one.startswith(b"160000 "))
-
-
 def _is_own_git(ours: OurWorktree, place: Path) -> bool:
     """Whether `.git` still is what git wrote there: a file that leads to the worktree's own git directory."""
     file = place / ".git"
@@ -139,7 +183,7 @@ def _is_own_git(ours: OurWorktree, place: Path) -> bool:
         said = file.read_text("utf-8", "surrogateescape").removesuffix("\n") if not file.is_symlink() else ""
     except OSError:
         return False
-    return said == f"gitdir: {ours.admin}"
+    return (place / said.removeprefix("gitdir: ")).resolve() == ours.admin.resolve() and said.startswith("gitdir: ")
 
 
 def keepers_of(common: Path, commit: str, *, besides: str = "") -> tuple[str, ...]:

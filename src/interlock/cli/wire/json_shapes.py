@@ -383,6 +383,19 @@ class MergedWorktreeJson(TypedDict):
     push: str | None
 
 
+class PullRequestJson(TypedDict):
+    """A branch that was pushed. `is_open`: `gh` opened a pull request, and `said` so; `command` opens one, where it is
+    known how."""
+
+    session_id: str
+    address: str
+    branch: str
+    commit: str
+    is_open: bool
+    command: str | None
+    said: str
+
+
 class PrunedWorktreeJson(TypedDict):
     """A worktree that can go, or why it stays."""
 
@@ -393,10 +406,25 @@ class PrunedWorktreeJson(TypedDict):
     why: str
 
 
+class PrunedKeptJson(TypedDict):
+    """What was kept for a session that is over: a `ref` of a repository, or a folder of the `attic`, and why it can go
+    or stays."""
+
+    session_id: str
+    what: str
+    name: str
+    repository: str
+    commit: str
+    is_removed: bool
+    can_go: bool
+    why: str
+
+
 class PrunedWorktreesJson(TypedDict):
-    """The worktrees that `prune` looked at."""
+    """What `prune` looked at: worktrees, and what is kept for sessions that are over."""
 
     worktrees: list[PrunedWorktreeJson]
+    kept: list[PrunedKeptJson]
 
 
 class AnswerTextJson(TypedDict):

@@ -25,7 +25,7 @@ from interlock.lifecycle.task_status import has_open_turn
 from interlock.lifecycle.turns import TurnRecord
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 from interlock.vocabulary.states import TurnState
-from interlock.vocabulary.wire.resources import AgentStanding, Cancelled
+from interlock.vocabulary.wire.resources import AgentStanding, Cancelled, WorktreeStanding
 
 if TYPE_CHECKING:
     from interlock.cli.wire.json_shapes import ArchivedSessionJson, InterruptJson, StartedAgentJson, StoppedAgentJson
@@ -260,9 +260,12 @@ def _remove_worktree(api: ServerApi, task_id: str) -> str:
     for keeps_branch in (False, True):
         asked = {"keep_branch": keeps_branch}
         try:
-            act(api, object, "POST", f"{task_path(task_id)}/worktree/remove", asked, is_once=True, task_id=task_id)
+            path = f"{task_path(task_id)}/worktree/remove"
+            told = act(api, WorktreeStanding, "POST", path, asked, is_once=True, task_id=task_id)
         except UsageError as error:
             why = f"its worktree stays: {str(error).removesuffix(f'; {error.remedy}')}"
         else:
+            for note in told.notes:
+                output.note(f"warning: {note}")
             return ""
     return why

@@ -1,4 +1,4 @@
-"""`interlock worktree ls|show|rm|prune`: the git worktrees that were made for sessions."""
+"""`interlock worktree ls|show|rm`: the git worktrees that were made for sessions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from interlock.cli.home import DryRunFlag, HomeOption, JsonFlag, SessionArgument
 from interlock.cli.log.stored_sessions import find_session
 from interlock.cli.look.session_lines import find_task
 from interlock.cli.server.api import ServerApi, home_folder
-from interlock.cli.wire.routes import PAGE, TASKS, task_path
+from interlock.cli.wire.routes import task_path
 from interlock.cli.work.retrying import act
 from interlock.vocabulary.errors import UsageError
-from interlock.vocabulary.events.workspace import WorktreePhase
 from interlock.vocabulary.wire.resources import RemoveWorktree, WorktreeStanding
 
 if TYPE_CHECKING:
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
     from interlock.agents.git.worktree_state import WorktreeState
     from interlock.cli.wire.json_shapes import (
-        PrunedWorktreeJson,
-        PrunedWorktreesJson,
         RemovedWorktreeJson,
         WorktreeDetailJson,
         WorktreeFilesJson,
@@ -42,7 +39,6 @@ KeepBranchFlag = Annotated[bool, Parameter(negative="", help="Its branch stays, 
 ForceFlag = Annotated[
     bool, Parameter(negative="", help="Keep what would be lost aside (refs and a folder), and remove it.")
 ]
-ApplyFlag = Annotated[bool, Parameter(negative="", help="Remove those that nothing is lost with.")]
 # Written by `encode_event`, whose first key is the type.
 _TYPE: Final = "worktree_changed"
 _COLUMNS: Final = ("SESSION", "STATE", "BRANCH", "FOR", "FOLDER")
@@ -214,7 +210,9 @@ def rm(
     """
     api = ServerApi.of_home(home_folder(home))
     session_id = str(find_task(api, session)["task_id"])
-    told = _remove(api, session_id, RemoveWorktree(keep_branch=keep_branch, force=force, dry_run=dry_run))
+    told = remove(api, session_id, RemoveWorktree(keep_branch=keep_branch, force=force, dry_run=dry_run))
+    for note in told.notes:
+        output.note(f"warning: {note}")
     if json:
         answer: RemovedWorktreeJson = {
             "session_id": session_id,
@@ -233,41 +231,7 @@ def rm(
     return ExitCode.COMPLETED
 
 
-def _remove(api: ServerApi, session_id: str, asked: RemoveWorktree) -> WorktreeStanding:
+def remove(api: ServerApi, session_id: str, asked: RemoveWorktree) -> WorktreeStanding:
+    """Have the server remove the worktree of a session."""
     path, body = f"{task_path(session_id)}/worktree/remove", msgspec.to_builtins(asked)
     return act(api, WorktreeStanding, "POST", path, body, is_once=True, task_id=session_id)
-
-
-def prune(*, apply: ApplyFlag = False, home: HomeOption = None, json: JsonFlag = False) -> int:
-    """List the worktrees that nothing is lost with: their work is merged, or kept by another branch, or they are gone.
-    With --apply, remove them. The others stay, each with the reason."""
-    api = ServerApi.of_home(home_folder(home))
-    told: list[PrunedWorktreeJson] = []
-    for task in list(api.items(TASKS, limit=PAGE)):
-        tree = task["worktree"]
-        if tree is not None and tree["phase"] != "removed":
-            told.append(_pruned(api, str(task["task_id"]), tree["path"], apply=apply))
-    if json:
-        answer: PrunedWorktreesJson = {"worktrees": told}
-        output.print_json(answer)
-    elif told:
-        output.print_text("\n".join(output.escape_lines(_pruned_words(one, apply=apply)) for one in told))
-    else:
-        output.note("no worktree is there")
-    return ExitCode.COMPLETED
-
-
-def _pruned(api: ServerApi, session_id: str, path: str, *, apply: bool) -> PrunedWorktreeJson:
-    try:
-        done = _remove(api, session_id, RemoveWorktree(dry_run=not apply))
-    except UsageError as error:
-        why = str(error).removesuffix(f"; {error.remedy}")
-        return {"session_id": session_id, "path": path, "is_removed": False, "can_go": False, "why": why}
-    is_removed = done.worktree.phase is WorktreePhase.REMOVED
-    return {"session_id": session_id, "path": path, "is_removed": is_removed, "can_go": True, "why": ""}
-
-
-def _pruned_words(one: PrunedWorktreeJson, *, apply: bool) -> str:
-    if not one["can_go"]:
-        return f"{one['path']}  stays\n  {one['why']}"
-    return f"{one['path']}  {'removed' if apply else 'can go: nothing would be lost'}"

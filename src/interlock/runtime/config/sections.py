@@ -174,6 +174,16 @@ class WorktreeSection(_Section, frozen=True):
     ] = ()
     setup: Annotated[tuple[str, ...], Meta(description="a program to run in it first, without a shell")] = ()
     setup_seconds: Annotated[float, Meta(gt=0, le=86_400, description="how long that program may take")] = 600.0
+    link: Annotated[
+        tuple[str, ...], Meta(description="like copy, but links to the originals, which all worktrees then share")
+    ] = ()
+    teardown: Annotated[
+        tuple[str, ...],
+        Meta(description="a program to run in it before it is removed, by name or absolute path; 10 minutes at most"),
+    ] = ()
+    submodules: Annotated[
+        bool, Meta(description="check its submodules out, from what your folder has of them: nothing is fetched")
+    ] = False
 
 
 class NotifySection(_Section, frozen=True):

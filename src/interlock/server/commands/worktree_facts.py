@@ -11,16 +11,19 @@ from msgspec import structs
 from interlock.agents.git.merging import Merge, commit_all
 from interlock.agents.git.repository import NoRepository, find_repository, format_of, nearest_root, stored_objects
 from interlock.agents.git.running import GitFailed
+from interlock.agents.git.submodules import make_submodules
 from interlock.agents.git.worktree_removal import Removal
-from interlock.agents.git.worktree_setup import copy_ignored
+from interlock.agents.git.worktree_setup import WorktreeSetupFailed, copy_ignored, link_ignored, run_setup
 from interlock.agents.git.worktree_state import filtered_of, neutral_tree, state_of
 from interlock.agents.git.worktrees import WorktreePlan, find_ours, make_worktree
+from interlock.agents.processes.command import minimal_environment
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.workspace import WorktreeChanged, WorktreePhase
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.wire.resources import MergeWorktree, RemoveWorktree
 
 _LISTED: Final = 10
+_TEARDOWN_SECONDS: Final = 600.0
 
 
 def removal_of(task_id: SessionId, told: WorktreeChanged, merged: tuple[str, str], asked: RemoveWorktree) -> Removal:
@@ -35,6 +38,7 @@ def removal_of(task_id: SessionId, told: WorktreeChanged, merged: tuple[str, str
         merged_as=merged[1],
         source=str(root_of(told)),
         copied=told.copy,
+        linked=told.link,
         disposable=told.disposable,
         keeps_branch=asked.keep_branch,
         is_forced=asked.force,
@@ -121,12 +125,30 @@ def folder_in(plan: WorktreePlan, cwd: str) -> str:
     return str(plan.path / below)
 
 
+def filled(plan: WorktreePlan, told: WorktreeChanged) -> tuple[str, ...]:
+    """Put into a new worktree what its base does not have. What could not be, with the reason."""
+    notes = copy_ignored(plan.source, plan.path, told.copy) + link_ignored(plan.source, plan.path, told.link)
+    ours = find_ours(plan.common, plan.path, plan.owner)
+    return notes + (make_submodules(plan.source, ours, plan.base) if told.submodules and ours is not None else ())
+
+
+def torn_down(told: WorktreeChanged, *, seconds: float = _TEARDOWN_SECONDS) -> tuple[str, ...]:
+    """Run the teardown command in a worktree that is about to be removed. A failure is a warning."""
+    if not told.teardown or not os.path.isdir(told.path):  # noqa: PTH112  (a path of the log)
+        return ()
+    try:
+        run_setup(told.teardown, Path(told.path), {**minimal_environment(), **told.variables}, seconds, name="teardown")
+    except WorktreeSetupFailed as error:
+        return (str(error),)
+    return ()
+
+
 def made_again(task_id: SessionId, told: WorktreeChanged) -> WorktreeChanged:
     """Finish what a server that died had begun. Whether its setup command ran is not known: it is not run twice."""
     plan = plan_of(task_id, told)
     try:
         make_worktree(plan, is_again=True)
-        copy_ignored(plan.source, plan.path, told.copy)
+        filled(plan, told)
     except (GitFailed, UsageError, OSError) as error:
         return structs.replace(told, phase=WorktreePhase.FAILED, problem=str(error) or type(error).__name__)
     if told.setup:
@@ -142,9 +164,9 @@ _SECONDS: Final = 60.0
 _STATUS: Final = ("status", "--porcelain=v1", "-z", "--untracked-files=no", "--ignore-submodules=all", "--no-renames")
 
 
-def notes_of(plan: WorktreePlan) -> tuple[str, ...]:
+def notes_of(plan: WorktreePlan, *, has_submodules: bool) -> tuple[str, ...]:
     """What is not in it that one may look for: changes that are not committed, submodules, what a filter makes."""
-    return (*_uncommitted(plan), *_left_out(plan))
+    return (*_uncommitted(plan), *_left_out(plan, has_submodules=has_submodules))
 
 
 def _uncommitted(plan: WorktreePlan) -> tuple[str, ...]:
@@ -159,15 +181,16 @@ def _uncommitted(plan: WorktreePlan) -> tuple[str, ...]:
     return (f"{count} changed files of {plan.source} are not committed, and not in it",) if count else ()
 
 
-def _left_out(plan: WorktreePlan) -> tuple[str, ...]:
+def _left_out(plan: WorktreePlan, *, has_submodules: bool) -> tuple[str, ...]:
     with neutral_tree(plan.common, plan.path, plan.base) as git:
         git.run("read-tree", plan.base, seconds=_SECONDS)
         listed = [one for one in git.run("ls-files", "--stage", "-z").split(b"\0") if one]
         modules = sum(one.startswith(b"160000 ") for one in listed)
         filtered = filtered_of(git, [one.partition(b"\t")[2] for one in listed])
     notes = []
-    if modules:
-        notes.append(f"{modules} submodules are not checked out in it: git submodule update --init")
+    if modules and not has_submodules:
+        how = "set `submodules = true` below [worktree], or run `git submodule update --init`"
+        notes.append(f"{modules} submodules are not checked out in it: {how}")
     if filtered:
         notes.append(f"{len(filtered)} files with a filter, such as Git LFS, are as they are stored: no filter is run")
     return tuple(notes)

@@ -26,7 +26,7 @@ from interlock.agents.git.merging import (
     plan_merge,
 )
 from interlock.agents.git.worktree_removal import check_removal, finish_removal, remove_worktree
-from interlock.agents.git.worktree_setup import copy_ignored, run_setup
+from interlock.agents.git.worktree_setup import run_setup
 from interlock.agents.git.worktrees import make_worktree, plan_worktree
 from interlock.agents.processes.command import minimal_environment
 from interlock.log.port import Log
@@ -34,6 +34,7 @@ from interlock.projections.task.worktree import after
 from interlock.runtime.runtime import Runtime
 from interlock.server.commands.worktree_facts import (
     attics,
+    filled,
     folder_in,
     head_to_merge,
     made_again,
@@ -43,6 +44,7 @@ from interlock.server.commands.worktree_facts import (
     plan_of,
     removal_of,
     set_aside,
+    torn_down,
 )
 from interlock.server.http.problems import NotFound, RequestRefusal, Unfit
 from interlock.server.live.hub import Hub
@@ -92,6 +94,7 @@ class Worktrees:
         wanted = asked.worktree
         if wanted is None or self._home is None:
             raise Unfit("this server makes no worktrees", remedy="leave `worktree` out")
+        _check_teardown(wanted.teardown, self._runtime.redactor.text)
         async with self._planning:  # no two plans get one port, or one name
             plan = await asyncio.to_thread(
                 plan_worktree,
@@ -115,6 +118,9 @@ class Worktrees:
                 copy=wanted.copy,
                 disposable=wanted.disposable,
                 setup=wanted.setup,
+                link=wanted.link,
+                teardown=wanted.teardown,
+                submodules=wanted.submodules,
             )
             self._planned_here.add(task_id)
             await begin(structs.replace(asked, cwd=folder), told)
@@ -148,8 +154,8 @@ class Worktrees:
         plan = plan_of(task_id, told)
         try:
             await asyncio.to_thread(make_worktree, plan)
-            notes = await asyncio.to_thread(notes_of, plan)
-            notes += await asyncio.to_thread(copy_ignored, plan.source, plan.path, told.copy)
+            notes = await asyncio.to_thread(notes_of, plan, has_submodules=told.submodules)
+            notes += await asyncio.to_thread(filled, plan, told)
             if told.setup:
                 variables = {**minimal_environment(), **environment, **told.variables}
                 await asyncio.to_thread(run_setup, asked.setup, plan.path, variables, asked.setup_seconds)
@@ -189,22 +195,24 @@ class Worktrees:
             if told.phase in INTENTS:
                 raise RequestRefusal(f"its worktree is {told.phase.value} now", remedy="try again in a moment")
             await self._refuse_use(task_id, told)
+            await self._runtime.settle_workspace(task_id)  # our own look at it would count as a process in it
             removal = removal_of(task_id, told, await self._merged(task_id), asked)
             tip = await asyncio.to_thread(check_removal, removal)
             if asked.dry_run:
                 return self._standing(task_id, told)
             intent = structs.replace(told, phase=WorktreePhase.REMOVING, head=tip, problem="")
             await self._record(task_id, intent)
+            notes = await asyncio.to_thread(torn_down, told)
             attic = await asyncio.to_thread(new_attic, told, task_id)
             try:
                 kept = await asyncio.to_thread(remove_worktree, removal, tip, attic)
             except (InterlockError, OSError) as error:
-                problem = f"{str(error) or type(error).__name__}{set_aside(attic)}"
+                problem = f"{'; '.join((*notes, str(error) or type(error).__name__))}{set_aside(attic)}"
                 await self._record(task_id, structs.replace(told, problem=problem))
                 raise
-            done = structs.replace(intent, phase=WorktreePhase.REMOVED, kept=kept)
+            done = structs.replace(intent, phase=WorktreePhase.REMOVED, kept=kept, problem="; ".join(notes))
             await self._record(task_id, done)
-            return self._standing(task_id, done)
+            return structs.replace(self._standing(task_id, done), notes=notes)
 
     # To merge one
 
@@ -222,8 +230,9 @@ class Worktrees:
                     f"a turn of {task_id} is open", remedy=f"wait for its end: interlock wait {task_id}"
                 )
             head = await asyncio.to_thread(head_to_merge, task_id, told, asked)
-            if asked.branch:
+            if asked.branch and asked.branch != told.branch:  # its own is there already, and has it all
                 await asyncio.to_thread(keep_as_branch, Path(told.repository), head, asked.branch)
+            if asked.branch:
                 return MergeStanding(task_id=task_id, target=asked.branch, after=head)
             return await self._merge(task_id, told, asked, head)
 
@@ -329,7 +338,10 @@ class Worktrees:
         has_name = not wanted.name or told.branch.endswith(f"/{wanted.name}")
         redacted = tuple(self._runtime.redactor.text(one) for one in wanted.setup)
         return (
-            has_name and (told.source, told.copy) == (asked.cwd, wanted.copy) and told.setup in (wanted.setup, redacted)
+            has_name
+            and (told.source, told.copy, told.link) == (asked.cwd, wanted.copy, wanted.link)
+            and (told.teardown, told.submodules) == (wanted.teardown, wanted.submodules)
+            and told.setup in (wanted.setup, redacted)
         )
 
     async def _find(self, task_id: SessionId) -> WorktreeChanged | None:
@@ -369,6 +381,17 @@ class Worktrees:
 
     def _lock(self, task_id: SessionId) -> asyncio.Lock:
         return self._locks.setdefault(task_id, asyncio.Lock())
+
+
+def _check_teardown(argv: tuple[str, ...], redacted: Callable[[str], str]) -> None:
+    """It is run from the log, long after: what is masked there could not be, and what the agent wrote must not be."""
+    if any(redacted(one) != one for one in argv):
+        raise Unfit("`teardown` holds a secret, which is never written down", remedy="name a script that reads it")
+    if argv and "/" in argv[0] and not argv[0].startswith("/"):
+        raise Unfit(
+            f"`teardown` names {argv[0]}, a file of the worktree that its agent can change",
+            remedy="name a program in PATH, or give its absolute path",
+        )
 
 
 def _unmade(task_id: SessionId, told: WorktreeChanged | TaskWorktree) -> RequestRefusal:

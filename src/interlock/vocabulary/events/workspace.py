@@ -105,7 +105,8 @@ class WorktreeChanged(Payload, frozen=True, kw_only=True):
     the base was no branch). `repository` is the git directory that all worktrees share, `source` the folder from which
     the session was begun. `port`: the first of ten that are its own.
 
-    `copy` are the ignored files that were to be copied and `setup` the command that was to be run in it, if any.
+    `copy` are the ignored files that were to be copied, `link` those that were to be linked, and `setup` the command
+    that was to be run in it, if any; `teardown` is run there before it is removed. `submodules`: they are checked out.
     `disposable`: what git ignores and is no loss when it is removed, by name or by path.
     `before` and `after`: the commits of the branch that a merge is into, `head`: the commit of the worktree's branch,
     `checkout`: the work tree that has the target checked out. `kept`: refs and folders where something was kept.
@@ -123,6 +124,9 @@ class WorktreeChanged(Payload, frozen=True, kw_only=True):
     copy: tuple[str, ...] = ()
     disposable: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
+    link: tuple[str, ...] = ()
+    teardown: tuple[str, ...] = ()
+    submodules: bool = False
     head: str = ""
     before: str = ""
     after: str = ""

@@ -33,7 +33,9 @@ class AskedWorktree(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """A git worktree of its own for a task, with a branch `interlock/NAME`, from the commit `base` (blank: the one that
     is checked out in the task's `cwd`). `copy`: files to copy that git ignores, by their paths in the repository;
     `disposable`: what git ignores and is no loss when the worktree is removed, by name anywhere or, with a slash, by
-    path; `setup`: a command to run in it before the agent works there, for `setup_seconds` at most."""
+    path; `setup`: a command to run in it before the agent works there, for `setup_seconds` at most; `teardown`: one to
+    run there before it is removed. `link`: like `copy`, but a link to the original, which may be a folder.
+    `submodules`: check them out from what `cwd` has of them; nothing is fetched."""
 
     name: Annotated[str, Meta(max_length=80)] = ""
     base: Annotated[str, Meta(max_length=500)] = ""
@@ -41,6 +43,9 @@ class AskedWorktree(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     disposable: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
     setup_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 600.0
+    link: tuple[str, ...] = ()
+    teardown: tuple[str, ...] = ()
+    submodules: bool = False
 
 
 class OpenTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -83,11 +88,13 @@ class RemoveWorktree(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class WorktreeStanding(Struct, frozen=True, kw_only=True):
-    """The worktree of a task after a command about it. `kept`: refs and folders where something was kept."""
+    """The worktree of a task after a command about it. `kept`: refs and folders where something was kept; `notes`: what
+    a person should know of it, such as a teardown command that failed."""
 
     task_id: SessionIdField
     worktree: TaskWorktree
     kept: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class MergeWorktree(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
