@@ -301,4 +301,7 @@ def _step(step: StepSpec, known: StepRecord, question: str) -> StepStanding:
         choices=step.choices if step.gate else (),
         checkpoint=checkpoint,
         subagent_id=known.child,
+        attempt=known.attempt,
+        round=known.round,
+        rounds=step.rounds,
     )
