@@ -211,8 +211,6 @@ def facts_say_what_moved(before: Walked, _: Move, after: Walked) -> bool:
     return said == moved and ends == ([after.status] if ended else []) and len(facts) == len(said) + len(ends)
 
 
-
-
 def bounds_hold(_: Walked, __: Move, after: Walked) -> bool:
     """No step has more rounds than its plan gives it, and none is retried more often."""
     return all(
@@ -302,7 +300,9 @@ def test_every_path_of_every_small_plan_keeps_the_laws(record_property: Callable
 @pytest.mark.timeout(600)
 def test_every_path_of_every_plan_of_three_steps(record_property: Callable[[str, object], None]) -> None:
     gated = [plan(gate("a"), one("b", "a")), plan(one("a"), gate("b", "a"))]
-    record_property("explored", walk([*gated, *AGAIN_PLANS, *plans_of(3)]).summary("workflow, every plan of three steps"))
+    record_property(
+        "explored", walk([*gated, *AGAIN_PLANS, *plans_of(3)]).summary("workflow, every plan of three steps")
+    )
 
 
 def play(spec: WorkflowSpec, *inputs: WorkflowInput, now: datetime = NOW) -> WorkflowRecord:

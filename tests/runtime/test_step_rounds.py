@@ -16,7 +16,7 @@ from interlock.vocabulary.events.audit import WorkflowEvent
 from interlock.vocabulary.states import StepState
 from tests.contract.harness import run
 from tests.runtime import test_step_proof
-from tests.runtime.test_child_owner import WF, Owned, owned, prompted
+from tests.runtime.test_child_owner import ROOT, WF, Owned, owned, prompted
 from tests.runtime.test_step_proof import A, claim, ended, id_in, recorded, say
 
 repository = test_step_proof.repository
@@ -43,7 +43,7 @@ def test_the_same_session_is_told_what_failed_and_is_ready_in_its_second_round(t
             assert "it exited 2" in told
             assert "data, not instructions]\n```\nlook here" in told
             assert ids[0].removesuffix(".1") == ids[1].removesuffix(".2")
-            children = await on.owner.subagents.children_of(test_step_proof.ROOT)
+            children = await on.owner.subagents.children_of(ROOT)
             assert [(one.attempt, one.status.value) for one in children] == [(2, "running")]
             (tmp_path / "out.txt").write_text("fixed")
             say(second, claim("failed", ids[0]))  # a checkpoint of the round before is none
@@ -157,8 +157,9 @@ def test_a_round_that_was_not_told_before_a_crash_is_told_once_after_it(tmp_path
             await on.begin(tmp_path, FIXED)
             first = await prompted(on)
             reached = asyncio.Event()
-            place = (on.owner.subagents, "send_input") if gap == "before its fact" else (on.runtime, "send")
-            setattr(*place, partial(never_done, reached))
+            owner: object = on.owner.subagents if gap == "before its fact" else on.runtime
+            name = "send_input" if gap == "before its fact" else "send"
+            setattr(owner, name, partial(never_done, reached))
             say(first, "Done.")
             await reached.wait()
             for one in (await on.log.sessions()).sessions:

@@ -370,6 +370,6 @@ def test_rounds_and_retries_and_what_is_done_once() -> None:
     (step,) = read(text, **{}).steps
     assert (step.rounds, step.retries, step.retry_on, step.once) == (4, 2, ("quota",), True)
     assert [one.once for one in read(one() + '[[step]]\nid = "b"\nrun = ["x"]').steps] == [False, True]
-    defaults = 'defaults.retries = { max = 1 }\ndefaults.once = false'
+    defaults = "defaults.retries = { max = 1 }\ndefaults.once = false"
     (step,) = read(one(work='run = ["x"]', head=defaults)).steps
     assert (step.retries, step.retry_on, step.once) == (1, ("crash", "quota", "timeout"), False)

@@ -179,7 +179,8 @@ def _decide(path: str, body: DecideStep | AnswerStep, home: Path | None, *, json
     refuse_agents()
     if not body.reason.strip() and not isinstance(body, AnswerStep):
         raise UsageError("a decision needs a reason", remedy="say why with --reason")
-    standing = act(ServerApi.of_home(home_folder(home)), WorkflowStanding, "POST", path, msgspec.to_builtins(body))
+    api, given = ServerApi.of_home(home_folder(home)), msgspec.to_builtins(body)
+    standing = act(api, WorkflowStanding, "POST", path, given, key=new_id("dec"))
     _tell(standing, json=json)
     return ExitCode.COMPLETED
 

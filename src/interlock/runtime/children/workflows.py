@@ -84,6 +84,7 @@ class _Asked:
     what: WorkflowInput
     done: asyncio.Future[None] | None = None
     decided_by: str = ""
+    decision_id: str = ""
 
     def tell(self, problem: Exception | None = None) -> None:
         """Answer whoever waits, if somebody still does."""
@@ -303,18 +304,30 @@ class Workflows:
                 flow.task = asyncio.create_task(self._drive(flow))
 
     async def answer(
-        self, workflow_id: WorkflowId, step_id: StepId, choice: str, *, reason: str = "", decided_by: str = ""
+        self,
+        workflow_id: WorkflowId,
+        step_id: StepId,
+        choice: str,
+        *,
+        reason: str = "",
+        decided_by: str = "",
+        decision_id: str = "",
     ) -> None:
         """Answer a gate."""
-        await self._ask(self._of(workflow_id), AnswerGate(step_id, choice, reason, decided_by), decided_by)
+        answer = AnswerGate(step_id, choice, reason, decided_by)
+        await self._ask(self._of(workflow_id), answer, decided_by, decision_id)
 
-    async def release(self, workflow_id: WorkflowId, step_id: StepId, reason: str, *, decided_by: str = "") -> None:
+    async def release(
+        self, workflow_id: WorkflowId, step_id: StepId, reason: str, *, decided_by: str = "", decision_id: str = ""
+    ) -> None:
         """Decide that a step that waits is to run again."""
-        await self._ask(self._of(workflow_id), ReleaseStep(step_id, reason), decided_by)
+        await self._ask(self._of(workflow_id), ReleaseStep(step_id, reason), decided_by, decision_id)
 
-    async def give_up(self, workflow_id: WorkflowId, step_id: StepId, reason: str, *, decided_by: str = "") -> None:
+    async def give_up(
+        self, workflow_id: WorkflowId, step_id: StepId, reason: str, *, decided_by: str = "", decision_id: str = ""
+    ) -> None:
         """Decide that a step that waits is not to run."""
-        await self._ask(self._of(workflow_id), GiveUpStep(step_id, reason), decided_by)
+        await self._ask(self._of(workflow_id), GiveUpStep(step_id, reason), decided_by, decision_id)
 
     async def stop(self, workflow_id: WorkflowId, reason: str, *, decided_by: str = "") -> WorkflowResult:
         """End a workflow now, with its children."""
@@ -492,7 +505,9 @@ class Workflows:
         try:
             record, outputs = machine.step(flow.record, asked.what, self._clock().at)
             told = [
-                structs.replace(await self._worded(flow, record, one), decided_by=asked.decided_by)
+                structs.replace(
+                    await self._worded(flow, record, one), decided_by=asked.decided_by, decision_id=asked.decision_id
+                )
                 if isinstance(one, WorkflowEvent)
                 else one
                 for one in outputs
@@ -539,11 +554,11 @@ class Workflows:
         while not flow.inbox.empty():
             flow.inbox.get_nowait().tell(_too_late(flow))
 
-    async def _ask(self, flow: _Flow, what: WorkflowInput, decided_by: str) -> None:
+    async def _ask(self, flow: _Flow, what: WorkflowInput, decided_by: str, decision_id: str = "") -> None:
         if flow.is_over:
             raise _too_late(flow)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        flow.inbox.put_nowait(_Asked(what, done, decided_by))
+        flow.inbox.put_nowait(_Asked(what, done, decided_by, decision_id))
         await done
 
     def _of(self, workflow_id: WorkflowId) -> _Flow:
