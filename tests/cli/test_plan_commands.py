@@ -96,7 +96,8 @@ def test_a_plan_runs_to_its_gate_and_over_a_crash_to_its_end(served: Served) -> 
     plan(served, "answer", "wf_1", "ship", "go")
     plan(served, "wait", "wf_1")
     assert (served.folder / "work" / "deployed").read_text() == "shipped\n"
-    assert plan(served, "answer", "wf_1", "ship", "go", code=2) == ""
+    assert plan(served, "answer", "wf_1", "ship", "stop", code=2) == ""
+    assert "completed" in plan(served, "answer", "wf_1", "ship", "go")  # the same decision again
     assert [step["proof"] for step in shown(served)["steps"]] == ["checked", "decision", "exit_code"]
     served.kill()
     served.start()
@@ -137,7 +138,7 @@ def test_words_without_the_file_are_not_ready(served: Served) -> None:
 def test_a_step_that_ended_with_the_server_waits_for_a_decision(served: Served) -> None:
     begin(served)
     until(lambda: states(served)["build"] == "running" and shown(served)["steps"][0]["subagent_id"], "it runs")
-    until(lambda: _is_prompted(served), "its agent has its prompt")
+    until(lambda: is_prompted(served), "its agent has its prompt")
     served.kill()
     served.start()
     until(lambda: states(served)["build"] == "needs_orchestrator", "it is held")
@@ -150,7 +151,7 @@ def test_a_step_that_ended_with_the_server_waits_for_a_decision(served: Served) 
     plan(served, "wait", "wf_1", code=3)
 
 
-def _is_prompted(served: Served) -> bool:
+def is_prompted(served: Served) -> bool:
     page = json.loads(served.api.ask_raw("GET", "/api/tasks/ses_wf_1/children"))
     sessions = [one["task_id"] for one in page["items"] if one["task_id"]]
     return any(served.task(one)["summary"]["task_status"] == "RUNNING" for one in sessions)
@@ -158,7 +159,7 @@ def _is_prompted(served: Served) -> bool:
 
 def test_a_stopped_workflow_leaves_nothing_running(served: Served) -> None:
     begin(served)
-    until(lambda: _is_prompted(served), "its agent has its prompt")
+    until(lambda: is_prompted(served), "its agent has its prompt")
     plan(served, "stop", "wf_1", "--reason", "enough")
     plan(served, "show", "wf_1", code=4)
     page = json.loads(served.api.ask_raw("GET", "/api/tasks/ses_wf_1/children"))

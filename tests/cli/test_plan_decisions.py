@@ -110,7 +110,7 @@ def test_of_many_decisions_at_once_one_holds(served: Served) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         codes = sorted(pool.map(decide, ["go", "stop"] * 4))
-    assert codes == [200, *[409] * 7]
+    assert codes == [*[200] * 4, *[409] * 4]  # the same decision again has the same answer
     served.stop()
     shown_log = served.cli("log", "show", "ses_wf_1", "--json")
     events = [json.loads(line) for line in shown_log.stdout.splitlines()]
@@ -131,7 +131,7 @@ def test_more_choices_than_go_and_stop_are_answered_and_not_approved(served: Ser
 
 def test_a_held_step_is_released_and_given_up_as_a_question(served: Served) -> None:
     begin(served)
-    until(lambda: plans._is_prompted(served), "its agent has its prompt")
+    until(lambda: plans.is_prompted(served), "its agent has its prompt")
     served.kill()
     served.start()
     until(lambda: states(served)["build"] == "needs_orchestrator", "it is held")
@@ -141,7 +141,7 @@ def test_a_held_step_is_released_and_given_up_as_a_question(served: Served) -> N
     assert [one["label"] for one in asked["options"]] == ["release", "give-up"]
     assert "release" in refused(served, "approve", "wf_1:build")
     assert served.cli("answer", "wf_1:build", "release").returncode == 0
-    until(lambda: plans._is_prompted(served), "its agent has its prompt again")
+    until(lambda: plans.is_prompted(served), "its agent has its prompt again")
     assert badge(served)["attention"] == "none"
     served.kill()
     served.start()
@@ -207,3 +207,32 @@ def test_words_alone_are_not_proven_in_why(served: Served) -> None:
     assert why.returncode == 3
     assert "build: partial, not proven" in why.stdout
     assert "  missing: " in why.stdout
+
+
+def test_the_same_decision_again_has_the_same_answer_also_after_the_end(served: Served) -> None:
+    """Its answer was lost on the way, and it is given again: it is neither refused by its own name nor done twice."""
+    at_the_gate(served)
+    path, go = "/api/workflows/wf_1/steps/ship/answer", {"choice": "go"}
+    served.api.ask("POST", path, go)
+    plan(served, "wait", "wf_1")
+    served.kill()
+    served.start()
+    served.api.ask("POST", path, go)
+    assert shown(served)["steps"][1]["checkpoint"]["choice"] == "go"
+    with pytest.raises(ServerRefusal, match="decided already: go"):
+        served.api.ask("POST", path, {"choice": "go", "reason": "another one"})
+
+
+def test_a_decision_with_a_name_is_done_once_though_its_step_waits_again(served: Served) -> None:
+    begin(served)
+    path, why = "/api/workflows/wf_1/steps/build/release", {"reason": "again"}
+    for _ in range(2):
+        until(lambda: plans.is_prompted(served), "its agent has its prompt")
+        served.kill()
+        served.start()
+        until(lambda: states(served)["build"] == "needs_orchestrator", "it waits")
+        served.api.ask("POST", path, why, key="dec_1")
+    assert states(served)["build"] == "needs_orchestrator"
+    assert shown(served)["steps"][0]["attempt"] == 2
+    served.api.ask("POST", path, why, key="dec_2")
+    assert states(served)["build"] in ("pending", "running")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -62,13 +62,20 @@ ENDS: Final = {
     if state in OUTCOMES
 }
 
+LOST: Final = tuple(
+    replace(ENDS[state], cause="crash", is_touched=is_touched)
+    for state in (S.FAILED, S.TIMED_OUT, S.NEEDS_ORCHESTRATOR)
+    for is_touched in (True, False)
+)
+AGAIN: Final = replace(ENDS[S.PARTIAL], again="make test exited 1")
+
 
 @dataclass(frozen=True, slots=True)
 class Walked:
     """A workflow that can be put in a set: what tells it from another. `record` and `outputs` come along."""
 
     number: int
-    steps: tuple[tuple[StepState, SubagentId | None], ...]
+    steps: tuple[tuple[StepState, SubagentId | None, int, int], ...]
     status: WorkflowState
     closed: str
     deadline: datetime | None
@@ -81,7 +88,8 @@ class Walked:
 
 
 def walked(number: int, record: WorkflowRecord, outputs: tuple[Output, ...] = ()) -> Walked:
-    steps = tuple((step.state, step.child) for step in record.steps)
+    # How many attempts a person released decides nothing: without it the walk has an end.
+    steps = tuple((step.state, step.child, step.lost, step.round) for step in record.steps)
     return Walked(number, steps, record.status, record.closed, record.deadline, record, outputs)
 
 
@@ -101,6 +109,11 @@ def every_input(before: Walked) -> Iterator[Move]:
         # Where nothing can be reported, one report that would claim most stands for all.
         for state in ENDS if known.state is S.RUNNING else (S.CHECKPOINT_READY,):
             yield StepReported(known.id, CHILD, ENDS[state]), NOW
+        if known.state is S.RUNNING:
+            for shown in (*LOST, AGAIN):
+                yield StepReported(known.id, CHILD, shown), NOW
+            yield StepReported(known.id, SubagentId("sub_other"), LOST[0]), NOW
+            yield StepReported(known.id, SubagentId("sub_other"), AGAIN), NOW
     yield StopWorkflow("enough"), NOW
     yield WorkflowTimerFired(), NOW
     yield WorkflowTimerFired(), DUE
@@ -193,8 +206,26 @@ def facts_say_what_moved(before: Walked, _: Move, after: Walked) -> bool:
     said = {fact.step_id: fact.step_state for fact in facts if fact.step_id is not None}
     ends = [fact.status for fact in facts if fact.kind is WorkflowEventKind.WORKFLOW_FINISHED]
     ended = after.record.is_terminal and not before.record.is_terminal
-    moved = {name: state for name, state in after.states.items() if before.states[name] is not state}
+    pairs = zip(before.record.steps, after.record.steps, strict=True)
+    moved = {new.id: new.state for old, new in pairs if old != new}
     return said == moved and ends == ([after.status] if ended else []) and len(facts) == len(said) + len(ends)
+
+
+def bounds_hold(_: Walked, __: Move, after: Walked) -> bool:
+    """No step has more rounds than its plan gives it, and none is retried more often."""
+    return all(
+        known.round <= planned.rounds and known.lost <= planned.retries
+        for planned, known in zip(after.record.spec.steps, after.record.steps, strict=True)
+    )
+
+
+def what_is_done_once_is_not_retried(before: Walked, move: Move, after: Walked) -> bool:
+    given = move[0]
+    if not isinstance(given, StepReported) or after.record == before.record or after.closed:
+        return True
+    planned = next(one for one in before.record.spec.steps if one.id == given.step_id)
+    is_retried = after.states[given.step_id] is S.PENDING
+    return not is_retried or bool(given.evidence.cause) and not (planned.once and given.evidence.is_touched)
 
 
 STEP_LAWS: Final = {
@@ -206,6 +237,8 @@ STEP_LAWS: Final = {
     "a due deadline is applied before anything else": lambda before, move, after: (
         before.deadline is None or move[1] < before.deadline or (after.closed and after.record.is_terminal)
     ),
+    "rounds and retries are bounded": bounds_hold,
+    "what is done once is not retried": what_is_done_once_is_not_retried,
 }
 
 
@@ -217,7 +250,8 @@ def walk(specs: Iterable[WorkflowSpec]) -> Exploration[Walked, Move]:
     moves: set[tuple[StepState, StepState]] = set()
 
     def moves_along_the_table(before: Walked, _: Move, after: Walked) -> bool:
-        seen = {(state, after.states[name]) for name, state in before.states.items() if after.states[name] is not state}
+        pairs = zip(before.record.steps, after.record.steps, strict=True)
+        seen = {(old.state, new.state) for old, new in pairs if old != new}
         moves.update(seen)
         return seen <= MOVES
 
@@ -236,6 +270,13 @@ def walk(specs: Iterable[WorkflowSpec]) -> Exploration[Walked, Move]:
     return found
 
 
+CHECKS: Final = (("make", "test"),)
+AGAIN_PLANS: Final = (
+    plan(replace(one("a"), rounds=3, checks=CHECKS, retries=2, once=False), one("b", "a")),
+    plan(replace(one("a"), rounds=2, checks=CHECKS, retries=1, once=True), one("b")),
+)
+
+
 def is_chain(spec: WorkflowSpec) -> bool:
     """Each step needs the one before it: what ends the first reaches the last through another."""
     names = [step.id for step in spec.steps]
@@ -249,6 +290,7 @@ def test_every_path_of_every_small_plan_keeps_the_laws(record_property: Callable
         plan(gate("a"), one("b", "a"), one("c")),
         plan(one("a"), gate("b", "a"), one("c", "b")),
         plan(one("a"), gate("b", "a")),
+        *AGAIN_PLANS,
     ]
     small = [*plans_of(1), *plans_of(2), *filter(is_chain, plans_of(3))]
     record_property("explored", walk([*tight, *small]).summary("workflow, small plans"))
@@ -258,7 +300,9 @@ def test_every_path_of_every_small_plan_keeps_the_laws(record_property: Callable
 @pytest.mark.timeout(600)
 def test_every_path_of_every_plan_of_three_steps(record_property: Callable[[str, object], None]) -> None:
     gated = [plan(gate("a"), one("b", "a")), plan(one("a"), gate("b", "a"))]
-    record_property("explored", walk([*gated, *plans_of(3)]).summary("workflow, every plan of three steps"))
+    record_property(
+        "explored", walk([*gated, *AGAIN_PLANS, *plans_of(3)]).summary("workflow, every plan of three steps")
+    )
 
 
 def play(spec: WorkflowSpec, *inputs: WorkflowInput, now: datetime = NOW) -> WorkflowRecord:
@@ -497,3 +541,48 @@ def test_the_step_of_a_command_runs_without_a_child() -> None:
     assert record.states[A] is S.RUNNING
     record, _ = step(record, StepReported(A, None, ENDS[S.CHECKPOINT_READY]), NOW)
     assert record.status is W.COMPLETED
+
+
+def rounds(count: int, retries: int = 0, *, once: bool = False) -> WorkflowSpec:
+    return plan(replace(one("a"), rounds=count, checks=CHECKS, retries=retries, once=once))
+
+
+def test_a_round_that_is_not_proven_is_followed_by_another_one_of_the_same_child() -> None:
+    running = play(rounds(2), StartStep(A, CHILD))
+    record, (fact,) = step(running, StepReported(A, CHILD, AGAIN), NOW)
+    assert isinstance(fact, WorkflowEvent)
+    assert (fact.kind, fact.round, fact.subagent_id) == ("round_begun", 2, CHILD)
+    assert (fact.summary, fact.reason) == ("make test exited 1", "why")
+    assert (record.states[A], record.steps[0].told, record.deadline) == (S.RUNNING, "make test exited 1", DUE)
+    record, (decided, _) = step(record, StepReported(A, CHILD, AGAIN), NOW)
+    assert isinstance(decided, WorkflowEvent)
+    assert (record.states[A], decided.round, record.status) == (S.PARTIAL, 2, W.PARTIAL)
+
+
+def test_a_lost_attempt_is_retried_by_a_new_child_as_often_as_the_plan_says() -> None:
+    lost = StepReported(A, CHILD, LOST[0])
+    record, (fact,) = step(play(rounds(1, 1), StartStep(A, CHILD)), lost, NOW)
+    assert isinstance(fact, WorkflowEvent)
+    assert (fact.kind, fact.attempt, fact.subagent_id, fact.reason) == ("step_retried", 2, None, "crash: why")
+    record, _ = step(record, StartStep(A, SubagentId("sub_2")), NOW)
+    assert step(record, lost, NOW)[0] is record  # of the attempt before
+    record, _ = step(record, StepReported(A, SubagentId("sub_2"), LOST[0]), NOW)
+    assert (record.states[A], record.status) == (S.FAILED, W.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("shown", "state"),
+    [
+        (ENDS[S.FAILED], S.FAILED),  # by its claim
+        (replace(LOST[0], cause="quota"), S.FAILED),
+        (LOST[0], S.NEEDS_ORCHESTRATOR),
+        (LOST[1], S.PENDING),
+    ],
+)
+def test_what_is_not_retried(shown: StepEvidence, state: StepState) -> None:
+    spec = plan(replace(one("a"), retries=1, retry_on=("crash",), once=True))
+    record = play(spec, StartStep(A, CHILD), StepReported(A, CHILD, shown))
+    assert record.states[A] is state
+    if state is S.NEEDS_ORCHESTRATOR:
+        assert record.steps[0].evidence is not None
+        assert record.steps[0].evidence.reason == "to_be_done_once: why; look at what it did before it runs again"

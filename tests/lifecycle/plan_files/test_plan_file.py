@@ -83,6 +83,7 @@ def test_a_whole_plan_becomes_a_workflow() -> None:
                 name="findings", path="findings/security.json", type="json", is_list=True, fields=(("line", "int"),)
             ),
         ),
+        once=False,
     )
     assert (second.id, second.write_set) == ("look:1", ("findings/races.json",))
     assert (count.depends_on, count.run, count.timeout_ms) == (
@@ -140,8 +141,7 @@ def test_a_whole_plan_becomes_a_workflow() -> None:
         (one(head="limits.max_tokens = 8"), "`max_tokens`, which is not supported yet"),
         (one(head="defaults = 3"), "defaults: write a table"),
         (one(head='defaults.prompt = "x"'), "unknown key 'prompt'"),
-        (one(head="defaults.retries = { max = 1 }"), "`retries`, which is not supported yet"),
-        (one(head="defaults.rounds = 3"), "`rounds`, which is not supported yet"),
+        (one(head="defaults.rounds = 3"), "`rounds`, and nothing that could fail in one"),
         (one(head="defaults.required = 3"), "true or false"),
         ('plan = 1\n[[step]]\nprompt = "x"\nagent = "c"', "step 1 has id = None"),
         ('plan = 1\n[[step]]\nid = "a:0"\nprompt = "x"\nagent = "c"', "a name of letters"),
@@ -165,9 +165,16 @@ def test_a_whole_plan_becomes_a_workflow() -> None:
         (one('worktree = "own"'), "worktree of its own, which is not supported yet"),
         (one('base = "head"'), "`base`, which is not supported yet"),
         (one('model = "opus"'), "`model`, which is not supported yet"),
-        (one("rounds = 4"), "`rounds`, which is not supported yet"),
-        (one("rounds = true"), "`rounds`, which is not supported yet"),
-        (one("once = true"), "`once`, which is not supported yet"),
+        (one("rounds = 4"), "`rounds`, and nothing that could fail in one"),
+        (one("rounds = true"), "from 1 to 20"),
+        (one("rounds = 21"), "from 1 to 20"),
+        (one(work='run = ["x"]\nrounds = 2'), "is a run and has `rounds`"),
+        (one("once = 1"), "true or false"),
+        (one("retries = 2"), "as in { max = 1"),
+        (one("retries = { max = 0 }"), "from 1 to 10"),
+        (one('retries = { on = ["crash"], max = 1, wait = "1s" }'), "unknown key 'wait'"),
+        (one('retries = { max = 1, on = ["failed"] }'), "a list of crash, quota, timeout"),
+        (one("retries = { max = 1, on = [] }"), "a list of crash, quota, timeout"),
         (one('for_each = "steps.b.outputs.x"'), "over a step, which is not supported yet"),
         (one('for_each = "focus"'), "for_each: write a list parameter"),
         (one('for_each = "params.focus"'), "which is no list parameter"),
@@ -356,3 +363,13 @@ def test_a_default_counts_where_a_step_has_the_key() -> None:
     assert (second.agent, second.checks, second.timeout_ms, second.required) == ("", (), 60_000, True)
     assert (third.choices, third.timeout_ms) == (("yes", "stop"), None)
     assert (fourth.agent, fourth.checks) == ("codex", ())
+
+
+def test_rounds_and_retries_and_what_is_done_once() -> None:
+    text = one('checks = [["true"]]\nrounds = 4\nretries = { max = 2, on = ["quota"] }\nonce = true')
+    (step,) = read(text, **{}).steps
+    assert (step.rounds, step.retries, step.retry_on, step.once) == (4, 2, ("quota",), True)
+    assert [one.once for one in read(one() + '[[step]]\nid = "b"\nrun = ["x"]').steps] == [False, True]
+    defaults = "defaults.retries = { max = 1 }\ndefaults.once = false"
+    (step,) = read(one(work='run = ["x"]', head=defaults)).steps
+    assert (step.retries, step.retry_on, step.once) == (1, ("crash", "quota", "timeout"), False)

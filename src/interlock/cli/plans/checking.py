@@ -96,7 +96,14 @@ def _proof_of(step: StepSpec) -> str:
     proofs = ["exit code 0"] if step.run else []
     proofs += [shlex.join(argv) for argv in step.checks]
     proofs += [f"{one.path} ({one.type})" for one in step.outputs]
-    return ", ".join(proofs) or "nothing is checked: at most partial"
+    told = ", ".join(proofs) or "nothing is checked: at most partial"
+    again = [f"{step.rounds} rounds"] if step.rounds > 1 else []
+    again += [f"{_retries(step.retries)} on {' or '.join(step.retry_on)}"] if step.retries else []
+    return f"{told}; at most {', '.join(again)}" if again else told
+
+
+def _retries(count: int) -> str:
+    return "1 retry" if count == 1 else f"{count} retries"
 
 
 def _json(found: FoundPlan, workflow: WorkflowSpec | None, problems: tuple[PlanProblem, ...], *, trusted: bool) -> Json:
@@ -132,4 +139,7 @@ def _step_json(step: StepSpec) -> Json:
         "checks": [list(argv) for argv in step.checks],
         "outputs": [{"name": one.name, "type": one.type, "path": one.path} for one in step.outputs],
         "choices": list(step.choices) if step.gate else [],
+        "rounds": step.rounds,
+        "retries": {"max": step.retries, "on": list(step.retry_on) if step.retries else []},
+        "once": step.once,
     }

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 from urllib.parse import quote
 
 import msgspec
@@ -40,6 +40,7 @@ from interlock.vocabulary.wire.workflow import (
 
 _LOOK_SECONDS: Final = 0.3
 _SUMMARY: Final = 72
+_Place: TypeAlias = tuple[StepState, int, int]
 WorkflowArgument = Annotated[str, Parameter(help="A workflow id; `interlock plan ls` lists them.")]
 StepArgument = Annotated[str, Parameter(help="A step id; `interlock plan show` lists them.")]
 WaitFlag = Annotated[bool, Parameter(negative="", help="Wait until it has ended or needs you; print its steps.")]
@@ -178,14 +179,15 @@ def _decide(path: str, body: DecideStep | AnswerStep, home: Path | None, *, json
     refuse_agents()
     if not body.reason.strip() and not isinstance(body, AnswerStep):
         raise UsageError("a decision needs a reason", remedy="say why with --reason")
-    standing = act(ServerApi.of_home(home_folder(home)), WorkflowStanding, "POST", path, msgspec.to_builtins(body))
+    api, given = ServerApi.of_home(home_folder(home)), msgspec.to_builtins(body)
+    standing = act(api, WorkflowStanding, "POST", path, given, key=new_id("dec"))
     _tell(standing, json=json)
     return ExitCode.COMPLETED
 
 
 def _wait(api: ServerApi, workflow: str, until: float, *, json: bool) -> int:
     standing = _read(api, workflow)
-    seen: dict[StepId, StepState] = {}
+    seen: dict[StepId, _Place] = {}
     while standing.status is WorkflowState.RUNNING:
         if not standing.is_owned:
             output.note(f"no server runs {workflow}: it makes no progress")
@@ -199,12 +201,16 @@ def _wait(api: ServerApi, workflow: str, until: float, *, json: bool) -> int:
     return _tell(standing, json=json)
 
 
-def _note_moves(standing: WorkflowStanding, seen: dict[StepId, StepState]) -> dict[StepId, StepState]:
+def _note_moves(standing: WorkflowStanding, seen: dict[StepId, _Place]) -> dict[StepId, _Place]:
     """Tell each step that moved since the last look."""
     for step in standing.steps:
-        if step.state is not seen.get(step.step_id, StepState.PENDING):
+        if _place(step) != seen.get(step.step_id, (StepState.PENDING, 1, 1)):
             output.note(f"{step.step_id}: {_words(step)}")
-    return {step.step_id: step.state for step in standing.steps}
+    return {step.step_id: _place(step) for step in standing.steps}
+
+
+def _place(step: StepStanding) -> _Place:
+    return step.state, step.attempt, step.round
 
 
 def _read(api: ServerApi, workflow: str) -> WorkflowStanding:
@@ -250,9 +256,11 @@ def _json(standing: WorkflowStanding) -> dict[str, object]:
 
 
 def _words(step: StepStanding) -> str:
-    if waits_for_person(step.state, step.reason):
-        return "waiting for you"
-    return "ready" if step.state is StepState.CHECKPOINT_READY else _plain(step.state.value)
+    state = "ready" if step.state is StepState.CHECKPOINT_READY else _plain(step.state.value)
+    state = "waiting for you" if waits_for_person(step.state, step.reason) else state
+    notes = [f"attempt {step.attempt}"] if step.attempt > 1 else []
+    notes += [f"round {step.round} of {step.rounds}"] if step.round > 1 else []
+    return f"{state} ({', '.join(notes)})" if notes else state
 
 
 def _plain(name: str) -> str:

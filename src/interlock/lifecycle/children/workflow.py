@@ -18,7 +18,8 @@ Laws:
 4. A workflow that runs has a deadline, which is its whole `timeout_ms` again after a decision; a held one has none, for
    the time that a person takes is not the workflow's. A due deadline comes before the input: running steps are timed
    out, pending ones held, the workflow is closed, and the input is not applied but noted.
-5. Each step that moves gives one fact. Nothing else moves a step but the table of `workflow_step`.
+5. Each step that moves, or begins another round, gives one fact. Nothing else moves a step but the table of
+   `workflow_step`.
 6. Commands are strict: one that the tables do not allow is a `ContractError` and changes nothing. Reports that come
    late, or from a child that does not run the step, are noted and change nothing.
 """
@@ -57,6 +58,7 @@ from interlock.lifecycle.children.workflow_step import (
     StepEvidence,
     StepRecord,
     StepReported,
+    a_round_is_left,
 )
 from interlock.lifecycle.table import Edge, Machine, from_each
 from interlock.vocabulary.actions import NextAction, NextActionKind
@@ -196,7 +198,18 @@ def step(state: WorkflowRecord, input: WorkflowInput, now: datetime) -> tuple[Wo
     if moved == state:
         return state, (_anomaly("late_step_report", state, input),)
     settled = _settle(moved, now)
-    return settled, _facts(state, settled, decided=input.reason if isinstance(input, ReleaseStep) else "")
+    return settled, _facts(state, settled, _why(input))
+
+
+def _why(input: WorkflowInput) -> str:
+    """Why a step is to run again."""
+    match input:
+        case ReleaseStep(_, reason):
+            return reason
+        case StepReported(_, _, shown):
+            return f"{shown.cause}: {shown.reason}" if shown.cause else shown.reason
+        case _:
+            return ""
 
 
 def _obey(state: WorkflowRecord, input: StepCommand) -> WorkflowRecord:
@@ -206,10 +219,10 @@ def _obey(state: WorkflowRecord, input: StepCommand) -> WorkflowRecord:
     target = STEP_MACHINE.next_state(known.state, input.on, StepContext(state.spec, state.states, known))
     match input:
         case StartStep(_, child):
-            return _with(state, StepRecord(known.id, target, child))
+            return _with(state, StepRecord(known.id, target, child, attempt=known.attempt, lost=known.lost))
         case ReleaseStep(_, reason):
             _said(reason)
-            return _with(state, StepRecord(known.id, target))
+            return _with(state, StepRecord(known.id, target, attempt=known.attempt + 1))
         case AnswerGate():
             return _with(state, _answered(state, known, target, input))
         case GiveUpStep(_, reason):
@@ -243,8 +256,20 @@ def _believe(state: WorkflowRecord, input: StepReported) -> WorkflowRecord:
     known = _step(state, input.step_id)
     if known is None:
         return state
-    target = STEP_MACHINE.next_state(known.state, input.on, StepContext(state.spec, state.states, known, input.child))
-    return state if target is known.state else _with(state, replace(known, state=target, evidence=input.evidence))
+    shown = input.evidence
+    context = StepContext(state.spec, state.states, known, input.child, shown)
+    target = STEP_MACHINE.next_state(known.state, input.on, context)
+    if target is StepState.RUNNING and a_round_is_left(context):
+        return _with(state, replace(known, round=known.round + 1, told=shown.again))
+    if target is known.state:
+        return state
+    if target is StepState.PENDING:
+        again = StepRecord(known.id, target, attempt=known.attempt + 1, lost=known.lost + 1)
+        return _with(state, again)
+    if target is not shown.state:
+        reason = f"to_be_done_once: {shown.reason}; look at what it did before it runs again"
+        shown = replace(shown, state=target, reason=reason)
+    return _with(state, replace(known, state=target, evidence=shown))
 
 
 def _close(state: WorkflowRecord, on: str, reason: str, now: datetime) -> WorkflowRecord:
@@ -327,8 +352,8 @@ _KINDS: Final[Mapping[StepState, WorkflowEventKind]] = {
 
 def _facts(before: WorkflowRecord, after: WorkflowRecord, decided: str = "") -> tuple[WorkflowEvent, ...]:
     """A fact for each step that moved, and one for the end that this led to. No step moves twice by one input."""
-    moved = [new for old, new in zip(before.steps, after.steps, strict=True) if old.state is not new.state]
-    facts = [_step_fact(after.spec, step, decided) for step in moved]
+    moved = [(old, new) for old, new in zip(before.steps, after.steps, strict=True) if old != new]
+    facts = [_step_fact(after.spec, old, new, decided) for old, new in moved]
     if facts and after.deadline is not None and after.deadline != before.deadline:
         facts[-1] = structs.replace(facts[-1], deadline_at=after.deadline)
     if after.is_terminal:
@@ -344,15 +369,26 @@ def _facts(before: WorkflowRecord, after: WorkflowRecord, decided: str = "") -> 
     return tuple(facts)
 
 
-def _step_fact(spec: WorkflowSpec, moved: StepRecord, decided: str) -> WorkflowEvent:
-    shown = moved.evidence
+def _kind(old: StepRecord, new: StepRecord) -> WorkflowEventKind:
+    if old.state is StepState.RUNNING and new.state is StepState.RUNNING:
+        return WorkflowEventKind.ROUND_BEGUN
+    if old.state is StepState.RUNNING and new.state is StepState.PENDING:
+        return WorkflowEventKind.STEP_RETRIED
+    return _KINDS.get(new.state, WorkflowEventKind.CHECKPOINT_DECIDED)
+
+
+def _step_fact(spec: WorkflowSpec, old: StepRecord, moved: StepRecord, decided: str) -> WorkflowEvent:
+    shown, kind = moved.evidence, _kind(old, moved)
     fact = WorkflowEvent(
-        kind=_KINDS.get(moved.state, WorkflowEventKind.CHECKPOINT_DECIDED),
+        kind=kind,
         workflow_id=spec.id,
         step_id=moved.id,
         step_state=moved.state,
         subagent_id=moved.child,
-        reason=decided,
+        reason=decided if moved.state is StepState.PENDING or kind is WorkflowEventKind.ROUND_BEGUN else "",
+        summary=moved.told if kind is WorkflowEventKind.ROUND_BEGUN else "",
+        attempt=moved.attempt if moved.attempt > 1 else None,
+        round=moved.round if moved.round > 1 else None,
     )
     if shown is None:
         return fact

@@ -50,6 +50,10 @@ class InvalidWorkflow(UsageError):
         self.problems = problems
 
 
+RETRY_CAUSES: Final = ("crash", "quota", "timeout")
+"""What may have ended an attempt that was lost, and not what came of its work."""
+MAX_ROUNDS: Final = 20
+MAX_RETRIES: Final = 10
 STOP_CHOICE: Final = "stop"
 """The choice of a gate that refuses. Any other lets the workflow go on."""
 
@@ -73,6 +77,10 @@ class StepSpec:
 
     `required`: the workflow is not completed without it. `checks` are commands that must all exit 0, and `outputs` what
     must exist, before the step of a child is ready.
+
+    `rounds`: how often its child may be told, in one session, what is not proven yet. `retries`: how many attempts that
+    were lost, by one of `retry_on`, are followed by another one. One that is done `once` is never retried after it may
+    have had an effect.
     """
 
     id: StepId
@@ -89,6 +97,10 @@ class StepSpec:
     timeout_ms: int | None = None
     write_set: tuple[str, ...] = ()
     read_set: tuple[str, ...] = ()
+    rounds: int = 1
+    retries: int = 0
+    retry_on: tuple[str, ...] = RETRY_CAUSES
+    once: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +251,15 @@ def _command_problems(name: str, step: StepSpec) -> Iterator[PlanProblem]:
     for argv in (step.run, *step.checks):
         if argv and not argv[0].strip():
             yield PlanProblem(f"{name} runs a command without a name", "begin each command with a program")
+    if not 1 <= step.rounds <= MAX_ROUNDS:
+        yield PlanProblem(f"{name} has {step.rounds} rounds", f"give it 1 to {MAX_ROUNDS} rounds")
+    if step.rounds > 1 and not (step.checks or step.outputs):
+        yield PlanProblem(f"{name} has rounds, and nothing that could fail in one", "give it checks or outputs")
+    if not 0 <= step.retries <= MAX_RETRIES or not set(step.retry_on) <= set(RETRY_CAUSES):
+        yield PlanProblem(
+            f"{name} has {step.retries} retries on {', '.join(step.retry_on)}",
+            f"give it at most {MAX_RETRIES}, on {', '.join(RETRY_CAUSES)}",
+        )
     if any(not argv for argv in step.checks):
         yield PlanProblem(f"{name} has an empty check", "begin each command with a program")
     for output in step.outputs:

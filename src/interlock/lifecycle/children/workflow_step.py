@@ -14,6 +14,9 @@ Laws:
 7. A gate is held as soon as its dependencies are ready, and asks. An answer makes it `checkpoint_ready`, with the
    decision as its evidence; the choice `stop` gives it up. It is never released: nothing runs behind it.
 8. The step of a command has no child. Its end is proven by its exit code.
+9. A round that leaves proofs missing is followed by another one of the same child, as long as the plan allows; the step
+   runs on. An attempt that was lost, and not decided by its work, is retried as often as the plan says, by a new child.
+   What is to be done once, and may have been begun, is not: a person decides.
 """
 
 from __future__ import annotations
@@ -48,7 +51,10 @@ GATE_REACHED: Final = "gate_reached"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepEvidence:
-    """How a step ended, with what its state requires: words for what is usable, a reason for all that is not ready."""
+    """How a step ended, with what its state requires: words for what is usable, a reason for all that is not ready.
+
+    `cause`: what its attempt was lost by, one of `RETRY_CAUSES`; blank: its work decided. `is_touched`: it may have had
+    an effect. `again`: what to tell its child where another round can still prove it."""
 
     state: StepState
     summary: str = ""
@@ -57,6 +63,9 @@ class StepEvidence:
     timeout_ms: int | None = None
     elapsed_ms: int | None = None
     next_actions: tuple[NextAction, ...] = ()
+    cause: str = ""
+    again: str = ""
+    is_touched: bool = True
 
     def __post_init__(self) -> None:
         if problem := _lack(self):
@@ -139,12 +148,17 @@ def _reported(state: StepState) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """One step: where it stands, which child ran it last, and what it has to show."""
+    """One step: where it stands, which child ran it last, and what it has to show. `told`: with what the round began.
+    `lost`: how many attempts were retried since it began, or since a person released it."""
 
     id: StepId
     state: StepState = StepState.PENDING
     child: SubagentId | None = None
     evidence: StepEvidence | None = None
+    attempt: int = 1
+    round: int = 1
+    lost: int = 0
+    told: str = ""
 
     def __post_init__(self) -> None:
         shown = None if self.evidence is None else self.evidence.state
@@ -160,6 +174,7 @@ class StepContext:
     states: StepStates
     step: StepRecord
     child: SubagentId | None = None
+    shown: StepEvidence | None = None
 
 
 def is_let_by_the_plan(at: StepContext) -> bool:
@@ -183,10 +198,36 @@ def is_of_its_child(at: StepContext) -> bool:
     return at.child == at.step.child
 
 
+def a_round_is_left(at: StepContext) -> bool:
+    can_go_on = at.shown is not None and bool(at.shown.again)
+    return is_of_its_child(at) and can_go_on and at.step.round < _spec_of(at).rounds
+
+
+def _is_lost(at: StepContext) -> bool:
+    planned = _spec_of(at)
+    cause = "" if at.shown is None else at.shown.cause
+    return is_of_its_child(at) and cause in planned.retry_on and at.step.lost < planned.retries
+
+
+def is_to_be_retried(at: StepContext) -> bool:
+    is_touched = at.shown is None or at.shown.is_touched
+    return _is_lost(at) and not (_spec_of(at).once and is_touched)
+
+
+def may_have_been_done_once(at: StepContext) -> bool:
+    return _is_lost(at) and not is_to_be_retried(at)
+
+
 WAITING: Final = (StepState.HELD, StepState.NEEDS_ORCHESTRATOR)
+
+_UNPROVEN: Final = (StepState.PARTIAL, StepState.FAILED)
+_LOST: Final = (StepState.FAILED, StepState.TIMED_OUT, StepState.NEEDS_ORCHESTRATOR)
 
 STEP_TRANSITIONS: Final[tuple[Edge[StepState, StepContext], ...]] = (
     Edge(StepState.PENDING, StartStep.on, StepState.RUNNING, is_let_by_the_plan),
+    *(Edge(StepState.RUNNING, _reported(one), StepState.RUNNING, a_round_is_left) for one in _UNPROVEN),
+    *(Edge(StepState.RUNNING, _reported(one), StepState.PENDING, is_to_be_retried) for one in _LOST),
+    *(Edge(StepState.RUNNING, _reported(one), StepState.NEEDS_ORCHESTRATOR, may_have_been_done_once) for one in _LOST),
     *(Edge(StepState.RUNNING, _reported(state), state, is_of_its_child) for state in StepState if state in OUTCOMES),
     *from_each(WAITING, ReleaseStep.on, StepState.PENDING, can_run_again),
     *from_each(WAITING, GiveUpStep.on, StepState.FAILED),

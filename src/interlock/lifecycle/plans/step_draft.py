@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from interlock.lifecycle.children.checkpoint import FIELD_TYPES
-from interlock.lifecycle.children.workflow_plan import STOP_CHOICE, PlanProblem, StepOutput
+from interlock.lifecycle.children.workflow_plan import (
+    MAX_RETRIES,
+    MAX_ROUNDS,
+    RETRY_CAUSES,
+    STOP_CHOICE,
+    PlanProblem,
+    StepOutput,
+)
 from interlock.lifecycle.plans.params import is_relative_path
 from interlock.lifecycle.plans.plan_table import MAX_PATHS, PlanTable, is_name, shown
 from interlock.lifecycle.plans.templates import step_reference
@@ -23,16 +30,15 @@ from interlock.vocabulary.ids import is_valid_id
 KINDS: Final = ("prompt", "run", "gate")
 _COMMON: Final = ("id", "needs", "required")
 _WORK: Final = ("for_each", "timeout", "outputs", "write", "read", "worktree", "model_visible")
+_AGAIN: Final = ("retries", "once")
 _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "prompt": (*_COMMON, "prompt", *_WORK, "agent", "checks", "rounds"),
-    "run": (*_COMMON, "run", *_WORK),
+    "prompt": (*_COMMON, "prompt", *_WORK, *_AGAIN, "agent", "checks", "rounds"),
+    "run": (*_COMMON, "run", *_WORK, *_AGAIN),
     "gate": (*_COMMON, "gate", "show", "choices", "on_timeout"),
 }
 UNSUPPORTED: Final[Mapping[str, str]] = {
     "model": "choose the model in the configuration of the agent",
     "base": "leave `base` out: every step works in the folder of the workflow",
-    "retries": "leave `retries` out: a step that failed is decided by a person, with `interlock plan release`",
-    "once": "leave `once` out: nothing is run again by itself",
     "may_spawn": "leave `may_spawn` out: the agents of steps start no agents",
 }
 _GATE_WAITS: Final = 'leave it out, or write on_timeout = "hold": a gate waits until it is answered'
@@ -59,6 +65,10 @@ class StepDraft:
     for_each: str = ""
     required: bool = True
     model_visible: bool = False
+    rounds: int = 1
+    retries: int = 0
+    retry_on: tuple[str, ...] = RETRY_CAUSES
+    once: bool = False
 
     @property
     def plain_texts(self) -> tuple[str, ...]:
@@ -114,6 +124,10 @@ def _draft(id: str, kind: str, table: PlanTable) -> StepDraft:
     text = table.text(kind) if kind != "run" else ""
     if kind != "run" and isinstance(table.values[kind], str) and not text.strip():
         table.problem(f"has an empty {kind}", "say what is to be done, or asked")
+    retries, retry_on = _retries(table)
+    checks, outputs, rounds = table.commands("checks"), _outputs(table), table.number("rounds", 1, MAX_ROUNDS)
+    if rounds > 1 and not (checks or outputs):
+        table.problem("has `rounds`, and nothing that could fail in one", "give it `checks` or `outputs`")
     return StepDraft(
         id=id,
         kind=kind,
@@ -122,15 +136,36 @@ def _draft(id: str, kind: str, table: PlanTable) -> StepDraft:
         needs=table.texts("needs"),
         agent=_agent(table) if kind == "prompt" else "",
         timeout_ms=table.duration_ms("timeout"),
-        checks=table.commands("checks"),
-        outputs=_outputs(table),
+        checks=checks,
+        outputs=outputs,
         choices=_choices(table) if "choices" in table.values else ("go", STOP_CHOICE),
         write=_paths(table, "write", is_written=True),
         read=_paths(table, "read", is_written=False),
         for_each=_for_each(table),
         required=table.flag("required", True),
         model_visible=table.flag("model_visible", False),
+        rounds=rounds,
+        retries=retries,
+        retry_on=retry_on,
+        once=table.flag("once", kind == "run"),
     )
+
+
+def _retries(table: PlanTable) -> tuple[int, tuple[str, ...]]:
+    """How many attempts that were lost are followed by another one, and by what they may have been lost."""
+    found = table.values.get("retries")
+    if found is None:
+        return 0, RETRY_CAUSES
+    if not isinstance(found, dict):
+        table.wrong("retries", 'a table, as in { max = 1, on = ["crash"] }')
+        return 0, RETRY_CAUSES
+    own = PlanTable(f"{table.name}, retries,", found, table.problems)
+    own.refuse_unknown(("max", "on"))
+    causes = own.texts("on") if "on" in found else RETRY_CAUSES
+    if not causes or not set(causes) <= set(RETRY_CAUSES):
+        own.wrong("on", f"a list of {', '.join(RETRY_CAUSES)}")
+        causes = RETRY_CAUSES
+    return own.number("max", 1, MAX_RETRIES), causes
 
 
 def _refuse_unsupported_values(table: PlanTable) -> None:
@@ -139,11 +174,6 @@ def _refuse_unsupported_values(table: PlanTable) -> None:
         table.problem(
             "uses a worktree of its own, which is not supported yet",
             'leave `worktree` out, or write "shared": every step works in the folder of the workflow',
-        )
-    if values.get("rounds", 1) != 1 or isinstance(values.get("rounds"), bool):
-        table.problem(
-            "uses more than 1 of `rounds`, which is not supported yet",
-            "leave `rounds` out, and have the prompt run the checks",
         )
     if values.get("on_timeout", "hold") != "hold":
         table.problem("uses `on_timeout`, which is not supported yet", _GATE_WAITS)

@@ -1,31 +1,49 @@
-"""Which files changed while the child of a step worked, as the log has its trees, and why they may not be its own."""
+"""Which files changed while the child of a step worked, as the log has its trees, and why they may not be its own.
+
+Law: of a child that had several rounds, the tree before the first one is compared with the tree after the last one.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Collection
 from pathlib import Path
 
+from interlock.agents.git.comparing import compare
+from interlock.agents.git.repository import NoRepository, find_repository
+from interlock.agents.git.running import GitFailed
 from interlock.lifecycle.children.checkpoint import ChangedFiles
 from interlock.lifecycle.children.workflow_plan import StepSpec, WorkflowSpec
 from interlock.log.port import Log
+from interlock.vocabulary.events.audit import TurnStarted
 from interlock.vocabulary.events.workspace import WorkspaceChanged, WorkspacePhase
 from interlock.vocabulary.ids import SessionId, StepId
 
 
 async def changed_files(log: Log, session: SessionId, folder: Path) -> ChangedFiles:
-    """The files that the last turn of a session changed. Read it once its edges are settled."""
-    events = (await log.read_turns(session)).found.events
+    """The files that the turns of a session changed. Read it once its edges are settled."""
+    events = (await log.read(session)).events
     told = [event.data for event in events if isinstance(event.data, WorkspaceChanged)]
-    end = next((one for one in reversed(told) if one.phase is WorkspacePhase.END), None)
-    return ChangedFiles(doubt="the work tree was not recorded") if end is None else _changed(end, folder)
-
-
-def _changed(end: WorkspaceChanged, folder: Path) -> ChangedFiles:
-    if doubt := _doubt(end):
+    ends = [one for one in told if one.phase is WorkspacePhase.END]
+    turns = {event.turn_id for event in events if isinstance(event.data, TurnStarted)}
+    if not ends or {one.turn_id for one in ends} != turns:
+        return ChangedFiles(doubt="the work tree was not recorded")
+    if doubt := next(filter(None, map(_doubt, ends)), ""):
         return ChangedFiles(doubt=doubt)
+    paths = [one.path for one in ends[-1].files]
+    if len(ends) > 1:
+        try:
+            paths = await asyncio.to_thread(_between, ends[0], ends[-1])
+        except (GitFailed, NoRepository, OSError) as error:
+            return ChangedFiles(doubt=f"its trees cannot be compared: {error}")
     base = os.path.realpath(folder)
-    return ChangedFiles(paths=tuple(os.path.relpath(Path(end.root, one.path), base) for one in end.files))
+    return ChangedFiles(paths=tuple(os.path.relpath(Path(ends[-1].root, one), base) for one in paths))
+
+
+def _between(first: WorkspaceChanged, last: WorkspaceChanged) -> list[str]:
+    with find_repository(last.root).objects() as objects:
+        return [one.path for one in compare(objects, first.base, last.tree)]
 
 
 def _doubt(end: WorkspaceChanged) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from interlock.lifecycle.children.checkpoint import CheckFact
 from interlock.lifecycle.children.workflow_plan import StepOutput, StepSpec
 from interlock.lifecycle.children.workflow_step import StepEvidence
-from interlock.lifecycle.plans.templates import StepShown, fill
+from interlock.lifecycle.plans.templates import StepShown, fenced, fill
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import StepId
 
 # Words, and no example that could be read as a checkpoint itself where an agent repeats them.
@@ -31,8 +33,27 @@ def plan_prompt(step: StepSpec, ended: Mapping[StepId, StepShown], checkpoint_id
     proofs = [f"- {proof}" for proof in _proofs(step)]
     told = "\n".join(("This step is ready only if all of this holds when you are done:", *proofs)) if proofs else ""
     writes = f"Change nothing outside of {', '.join(step.write_set)}." if step.write_set else "Change no file."
-    asked = f"{ASK_FOR_CHECKPOINT} Its field `checkpoint_id` is {checkpoint_id} as it stands here."
-    return "\n\n".join(part for part in (fill(step.task, ended), told, writes, asked) if part)
+    return "\n\n".join(part for part in (fill(step.task, ended), told, writes, _asked(checkpoint_id)) if part)
+
+
+def round_prompt(step: StepSpec, missing: Sequence[str], checks: Sequence[tuple[CheckFact, Json]]) -> str:
+    """What the child of a step is told once more: what is not proven yet, and what the checks that failed said."""
+    listed = "\n".join(f"- {one}" for one in missing)
+    said = (
+        fenced(f"the output of `{shlex.join(fact.argv)}`", str(told.get("output", "")))
+        for fact, told in checks
+        if isinstance(told, dict) and fact.exit_code != 0 and told.get("output")
+    )
+    return "".join((f"The server looked at your work, and this step is not ready:\n{listed}\n", *said, "Correct that."))
+
+
+def next_round(text: str, checkpoint_id: str) -> str:
+    """What a round is begun with: the checkpoint has to name this attempt."""
+    return f"{text}\n\n{_asked(checkpoint_id)}"
+
+
+def _asked(checkpoint_id: str) -> str:
+    return f"{ASK_FOR_CHECKPOINT} Its field `checkpoint_id` is {checkpoint_id} as it stands here."
 
 
 def _proofs(step: StepSpec) -> Iterator[str]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -35,10 +35,12 @@ from interlock.lifecycle.children.checkpoint import (
     checkpoint_id,
     missing_proofs,
 )
+from interlock.lifecycle.children.retry_causes import cause_of
 from interlock.lifecycle.children.workflow import WorkflowRecord
 from interlock.lifecycle.children.workflow_plan import StepSpec
 from interlock.lifecycle.children.workflow_step import StepEvidence, step_evidence_from_child
 from interlock.lifecycle.plans.templates import StepShown
+from interlock.runtime.children.step_prompts import round_prompt
 from interlock.runtime.children.step_outputs import look_at, output_json, shown_by
 from interlock.vocabulary.events.conversation import SubagentEvent
 from interlock.vocabulary.events.registry import Json
@@ -83,10 +85,14 @@ class StepWork:
                 summary=words,
                 timeout_ms=self._timeout_ms(step),
                 elapsed_ms=elapsed_ms,
+                cause="timeout",
             )
         if end.exit_code != 0:
             reason = f"exit_code_{end.exit_code}"
-            return StepEvidence(state=StepState.FAILED, reason=reason, summary=words, elapsed_ms=elapsed_ms)
+            cause = "crash" if end.exit_code < 0 else ""  # ended by a signal
+            return StepEvidence(
+                state=StepState.FAILED, reason=reason, summary=words, elapsed_ms=elapsed_ms, cause=cause
+            )
         ran: Json = {"argv": list(step.run), "exit_code": 0, "elapsed_ms": elapsed_ms}
         proof: dict[str, Json] = {"proof": "exit_code", "run": ran}
         words = words or f"{step.run[0]} exited 0"
@@ -102,8 +108,12 @@ class StepWork:
             ours = bound_checkpoint(fact.checkpoint, checkpoint_id(fact.subagent_id, fact.attempt))
             fact = structs.replace(fact, checkpoint=ours)
         claimed = step_evidence_from_child(fact)
-        if claimed is None or fact.status is not SubagentState.COMPLETED:
-            return self._needs_decision(fact) if claimed is not None and fact.reason in _ENDED_WITH_US else claimed
+        if claimed is None:
+            return None
+        if fact.status is not SubagentState.COMPLETED:
+            lost = self._needs_decision(fact) if fact.reason in _ENDED_WITH_US else claimed
+            is_touched = fact.child_session_id is not None
+            return None if lost is None else replace(lost, cause=cause_of(fact), is_touched=is_touched)
         is_claim = claimed.state is StepState.CHECKPOINT_READY
         if not step.checks and not step.outputs:
             if self.is_strict and is_claim:
@@ -139,7 +149,7 @@ class StepWork:
         told["write_set"] = f"not checked: {changed.doubt}" if changed.doubt else "checked"
         missing = missing_proofs(step, facts)
         if missing:
-            return _unproven(step, summary, missing, told)
+            return _unproven(step, summary, missing, told, again=round_prompt(step, missing, checks))
         checkpoint: Json = {"status": StepState.CHECKPOINT_READY.value, **proof, **told}
         words = summary.strip() or "its checks passed and its outputs are there"
         return StepEvidence(state=StepState.CHECKPOINT_READY, summary=words, checkpoint=checkpoint)
@@ -214,9 +224,13 @@ def _as_partial(claimed: StepEvidence) -> StepEvidence:
     )
 
 
-def _unproven(step: StepSpec, summary: str, missing: tuple[str, ...], told: dict[str, Json]) -> StepEvidence:
+def _unproven(
+    step: StepSpec, summary: str, missing: tuple[str, ...], told: dict[str, Json], *, again: str
+) -> StepEvidence:
     """What an agent said can be used still; of a command that did not do its work there is nothing."""
     state = StepState.FAILED if step.run or not summary.strip() else StepState.PARTIAL
     checkpoint: Json = {"status": state.value, "proof": "missing", "missing": list(missing), **told}
     reason = f"unproven: {'; '.join(missing)}"
-    return StepEvidence(state=state, reason=reason, summary=summary, checkpoint=checkpoint)
+    return StepEvidence(
+        state=state, reason=reason, summary=summary, checkpoint=checkpoint, again="" if step.run else again
+    )

@@ -17,7 +17,6 @@ from interlock.vocabulary.actions import NextAction
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.audit import SessionOpened, WorkflowEvent, WorkflowEventKind
 from interlock.vocabulary.events.registry import Json
-from interlock.vocabulary.ids import StepId
 from interlock.vocabulary.states import StepState, WorkflowState
 
 
@@ -57,7 +56,7 @@ def taken_up(begun: WorkflowRecord, spine: Sequence[WorkflowEvent]) -> WorkflowR
             continue
         if fact.step_id not in steps:
             raise UsageError(f"step {fact.step_id!r} is not in this plan", remedy="begin it again with the same plan")
-        steps[fact.step_id] = _step_of(fact, fact.step_id, fact.step_state)
+        steps[fact.step_id] = _step_of(fact, steps[fact.step_id], fact.step_state)
     record = replace(begun, steps=tuple(steps.values()))
     status = machine.MACHINE.next_state(record.status, machine.STEPS_CHANGED, record)
     return replace(record, status=status, deadline=deadline if status is WorkflowState.RUNNING else None)
@@ -88,9 +87,22 @@ def workflow_in(spine: Sequence[WorkflowEvent], began_at: datetime) -> StoredWor
     return StoredWorkflow(plan, record, ends[0].status, ends[0].reason, ends[0].next_actions)
 
 
-def _step_of(fact: WorkflowEvent, step_id: StepId, state: StepState) -> StepRecord:
+def _step_of(fact: WorkflowEvent, known: StepRecord, state: StepState) -> StepRecord:
+    is_round = fact.kind is WorkflowEventKind.ROUND_BEGUN
+    lost = known.lost + (fact.kind is WorkflowEventKind.STEP_RETRIED)
+    if state is StepState.PENDING and fact.kind is not WorkflowEventKind.STEP_RETRIED:
+        lost = 0
+    record = StepRecord(
+        known.id,
+        state if state not in OUTCOMES else StepState.PENDING,
+        fact.subagent_id,
+        attempt=fact.attempt or 1,
+        round=fact.round or 1,
+        lost=lost,
+        told=fact.summary if is_round else "",
+    )
     if state not in OUTCOMES:
-        return StepRecord(step_id, state, fact.subagent_id)
+        return record
     evidence = StepEvidence(
         state=state,
         summary=fact.summary,
@@ -100,4 +112,4 @@ def _step_of(fact: WorkflowEvent, step_id: StepId, state: StepState) -> StepReco
         elapsed_ms=fact.elapsed_ms,
         next_actions=fact.next_actions,
     )
-    return StepRecord(step_id, state, fact.subagent_id, evidence)
+    return replace(record, state=state, evidence=evidence)

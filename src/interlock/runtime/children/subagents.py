@@ -58,6 +58,7 @@ CLOSED: Final = "the runtime was closed"
 ABANDONED: Final = "whoever started the child was cancelled"
 NOT_STARTED: Final = "agent_not_started"
 SESSION_LOST: Final = "session_lost"
+NEVER_SENT: Final = "never_sent"
 _NONE_LEFT: Final[Mapping[WorkflowId, str]] = MappingProxyType({})
 
 
@@ -540,7 +541,7 @@ class Subagents:
         elif is_supervised and (child.record.attempt == 1 or child.prompt_id in book.queue.prompts):
             self._taken_up[child.record.id] = "" if child.prompt_id in book.queue.prompts else child.record.fact.task
         elif is_supervised:
-            await self._apply(child, ChildFailed(child.record.attempt, "never_sent", "the runtime ended before it"))
+            await self._apply(child, ChildFailed(child.record.attempt, NEVER_SENT, "the runtime ended before it"))
         else:
             await self._apply(child, machine.Detach("no process supervises its session any more"))
 

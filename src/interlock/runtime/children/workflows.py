@@ -33,6 +33,7 @@ from interlock.agents.port import AgentSpec
 from interlock.lifecycle.children import workflow as machine
 from interlock.lifecycle.children.checkpoint import ChangedFiles, checkpoint_id
 from interlock.lifecycle.children.open_work import OpenWork
+from interlock.lifecycle.children.subagent_evidence import TERMINAL
 from interlock.lifecycle.children.workflow import (
     StopWorkflow,
     WorkflowInput,
@@ -54,15 +55,15 @@ from interlock.lifecycle.plans.templates import fill
 from interlock.log.port import Log
 from interlock.runtime.children.changed_files import changed_files, commands_beside
 from interlock.runtime.children.child_results import ResultReader, result_of_log
-from interlock.runtime.children.step_prompts import plan_prompt, step_prompt
+from interlock.runtime.children.step_prompts import next_round, plan_prompt, step_prompt
 from interlock.runtime.children.step_work import SERVER_ENDED, StepWork
 from interlock.runtime.children.stored_plan import StoredPlan, plan_in, taken_up
-from interlock.runtime.children.subagents import CLOSED, Subagents
+from interlock.runtime.children.subagents import CLOSED, NEVER_SENT, Subagents
 from interlock.runtime.policy import Instant
 from interlock.runtime.runtime import Runtime, new_id, wall_clock
 from interlock.runtime.session.supervisor import SessionFailed
 from interlock.vocabulary.errors import ContractError, InterlockError, UsageError
-from interlock.vocabulary.events.audit import WorkflowEvent
+from interlock.vocabulary.events.audit import WorkflowEvent, WorkflowEventKind
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId, StepId, SubagentId, WorkflowId
 from interlock.vocabulary.states import StepState, WorkflowState
@@ -83,6 +84,7 @@ class _Asked:
     what: WorkflowInput
     done: asyncio.Future[None] | None = None
     decided_by: str = ""
+    decision_id: str = ""
 
     def tell(self, problem: Exception | None = None) -> None:
         """Answer whoever waits, if somebody still does."""
@@ -287,7 +289,11 @@ class Workflows:
             return False
         work = self._work_of(parent, stored.spec, stored)
         flow = _Flow(parent, record, agents(stored), result_of_log, is_of_turn=False, work=work, stored=stored)
-        flow.began = {fact.step_id: at for at, fact in spine if fact.step_id and fact.step_state is StepState.RUNNING}
+        flow.began = {
+            fact.step_id: at
+            for at, fact in spine
+            if fact.step_id and fact.kind is WorkflowEventKind.STEP_SCHEDULED and fact.step_state is StepState.RUNNING
+        }
         self._flows[workflow_id] = flow
         return True
 
@@ -298,18 +304,30 @@ class Workflows:
                 flow.task = asyncio.create_task(self._drive(flow))
 
     async def answer(
-        self, workflow_id: WorkflowId, step_id: StepId, choice: str, *, reason: str = "", decided_by: str = ""
+        self,
+        workflow_id: WorkflowId,
+        step_id: StepId,
+        choice: str,
+        *,
+        reason: str = "",
+        decided_by: str = "",
+        decision_id: str = "",
     ) -> None:
         """Answer a gate."""
-        await self._ask(self._of(workflow_id), AnswerGate(step_id, choice, reason, decided_by), decided_by)
+        answer = AnswerGate(step_id, choice, reason, decided_by)
+        await self._ask(self._of(workflow_id), answer, decided_by, decision_id)
 
-    async def release(self, workflow_id: WorkflowId, step_id: StepId, reason: str, *, decided_by: str = "") -> None:
+    async def release(
+        self, workflow_id: WorkflowId, step_id: StepId, reason: str, *, decided_by: str = "", decision_id: str = ""
+    ) -> None:
         """Decide that a step that waits is to run again."""
-        await self._ask(self._of(workflow_id), ReleaseStep(step_id, reason), decided_by)
+        await self._ask(self._of(workflow_id), ReleaseStep(step_id, reason), decided_by, decision_id)
 
-    async def give_up(self, workflow_id: WorkflowId, step_id: StepId, reason: str, *, decided_by: str = "") -> None:
+    async def give_up(
+        self, workflow_id: WorkflowId, step_id: StepId, reason: str, *, decided_by: str = "", decision_id: str = ""
+    ) -> None:
         """Decide that a step that waits is not to run."""
-        await self._ask(self._of(workflow_id), GiveUpStep(step_id, reason), decided_by)
+        await self._ask(self._of(workflow_id), GiveUpStep(step_id, reason), decided_by, decision_id)
 
     async def stop(self, workflow_id: WorkflowId, reason: str, *, decided_by: str = "") -> WorkflowResult:
         """End a workflow now, with its children."""
@@ -357,7 +375,9 @@ class Workflows:
             while not flow.record.is_terminal:
                 await self._start_ready(flow)
                 if not flow.record.is_terminal:
+                    before = flow.record
                     await self._take(flow, await self._next(flow))
+                    self._begin_rounds(flow, before)
         except Exception as error:  # whoever waits is told: a task has nobody else to tell
             flow.problem = error
         finally:
@@ -382,8 +402,14 @@ class Workflows:
 
     async def _resume_step(self, flow: _Flow, known: StepRecord) -> None:
         step = _step_of(flow, known.id)
+        if known.child is not None and known.round > 1:
+            self._begin_round(flow, known)
+            return
         if known.child is not None:
             await self._run_child(flow, step, known.child)
+            return
+        if not step.once:
+            self._watch(flow, step, None, flow.work.run(step, self._clock().at))
             return
         reason = f"{SERVER_ENDED}: the command may have run; look at what it did"
         evidence = StepEvidence(state=StepState.NEEDS_ORCHESTRATOR, reason=reason)
@@ -408,6 +434,27 @@ class Workflows:
             flow.inbox.put_nowait(_Asked(StepReported(step.id, child, evidence)))
             return
         self._watch(flow, step, child, self._end_of_child(flow, step, child))
+
+    def _begin_rounds(self, flow: _Flow, before: WorkflowRecord) -> None:
+        """Have the children go on whose steps began another round."""
+        rounds = {step.id: step.round for step in before.steps}
+        for known in flow.record.steps:
+            if known.state is StepState.RUNNING and known.round > rounds.get(known.id, known.round):
+                self._begin_round(flow, known)
+
+    def _begin_round(self, flow: _Flow, known: StepRecord) -> None:
+        step, child = _step_of(flow, known.id), known.child
+        if child is not None:
+            flow.children.add(child)
+            self._watch(flow, step, child, self._round(flow, step, known, child))
+
+    async def _round(self, flow: _Flow, step: StepSpec, known: StepRecord, child: SubagentId) -> StepEvidence | None:
+        """One more round of a child, told once: what it was told before a crash is not sent again."""
+        fact = self._subagents.fact(child)
+        if fact.status in TERMINAL and (fact.attempt < known.round or fact.reason == NEVER_SENT):
+            text = next_round(known.told, checkpoint_id(child, fact.attempt + 1))
+            await self._subagents.send_input(child, text)
+        return await self._end_of_child(flow, step, child)
 
     async def _task_of(self, flow: _Flow, step: StepSpec, child: SubagentId) -> str:
         if not flow.work.is_strict:
@@ -458,7 +505,9 @@ class Workflows:
         try:
             record, outputs = machine.step(flow.record, asked.what, self._clock().at)
             told = [
-                structs.replace(await self._worded(flow, record, one), decided_by=asked.decided_by)
+                structs.replace(
+                    await self._worded(flow, record, one), decided_by=asked.decided_by, decision_id=asked.decision_id
+                )
                 if isinstance(one, WorkflowEvent)
                 else one
                 for one in outputs
@@ -505,11 +554,11 @@ class Workflows:
         while not flow.inbox.empty():
             flow.inbox.get_nowait().tell(_too_late(flow))
 
-    async def _ask(self, flow: _Flow, what: WorkflowInput, decided_by: str) -> None:
+    async def _ask(self, flow: _Flow, what: WorkflowInput, decided_by: str, decision_id: str = "") -> None:
         if flow.is_over:
             raise _too_late(flow)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        flow.inbox.put_nowait(_Asked(what, done, decided_by))
+        flow.inbox.put_nowait(_Asked(what, done, decided_by, decision_id))
         await done
 
     def _of(self, workflow_id: WorkflowId) -> _Flow:

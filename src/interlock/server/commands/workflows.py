@@ -9,8 +9,9 @@ Laws:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -23,7 +24,7 @@ from interlock.lifecycle.children.workflow_plan import InvalidWorkflow, StepSpec
 from interlock.lifecycle.children.workflow_step import StepRecord
 from interlock.lifecycle.plans.plan_file import read_plan
 from interlock.log.port import Log
-from interlock.projections.approvals import RELEASE, decision_of
+from interlock.projections.approvals import GIVE_UP, RELEASE, decision_of
 from interlock.runtime.children.owner import ChildOwner
 from interlock.runtime.children.stored_plan import StoredPlan, StoredWorkflow, digest_of, workflow_in
 from interlock.runtime.runtime import Runtime, new_id
@@ -47,6 +48,23 @@ _PAGE: Final = 500
 _WAITS: Final = (StepState.HELD, StepState.NEEDS_ORCHESTRATOR)
 
 
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """What somebody decides about a step. `id`: its name, if it has one."""
+
+    step: StepId
+    choice: str
+    reason: str
+    decided_by: str
+    id: str = ""
+
+    def is_that_of(self, fact: WorkflowEvent) -> bool:
+        """Whether a fact follows from this very decision."""
+        is_answer = isinstance(fact.checkpoint, dict) and "choice" in fact.checkpoint
+        reason = fact.checkpoint.get("reason") if isinstance(fact.checkpoint, dict) and is_answer else fact.reason
+        return (decision_of(fact), reason, fact.decided_by) == (self.choice, self.reason, self.decided_by)
+
+
 class WorkflowCommands(Performer):
     """The commands about the workflows of one server."""
 
@@ -55,6 +73,7 @@ class WorkflowCommands(Performer):
         self._owner = owner
         self._log = log
         self._beginning = asyncio.Lock()
+        self._deciding = asyncio.Lock()
 
     async def begin(self, asked: BeginWorkflow, *, key: str = "", decided_by: str = "") -> WorkflowBegun:
         """Begin a workflow; its plan is in the log when this returns."""
@@ -146,28 +165,32 @@ class WorkflowCommands(Performer):
         return await self.get(workflow_id)
 
     async def release(
-        self, workflow_id: WorkflowId, step: StepId, reason: str, *, decided_by: str = ""
+        self, workflow_id: WorkflowId, step: StepId, reason: str, *, decided_by: str = "", decision_id: str = ""
     ) -> WorkflowStanding:
         """Let a step that waits for a decision run again."""
-        flows = self._owner.workflows
-        deciding = partial(flows.release, workflow_id, step, reason, decided_by=decided_by)
-        return await self._decided(workflow_id, step, deciding)
+        decision = _Decision(step, RELEASE, reason, decided_by, decision_id)
+        return await self._decided(workflow_id, decision, partial(self._owner.workflows.release, reason=reason))
 
     async def give_up(
-        self, workflow_id: WorkflowId, step: StepId, reason: str, *, decided_by: str = ""
+        self, workflow_id: WorkflowId, step: StepId, reason: str, *, decided_by: str = "", decision_id: str = ""
     ) -> WorkflowStanding:
         """Decide that a step that waits is not to run."""
-        flows = self._owner.workflows
-        deciding = partial(flows.give_up, workflow_id, step, reason, decided_by=decided_by)
-        return await self._decided(workflow_id, step, deciding)
+        decision = _Decision(step, GIVE_UP, reason, decided_by, decision_id)
+        return await self._decided(workflow_id, decision, partial(self._owner.workflows.give_up, reason=reason))
 
     async def answer(
-        self, workflow_id: WorkflowId, step: StepId, choice: str, reason: str, decided_by: str
+        self,
+        workflow_id: WorkflowId,
+        step: StepId,
+        choice: str,
+        reason: str,
+        decided_by: str,
+        decision_id: str = "",
     ) -> WorkflowStanding:
         """Answer a gate."""
-        flows = self._owner.workflows
-        deciding = partial(flows.answer, workflow_id, step, choice, reason=reason, decided_by=decided_by)
-        return await self._decided(workflow_id, step, deciding)
+        decision = _Decision(step, choice, reason, decided_by, decision_id)
+        answering = partial(self._owner.workflows.answer, choice=choice, reason=reason)
+        return await self._decided(workflow_id, decision, answering)
 
     async def decide(self, asked: ApprovalDecide, question: Approval, *, decided_by: str) -> ApprovalStanding:
         """Decide about a step as any other question is answered: by a choice that it offers. The caller has refused
@@ -177,33 +200,48 @@ class WorkflowCommands(Performer):
         choice = chosen(asked, question)
         known = await self._read(workflow_id)
         if known is not None and any(one.gate for one in known.record.spec.steps if one.id == step):
-            await self.answer(workflow_id, step, choice, asked.text, decided_by)
+            await self.answer(workflow_id, step, choice, asked.text, decided_by, asked.decision_id)
         else:
             act = self.release if choice == RELEASE else self.give_up
-            await act(workflow_id, step, asked.text or f"answered: {choice}", decided_by=decided_by)
+            reason = asked.text or f"answered: {choice}"
+            await act(workflow_id, step, reason, decided_by=decided_by, decision_id=asked.decision_id)
         await self._shown(asked.task_id)
         return ApprovalStanding(approval_id=asked.approval_id, state=ApprovalState.CLOSED)
 
     async def _decided(
-        self, workflow_id: WorkflowId, step: StepId, deciding: Callable[[], Coroutine[None, None, None]]
+        self, workflow_id: WorkflowId, decision: _Decision, deciding: Callable[..., Coroutine[None, None, None]]
     ) -> WorkflowStanding:
-        """Decide about a step: the first decision holds, and the next is told whose that was."""
-        try:
-            await self._owned(workflow_id)
-            await self._in_time(deciding())
-        except UsageError as refused:
-            raise await self._past_decision(workflow_id, step) or refused from None
+        """Decide about a step: the first decision holds. The same one again has the same answer, also where it named
+        itself and the step waits once more; another one is told whose the first was."""
+        async with self._deciding:
+            past = await self._decisions(workflow_id, decision.step)
+            if any(decision.id and fact.decision_id == decision.id for _, fact in past):
+                return await self.get(workflow_id)
+            try:
+                await self._owned(workflow_id)
+                work = deciding(workflow_id, decision.step, decided_by=decision.decided_by, decision_id=decision.id)
+                await self._in_time(work)
+            except UsageError as refused:
+                past = await self._decisions(workflow_id, decision.step)
+                if past and decision.is_that_of(past[-1][1]):
+                    return await self.get(workflow_id)
+                raise await self._past_decision(workflow_id, decision.step) or refused from None
         return await self.get(workflow_id)
+
+    async def _decisions(self, workflow_id: WorkflowId, step: StepId) -> Sequence[tuple[datetime, WorkflowEvent]]:
+        """What was decided about a step, and when, oldest first."""
+        return [
+            (one.ts, one.data)
+            for one in (await self._log.read(session_of(workflow_id))).events
+            if isinstance(one.data, WorkflowEvent) and one.data.step_id == step and one.data.decided_by
+        ]
 
     async def _past_decision(self, workflow_id: WorkflowId, step: StepId) -> AlreadyDecided | None:
         """Who decided about a step that does not wait any more, and when."""
-        told = [
-            (one.ts, one.data)
-            for one in (await self._log.read(session_of(workflow_id))).events
-            if isinstance(one.data, WorkflowEvent) and one.data.step_id == step
-        ]
-        past = [(at, fact) for at, fact in told if fact.decided_by]
-        if not past or told[-1][1].step_state in _WAITS:
+        past = await self._decisions(workflow_id, step)
+        known = await self._read(workflow_id)
+        states = {} if known is None else known.record.states
+        if not past or states.get(step) in _WAITS:
             return None
         at, fact = past[-1]
         when = at.isoformat(timespec="seconds")
@@ -301,4 +339,7 @@ def _step(step: StepSpec, known: StepRecord, question: str) -> StepStanding:
         choices=step.choices if step.gate else (),
         checkpoint=checkpoint,
         subagent_id=known.child,
+        attempt=known.attempt,
+        round=known.round,
+        rounds=step.rounds,
     )

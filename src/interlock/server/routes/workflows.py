@@ -73,10 +73,11 @@ async def release_step(
     data: JSONBody[DecideStep],
     key: Key = None,
 ) -> WorkflowStanding:
-    """Let a step that waits for a decision run again."""
-    read_key(key)
+    """Let a step that waits for a decision run again. The key is the decision's id: the same one again is done once."""
     await server.workflows.refuse_agents(connection_of(request.scope))
-    return await server.workflows.release(WorkflowId(workflow_id), StepId(step_id), data.reason, decided_by=who)
+    return await server.workflows.release(
+        WorkflowId(workflow_id), StepId(step_id), data.reason, decided_by=who, decision_id=read_key(key) or ""
+    )
 
 
 @post("/workflows/{workflow_id:str}/steps/{step_id:str}/give-up", status_code=200)
@@ -90,9 +91,10 @@ async def give_up_step(
     key: Key = None,
 ) -> WorkflowStanding:
     """Decide that a step that waits is not to run."""
-    read_key(key)
     await server.workflows.refuse_agents(connection_of(request.scope))
-    return await server.workflows.give_up(WorkflowId(workflow_id), StepId(step_id), data.reason, decided_by=who)
+    return await server.workflows.give_up(
+        WorkflowId(workflow_id), StepId(step_id), data.reason, decided_by=who, decision_id=read_key(key) or ""
+    )
 
 
 @post("/workflows/{workflow_id:str}/steps/{step_id:str}/answer", status_code=200)
@@ -106,10 +108,9 @@ async def answer_step(
     key: Key = None,
 ) -> WorkflowStanding:
     """Answer a gate with one of its choices; `stop` gives it up."""
-    read_key(key)
     await server.workflows.refuse_agents(connection_of(request.scope))
     return await server.workflows.answer(
-        WorkflowId(workflow_id), StepId(step_id), data.choice, data.reason, decided_by=who
+        WorkflowId(workflow_id), StepId(step_id), data.choice, data.reason, who, read_key(key) or ""
     )
 
 

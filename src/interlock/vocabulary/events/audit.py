@@ -233,6 +233,8 @@ class WorkflowEventKind(StrEnum):
 
     WORKFLOW_STARTED = "workflow_started"
     STEP_SCHEDULED = "step_scheduled"
+    ROUND_BEGUN = "round_begun"
+    STEP_RETRIED = "step_retried"
     CHECKPOINT_DECIDED = "checkpoint_decided"
     STEP_HELD = "step_held"
     WORKFLOW_FINISHED = "workflow_finished"
@@ -243,7 +245,10 @@ class WorkflowEvent(Payload, frozen=True, kw_only=True):
     """A fact about a workflow or one of its steps. `deadline_at`: from this fact on, when the time of the whole
     workflow is over. `plan`: with the start, what is needed to take the workflow up again. `question` and `choices`:
     what a gate asks from this fact on, as a person is shown it. `decided_by`: who decided what this fact follows from,
-    as far as known."""
+    as far as known, and `decision_id` the name of that decision.
+
+    `attempt` and `round` of a step, where they are not the first. `round_begun`: its child is told once more, with
+    `summary`, because of `reason`. `step_retried`: what ran it was lost, by `reason`, and another one is to run it."""
 
     kind: WorkflowEventKind
     workflow_id: WorkflowId
@@ -262,6 +267,9 @@ class WorkflowEvent(Payload, frozen=True, kw_only=True):
     question: str = ""
     choices: tuple[str, ...] = ()
     decided_by: str = ""
+    decision_id: str = ""
+    attempt: Count | None = None
+    round: Count | None = None
 
 
 @declare("session_fork", Audience.AUDIT)

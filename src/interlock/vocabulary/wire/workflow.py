@@ -28,7 +28,8 @@ class BeginWorkflow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class StepStanding(Struct, frozen=True, kw_only=True):
     """A step. `kind` is `prompt`, `run` or `gate`. `proof` says what a ready step rests on: `checked`, `exit_code`,
-    `decision`, or `claimed`, which is words alone. `question` and `choices` are a gate's."""
+    `decision`, or `claimed`, which is words alone. `question` and `choices` are a gate's. `round` of `rounds` is the
+    one that its child is in, or was last; `attempt` counts what ran it."""
 
     step_id: StepId
     kind: str
@@ -43,6 +44,9 @@ class StepStanding(Struct, frozen=True, kw_only=True):
     choices: tuple[str, ...]
     checkpoint: Json
     subagent_id: SubagentId | None
+    attempt: int
+    round: int
+    rounds: int
 
 
 class WorkflowStanding(Struct, frozen=True, kw_only=True):
