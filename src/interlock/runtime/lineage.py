@@ -17,12 +17,13 @@ UNOWNED: Final = "it is a child whose parent {} has not taken it up again"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
-    """A child's place: below `parent_id`, `depth` levels under `root_id`."""
+    """A session's place: below `parent_id`, `depth` levels under `root_id`. The session of a workflow has one, and is
+    nobody's child: it has no `subagent_id`."""
 
     parent_id: SessionId
     root_id: SessionId
     depth: int
-    subagent_id: SubagentId
+    subagent_id: SubagentId | None = None
     workflow_id: WorkflowId | None = None
 
 
@@ -34,7 +35,7 @@ def lineage_below(parent: SessionId, opened: SessionOpened | None) -> tuple[Sess
 
 
 def unowned_gate(opened: SessionOpened | None) -> QueueGate | None:
-    """What holds the queue of a child until its parent takes it up; None: it has no parent."""
-    if opened is None or opened.parent_id is None:
+    """What holds the queue of a child until its parent takes it up; None: it is no child."""
+    if opened is None or opened.parent_id is None or opened.subagent_id is None:
         return None
     return QueueGate(is_open=False, reason=UNOWNED.format(opened.parent_id))

@@ -29,6 +29,7 @@ import uvicorn
 
 from interlock.agents.drivers import builtin_drivers
 from interlock.agents.evidence.hooks import hook_socket
+from interlock.agents.model.tools.children import TakesChildCalls
 from interlock.agents.pool.pool import PoolLimits
 from interlock.agents.port import Driver
 from interlock.log.home_identity import HomeStanding, copy_is_settled, settle_home
@@ -41,6 +42,7 @@ from interlock.runtime.children.owner import ChildOwner
 from interlock.runtime.children.subagents import DEFAULT_LIMITS
 from interlock.runtime.children.tree_limits import TreeLimits
 from interlock.runtime.config.sections import NotifySection
+from interlock.runtime.config.spec_lookup import AgentsByName
 from interlock.runtime.notify.channels import channels_of, desktop_channel
 from interlock.runtime.notify.notifier import NoticeChannel
 from interlock.runtime.policy import RunPolicy
@@ -48,6 +50,7 @@ from interlock.runtime.redaction.redactor import Redactor
 from interlock.runtime.redaction.values import named_secrets
 from interlock.runtime.rules.keeper import RuleKeeper
 from interlock.runtime.runtime import Runtime, SpecSource, spec_from_log
+from interlock.server.commands.agent_calls import AgentCalls
 from interlock.server.commands.children import ChildCommands
 from interlock.server.commands.commands import Commands
 from interlock.server.commands.workflows import WorkflowCommands
@@ -100,6 +103,7 @@ class Setup:
     tree: TreeLimits = DEFAULT_LIMITS
     notify: NotifySection | None = None
     specs: SpecSource = spec_from_log
+    agents: AgentsByName | None = None
     secrets: frozenset[str] = frozenset()
     records_workspaces: bool = True
 
@@ -170,7 +174,16 @@ async def _live(
             ) as runtime,
             # Before agents are let go, and after clients were told: an agent that we end ourselves is no news.
             noticing(setup.home, setup.notify or NotifySection(), _channels(setup)) as notices,
-            running(runtime, log, tokens, setup.settings, listening, home=setup.home, tree=setup.tree) as server,
+            running(
+                runtime,
+                log,
+                tokens,
+                setup.settings,
+                listening,
+                home=setup.home,
+                tree=setup.tree,
+                agents=setup.agents,
+            ) as server,
         ):
             if standing.is_fresh_copy:  # what waits in it is held first, however long that takes
                 await runtime.settled()
@@ -257,15 +270,22 @@ async def running(
     *,
     home: Path | None = None,
     tree: TreeLimits = DEFAULT_LIMITS,
+    agents: AgentsByName | None = None,
 ) -> AsyncIterator[Running]:
     """A server over a runtime that runs, for as long as the block. It ends as a restart would: clients come back.
 
-    `home`: below it worktrees are made; without one there are none."""
+    `home`: below it worktrees are made; without one there are none. `agents`: how to run those that agents start by
+    tools; without it they have no such tools."""
     hub = Hub(runtime, log)
     owner = ChildOwner(runtime, log, limits=tree)
     children = ChildCommands(runtime, hub, settings, owner)
     workflows = WorkflowCommands(runtime, hub, settings, owner, log)
     commands = Commands(runtime, hub, settings, log=log, home=home, workflows=workflows)
+    if agents is not None and home is not None:
+        calls = AgentCalls(runtime, hub, owner, children, workflows, agents=agents, home=home)
+        for driver in runtime.drivers.values():
+            if isinstance(driver, TakesChildCalls):
+                driver.use_child_calls(calls)
     repairing: asyncio.Task[None] | None = None
     search = TranscriptSearch(store_of(log), lambda: hub.is_ready)
     try:

@@ -26,20 +26,22 @@ ONCE_ONLY: Final = tuple(option for option in OPTIONS if option.kind is not Opti
 
 
 class Approvals:
-    """The rules of one spawn, and its open questions."""
+    """The rules of one spawn, and its open questions. `layers` are lists of rules, each by itself: its own, and those
+    of the agents above it. The strictest verdict holds."""
 
-    def __init__(self, rules: tuple[Rule, ...], channel: LoopChannel) -> None:
-        self._rules = rules
+    def __init__(self, layers: tuple[tuple[Rule, ...], ...], channel: LoopChannel) -> None:
+        self._layers = layers
         self._channel = channel
         self._open: dict[str, asyncio.Future[Decision]] = {}
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        return self._rules
+        return tuple(rule for layer in self._layers for rule in layer)
 
     def judge(self, tool: Tool, arguments: Arguments, call_id: str) -> PermissionVerdict:
         """What the rules say of a call, made stricter by the tool's own say."""
-        verdict = decide(self._rules, tool.name, arguments, call_id)
+        verdicts = [decide(layer, tool.name, arguments, call_id) for layer in self._layers]
+        verdict = max(verdicts, key=lambda one: _STRICTNESS.index(one.behavior))
         try:
             own = tool.gate(arguments)
         except Exception:  # a gate of somebody's own that fails is no gate; what is not clearly a yes is a no
@@ -63,7 +65,8 @@ class Approvals:
         decision = await answer
         del self._open[request_id]
         if is_allowed(decision) and decision.option_id == _ALLOW_ALWAYS and not is_shell_tool(tool.name):
-            self._rules = (*self._rules, remember(PermissionBehavior.ALLOW, tool.name))
+            remembered = remember(PermissionBehavior.ALLOW, tool.name)
+            self._layers = tuple((*layer, remembered) for layer in self._layers)
         await self._channel.tell(ApprovalGone(request_id=request_id))
         return decision
 

@@ -21,6 +21,7 @@ from interlock.agents.model.calls import ModelCaller
 from interlock.agents.model.channel import LoopChannel
 from interlock.agents.model.tools import builtin
 from interlock.agents.model.tools.builtin import builtin_tools
+from interlock.agents.model.tools.children import CHECKPOINT_TOOL, HARMLESS_RULES, ChildCalls, child_tools
 from interlock.agents.model.tools.shell import shell_environment
 from interlock.agents.model.tools.tool import Tool, tool_from
 from interlock.agents.model.tools.workspace import Workspace
@@ -50,6 +51,8 @@ class ModelOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     `permissions` and `write_policy` are rules of `lifecycle/decisions/permissions.py`. `tools` names the built-in tools
     to offer.
     `settings` go to the provider (`max_tokens`, `temperature`, ...). `stop` are conditions, the first match wins.
+    `children` names the configured agents that it may start, `plans` the trusted plans that it may run. As a child, it
+    has `permissions_above`: the rules of those above it, each list by itself, which hold beside its own.
     """
 
     instructions: str = ""
@@ -61,9 +64,14 @@ class ModelOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     retry: RetryPolicy = RetryPolicy()
     settings: dict[str, Json] = {}
     context_window_tokens: Annotated[int, Meta(ge=1)] | None = None
+    children: tuple[str, ...] = ()
+    plans: tuple[str, ...] = ()
+    permissions_above: tuple[tuple[str, ...], ...] = ()
 
-    def rules(self) -> tuple[Rule, ...]:
-        return tuple(parse_rule(line) for line in self.permissions)
+    def rules(self) -> tuple[tuple[Rule, ...], ...]:
+        """Its own rules, then those above it. The strictest holds."""
+        lists = (self.permissions, *self.permissions_above)
+        return tuple(tuple(parse_rule(line) for line in (*lines, *HARMLESS_RULES)) for lines in lists)
 
 
 def read_options(given: Mapping[str, Json]) -> ModelOptions:
@@ -75,9 +83,10 @@ def read_options(given: Mapping[str, Json]) -> ModelOptions:
         raise UsageError(
             f"an option of the model driver is wrong: {wrong}", remedy=f"the options are {known}"
         ) from wrong
-    unknown = sorted(set(options.tools) - set(builtin.NAMES))
+    names = (*builtin.NAMES, CHECKPOINT_TOOL)
+    unknown = sorted(set(options.tools) - set(names))
     if unknown:
-        raise UsageError(f"there is no built-in tool {unknown[0]!r}", remedy=f"there are {', '.join(builtin.NAMES)}")
+        raise UsageError(f"there is no built-in tool {unknown[0]!r}", remedy=f"there are {', '.join(names)}")
     return options
 
 
@@ -97,6 +106,11 @@ class ModelDriver:
         self._model = model
         self._caller = caller
         self._tools = tuple(tool if isinstance(tool, Tool) else tool_from(tool) for tool in tools)
+        self._child_calls: ChildCalls | None = None
+
+    def use_child_calls(self, calls: ChildCalls) -> None:
+        """Offer the tools about children to the agents that may have them."""
+        self._child_calls = calls
 
     @property
     def name(self) -> str:
@@ -116,11 +130,22 @@ class ModelDriver:
             raise UsageError("a model has neither a program nor a session of its own", remedy="leave out argv, resume")
         options = read_options(spec.options)
         rules = options.rules()
-        tools = _tools(spec, options, spawn_id, self._tools)
+        tools = _tools(spec, options, spawn_id, (*self._tools_about_children(options, spawn_id), *self._tools))
         caller = self._caller
         if caller is None:  # in a thread: to import the library takes seconds
             caller = await asyncio.to_thread(_open_caller, spec, options, self._model)
         return ModelHandle(spawn_id, caller, tools, rules=rules, policy=_policy(options))
+
+    def _tools_about_children(self, options: ModelOptions, spawn_id: SpawnId) -> tuple[Tool, ...]:
+        if self._child_calls is None:
+            return ()
+        return child_tools(
+            self._child_calls,
+            spawn_id,
+            children=options.children,
+            plans=options.plans,
+            has_checkpoint=CHECKPOINT_TOOL in options.tools,
+        )
 
 
 def _policy(options: ModelOptions) -> LoopPolicy:
@@ -173,7 +198,7 @@ class ModelHandle:
         caller: ModelCaller,
         tools: Mapping[str, Tool],
         *,
-        rules: Sequence[Rule],
+        rules: Sequence[Sequence[Rule]],
         policy: LoopPolicy,
     ) -> None:
         self._spawn_id = spawn_id
@@ -181,7 +206,7 @@ class ModelHandle:
         self._tools = tools
         self._policy = policy
         self._channel = LoopChannel()
-        self._approvals = Approvals(tuple(rules), self._channel)
+        self._approvals = Approvals(tuple(map(tuple, rules)), self._channel)
         self._turn: Turn | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[StopReport] | None = None

@@ -11,11 +11,12 @@ from typing import Final
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.home import HomeOption, JsonFlag
-from interlock.cli.plans.finding import FoundPlan, ParamOption, PlanArgument, find_plan, is_trusted, params_of
+from interlock.cli.plans.finding import ParamOption, PlanArgument, is_trusted, params_of
 from interlock.cli.rules.files import FolderOption
 from interlock.lifecycle.children.workflow_plan import InvalidWorkflow, PlanProblem, StepSpec, WorkflowSpec, waves
 from interlock.lifecycle.plans.plan_file import read_plan
 from interlock.runtime.config.loading import agent_section, load
+from interlock.runtime.config.plan_files import FoundPlan, find_plan
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import WorkflowId

@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from interlock.cli import output
 from interlock.cli.children.family import DEPENDENCY_LOST, WAITING, code_of, waits_for_person
 from interlock.cli.exit_codes import ExitCode
-from interlock.cli.plans.finding import ParamOption, PlanArgument, find_plan, params_of, require_trust
+from interlock.cli.plans.finding import ParamOption, PlanArgument, params_of, require_trust
 from interlock.cli.rules.files import FolderOption
 from interlock.cli.rules.standing import refuse_agents
 from interlock.cli.server.api import ServerApi, home_folder
@@ -25,6 +25,7 @@ from interlock.cli.work.run import running_server
 from interlock.cli.work.send import check_timeout
 from interlock.client.opening import open_request
 from interlock.lifecycle.plans.plan_file import read_plan
+from interlock.runtime.config.plan_files import find_plan
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import StepId, WorkflowId
 from interlock.vocabulary.states import StepState, WorkflowState

@@ -12,9 +12,10 @@ from msgspec import structs
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.home import HomeOption, JsonFlag
-from interlock.cli.plans.finding import PlanArgument, find_plan
+from interlock.cli.plans.finding import PlanArgument
 from interlock.cli.rules.files import FolderOption, home_of
 from interlock.cli.rules.standing import refuse_agents
+from interlock.runtime.config.plan_files import find_plan
 from interlock.runtime.rules.keeper import read_standing, write_standing
 
 

@@ -155,7 +155,8 @@ def _judge_wait(
 
 def _wanted(call: ToolCall) -> list[SubagentId] | None:
     """The children that a wait names; None if it names none in so many words."""
-    named = call.args.get("subagent_ids") if isinstance(call.args, dict) else None
+    args = call.args if isinstance(call.args, dict) else {}
+    named = args.get("subagent_ids") or (None if args.get("all") else args.get("ids"))
     return [SubagentId(child) for child in named if isinstance(child, str)] if isinstance(named, list) else None
 
 

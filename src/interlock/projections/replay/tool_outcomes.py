@@ -1,8 +1,8 @@
 """What the result of a tool call amounts to. That a tool returned is not that what it was asked for is done.
 
-Two tools report on work that others do: one waits for subagents, one runs a workflow. Their result may be `ok` (the
-tool itself did its duty) and tell of a partial outcome. They count as succeeded only if they say, in a `status` field,
-that all is completed; prose is not read.
+Some tools report on work that others do: one waits for subagents, others run a workflow or a plan. Their result may be
+`ok` (the tool itself did its duty) and tell of a partial outcome. They count as succeeded only if they say, in a
+`status` field, that all is completed; prose is not read.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from interlock.vocabulary.states import WorkflowState
 
 WAIT_TOOL: Final = "wait_agent"
 WORKFLOW_TOOL: Final = "run_workflow"
+PLAN_TOOL: Final = "run_plan"
 
 
 class ToolOutcome(StrEnum):
@@ -54,7 +55,7 @@ def outcome_of(tool_name: str, result: ToolResult) -> ToolOutcome:
     if tool_name == WAIT_TOOL:
         waited = wait_status(result.output)
         return ToolOutcome.UNKNOWN if waited is None else _WAIT_OUTCOMES[waited]
-    if tool_name == WORKFLOW_TOOL:
+    if tool_name in (WORKFLOW_TOOL, PLAN_TOOL):
         ended = workflow_status(result.output)
         return ToolOutcome.UNKNOWN if ended is None else _WORKFLOW_OUTCOMES[ended]
     return ToolOutcome.SUCCEEDED

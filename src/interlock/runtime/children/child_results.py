@@ -8,11 +8,12 @@ from typing import Final, TypeAlias, assert_never
 
 import msgspec
 
+from interlock.agents.model.tools.children import CHECKPOINT_TOOL
 from interlock.lifecycle.children.subagent import ChildFailed, ChildFinished, ChildInterrupted
 from interlock.lifecycle.turns import TurnRecord
 from interlock.vocabulary.errors import ContractError
 from interlock.vocabulary.events.codec import can_be_kept
-from interlock.vocabulary.events.conversation import AssistantMessage
+from interlock.vocabulary.events.conversation import AssistantMessage, ToolCall, ToolResult
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.states import TurnState
@@ -35,10 +36,26 @@ ResultReader: TypeAlias = Callable[[Sequence[Event]], ChildResult]
 
 
 def result_of_log(events: Sequence[Event]) -> ChildResult:
-    """The clean answer of the turn, and the checkpoint that it holds. Partial and unverified text is no answer."""
+    """The clean answer of the turn, and the checkpoint that was submitted in it, or else the one that the answer holds.
+    Partial and unverified text is no answer."""
     texts = [event.data.text for event in events if isinstance(event.data, AssistantMessage) and _is_answer(event.data)]
     answer = texts[-1].strip() if texts else ""
-    return ChildResult(summary=_shortened(answer), checkpoint=checkpoint_in(answer))
+    return ChildResult(summary=_shortened(answer), checkpoint=_submitted(events) or checkpoint_in(answer))
+
+
+def _submitted(events: Sequence[Event]) -> Json:
+    """The last checkpoint that was submitted by our tool, and taken; None if none was."""
+    calls: dict[tuple[str, int], Json] = {}
+    last: Json = None
+    for event in events:
+        match event.data:
+            case ToolCall(name=name) as call if name == CHECKPOINT_TOOL:
+                calls[call.call_id, call.occurrence] = call.args
+            case ToolResult(error=None, synthetic=False) as result:
+                last = calls.pop((result.call_id, result.occurrence), last)
+            case _:
+                pass
+    return last
 
 
 def _is_answer(message: AssistantMessage) -> bool:

@@ -256,6 +256,15 @@ class Subagents:
         await self._read_children(parent)
         return tuple(child.record.fact for child in self._children.values() if child.parent == parent)
 
+    def check_depth(self, parent: SessionId, root: SessionId, depth: int) -> None:
+        """Refuse what would put a child deeper below its root than a tree goes."""
+        self._limits.check(parent, root, depth=depth, is_open=0, ever=0)
+
+    def slots_free(self, parent: SessionId) -> int:
+        """How many more children of a session may run at once. One that is started beyond that waits in its queue."""
+        mine = (child.record.status for child in self._children.values() if child.parent == parent)
+        return max(0, self._limits.max_running - sum(status is SubagentState.RUNNING for status in mine))
+
     def knows(self, child_id: SubagentId) -> bool:
         return child_id in self._children
 

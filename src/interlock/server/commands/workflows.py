@@ -27,6 +27,7 @@ from interlock.log.port import Log
 from interlock.projections.approvals import GIVE_UP, RELEASE, decision_of
 from interlock.runtime.children.owner import ChildOwner
 from interlock.runtime.children.stored_plan import StoredPlan, StoredWorkflow, digest_of, workflow_in
+from interlock.runtime.lineage import Lineage
 from interlock.runtime.runtime import Runtime, new_id
 from interlock.server.commands.command_runner import Performer
 from interlock.server.commands.idempotency import refuse_unfit_option
@@ -75,8 +76,10 @@ class WorkflowCommands(Performer):
         self._beginning = asyncio.Lock()
         self._deciding = asyncio.Lock()
 
-    async def begin(self, asked: BeginWorkflow, *, key: str = "", decided_by: str = "") -> WorkflowBegun:
-        """Begin a workflow; its plan is in the log when this returns."""
+    async def begin(
+        self, asked: BeginWorkflow, *, key: str = "", decided_by: str = "", lineage: Lineage | None = None
+    ) -> WorkflowBegun:
+        """Begin a workflow; its plan is in the log when this returns. `lineage`: below which session it is."""
         workflow_id = WorkflowId(key or new_id(PREFIX.removesuffix("_")))
         check_id(workflow_id, "workflow")
         if not workflow_id.startswith(PREFIX):
@@ -88,7 +91,7 @@ class WorkflowCommands(Performer):
         except InvalidWorkflow as wrong:
             raise Unfit(str(wrong).removesuffix(f"; {wrong.remedy}"), remedy=wrong.remedy) from wrong
         self._check_agents(spec, asked)
-        return await self._in_time(self._begin(spec, asked, decided_by))
+        return await self._in_time(self._begin(spec, asked, decided_by, lineage))
 
     def _check_agents(self, spec: WorkflowSpec, asked: BeginWorkflow) -> None:
         for step in spec.steps:
@@ -99,7 +102,9 @@ class WorkflowCommands(Performer):
         for agent in asked.agents.values():
             check_open(agent, self._runtime.drivers)
 
-    async def _begin(self, spec: WorkflowSpec, asked: BeginWorkflow, decided_by: str) -> WorkflowBegun:
+    async def _begin(
+        self, spec: WorkflowSpec, asked: BeginWorkflow, decided_by: str, lineage: Lineage | None
+    ) -> WorkflowBegun:
         await self._owner.ready()
         digest = digest_of(asked.plan)
         async with self._beginning:  # two that bear the same id are one after the other
@@ -113,7 +118,9 @@ class WorkflowCommands(Performer):
             await self._wake(session)
             if session not in self._runtime.sessions:
                 first = next(iter(specs.values()))
-                await self._runtime.open_session(first, title=f"plan {spec.name}".strip(), session_id=session)
+                await self._runtime.open_session(
+                    first, title=f"plan {spec.name}".strip(), session_id=session, lineage=lineage
+                )
             stored = StoredPlan(
                 spec=spec,
                 folder=asked.folder,

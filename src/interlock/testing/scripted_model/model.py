@@ -60,6 +60,11 @@ class ScriptedModel:
         """What should not have happened: expired gates, unknown scripts, damaged requests. A good test finds none."""
         return self._record.faults()
 
+    def set_script(self, name: str, steps: Iterable[Step]) -> None:
+        """Add a script, or give one another text: from the next request on. For what is known only while it runs, such
+        as an id that the client made."""
+        self._scripts.set(name, tuple(steps))
+
     def release(self, gate: str) -> None:
         """Open a gate for good: who waits there goes on, who comes later does not stop."""
         if gate not in {step.name for script in self._scripts.all() for step in script if isinstance(step, Gate)}:

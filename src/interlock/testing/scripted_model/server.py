@@ -102,12 +102,15 @@ class Scripts:
     def __init__(self, named: Mapping[str, Script], queue: Iterable[Script]) -> None:
         self._named = dict(named)
         self._queue = deque(queue)
-        self._all = (*self._named.values(), *self._queue)
+        self._queued = tuple(self._queue)
         self._taken: dict[ModelPrompt, tuple[str, Script]] = {}
         self._attempts: Counter[tuple[str, ModelPrompt]] = Counter()
 
     def all(self) -> tuple[Script, ...]:
-        return self._all
+        return (*self._named.values(), *self._queued)
+
+    def set(self, name: str, script: Script) -> None:
+        self._named[name] = script
 
     def choose(self, prompt: ModelPrompt) -> tuple[str, Script]:
         """The name and the steps. The name is empty where the queue ran out; the script where the key is unknown."""
