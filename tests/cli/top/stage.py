@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from textual.events import Paste
+from textual.events import Key, Paste
 from textual.pilot import Pilot
 
 from interlock.agents.observations import ApprovalAsked, ApprovalOption, OptionKind, ToolCalled
@@ -77,6 +77,11 @@ class Seat:
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
+
+    def bursts(self, *keys: str) -> None:
+        """These keys, all before the board has taken up the first."""
+        for key in keys:
+            self.app.post_message(Key(key, key if len(key) == 1 else None))
 
     async def types(self, text: str) -> None:
         """The first character by its key, and the rest at once: each key costs a redraw."""

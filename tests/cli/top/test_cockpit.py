@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from interlock.agents.observations import MessageEnded, TurnEnded, TurnEnding
+from interlock.cli.top import board
 from interlock.log.sqlite.store import SqliteLog
 from tests.cli.top.stage import COLOURS, House, Seat
 from tests.contract.harness import run
@@ -117,8 +118,7 @@ def test_a_search_finds_messages_of_all_sessions_and_goes_to_the_one_that_is_cho
                     await seat.types("giraffe first")
                     await seat.sees("0 of 2 match", "A giraffe of first, no 3.")
                     await seat.misses("A giraffe of second")
-                    await seat.press("down")
-                    await seat.sees("enter goes there")
+                    await seat.sees("enter goes there")  # there is nothing else that it could do
                     await seat.press("enter")
                     await seat.selects("first")
                     await seat.misses("search: titles", "no 29.")
@@ -129,6 +129,38 @@ def test_a_search_finds_messages_of_all_sessions_and_goes_to_the_one_that_is_cho
                     await seat.press("escape")
                     await seat.misses("search: titles")
                     await seat.sees("first", "second")
+                    await seat.selects("first")
+
+    run(story())
+
+
+def test_a_search_that_is_left_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its words leave on the board is selected while it is open: that is no look at it."""
+    monkeypatch.setattr(board, "SEEN_SECONDS", 3600.0)
+
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            for title in ("first", "second"):
+                puppet = await house.open(title, f"prompt of {title}")
+                assert puppet is not None
+                puppet.say(TurnEnded(ending=TurnEnding.NATURAL, text="Done."))
+            async with house.board((120, 36)) as seat:
+                await seat.sees("DONE  2")
+                await seat.selects(seat.app.called)
+                before = seat.app.called
+                other = "second" if before == "first" else "first"
+                await seat.press("slash")
+                await seat.types(other)
+                await seat.sees("1 of 2 match")
+                await seat.selects(other)
+                monkeypatch.setattr(board, "SEEN_SECONDS", 0.0)
+                for _ in range(5):
+                    await seat.is_drawn()
+                monkeypatch.setattr(board, "SEEN_SECONDS", 3600.0)
+                await seat.press("escape")
+                await seat.selects(before)
+                assert "DONE  2" in await seat.sees("first", "second")
 
     run(story())
 

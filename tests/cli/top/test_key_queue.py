@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.events import Key
 
-from interlock.cli.top.key_queue import HELD_SECONDS, KeyQueue
+from interlock.cli.top.key_queue import HANDLED_SECONDS, HELD_SECONDS, KeyQueue
 from tests.cli.top.stage import House
+from tests.client.waiting import until
 from tests.contract.harness import run
 
 
@@ -21,6 +23,39 @@ def test_keys_wait_until_the_sessions_are_known_and_then_are_for_the_dialog_that
                 await seat.sees("first: your prompt", "hi")
 
     run(story())
+
+
+def test_keys_that_come_at_once_do_in_a_dialog_what_they_would_do_one_by_one() -> None:
+    """As a slow link delivers them: letters and backspaces in one piece, and what is for the board behind them."""
+
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            await house.open("first")
+            async with house.board() as seat:
+                await seat.selects("first")
+                seat.bursts("s", *"helo", "backspace", *"lo", "ctrl+u", *"say hu", "backspace", "i", "enter", "slash", *"fi")
+                await seat.sees("1 of 1 match")
+                sent = await until(lambda: house.puppet("say hi"), "the prompt")
+                assert [one.text for one in sent.prompts] == ["say hi"]
+                seat.bursts("backspace", "backspace", *"none", "escape", "r", "ctrl+u", *"last", "enter")
+                await seat.sees("renamed to last")
+
+    run(story())
+
+
+def test_a_dialog_that_closes_under_the_keys_holds_up_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A field may be gone before it has handled what it was sent."""
+    lost: list[object] = []
+    monkeypatch.setattr("interlock.cli.top.key_queue._follow", lambda way, then: lost.append((way, then)))
+    now = [0.0]
+    queue = KeyQueue(lambda: now[0])
+    queue.put(Key("s", "s"))
+    queue.hold_until_handled((), lambda: None)
+    assert queue.take(lambda _: True) is None
+    now[0] = HANDLED_SECONDS
+    assert queue.take(lambda _: True) is not None
+    assert len(lost) == 1
 
 
 def test_a_key_for_a_session_says_so_where_there_is_none() -> None:

@@ -322,6 +322,14 @@ def asked(**more: object) -> Body:
     }
 
 
+def test_a_screen_of_any_width_has_its_question() -> None:
+    arguments = {"command": "made", "files": ["a", "b"], "": ""}
+    one = asked(question="Run it?", tool="Bash", arguments=arguments, options=YES_NO)
+    for width in range(1, 40):
+        assert "made" in "".join(read(whole_question(one, width)).split()), width
+        assert "Runit?" in "".join(read(question_lines([one], 0, width, 40, NOW)).split()), width
+
+
 YES_NO = [{"label": "Yes", "kind": "allow_once"}, {"label": "No", "kind": "reject_once"}]
 
 
@@ -496,7 +504,12 @@ def test_a_session_that_asks_stays_in_sight_however_far_the_list_is_scrolled() -
     known = places(arrange(tasks), is_roomy=False)
     assert pinned(known, 0, 8) == ()
     kept = pinned(known, 20, 8)
-    assert [one.task["title"] if one.task else one.heading for one in kept] == ["asks", "working"]
+    assert [one.task["title"] if one.task else one.heading for one in kept] == ["needs you", "asks", "working"]
+    low = pinned(known, 20, 5)
+    assert [one.task["title"] if one.task else one.heading for one in low] == ["asks", "working"]
+    within = pinned(places(arrange([task(f"a{at}", live=live("working", "question")) for at in range(9)]),
+                           is_roomy=False), 5, 9)  # fmt: skip
+    assert [one.heading for one in within].count("needs you") == 1
     assert len(pinned(places(arrange([task(f"a{at}", live=live("working", "question")) for at in range(9)]),
                              is_roomy=False), 9, 9)) <= 4  # fmt: skip
 

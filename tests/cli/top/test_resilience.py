@@ -15,7 +15,7 @@ from rich.cells import cell_len
 
 from interlock.agents.observations import ApprovalAsked, TextArrived, TurnEnded, TurnEnding
 from interlock.cli.server.api import ServerApi
-from interlock.cli.top import following, panes
+from interlock.cli.top import board, following, panes
 from interlock.cli.top.layout import session_list as sessions
 from interlock.cli.top.layout import transcript as reading
 from interlock.client.client import Client
@@ -316,6 +316,29 @@ def test_a_screen_that_is_made_wider_or_narrower_loses_no_line() -> None:
                     assert max(map(cell_len, text.splitlines())) <= size[0]
                     if size[1] > 14:
                         await seat.sees("needs you: approval", "why: waiting for your answer")
+
+    run(story())
+
+
+def test_what_has_another_size_is_drawn_for_it_without_news_or_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(board, "TICK_SECONDS", 3600.0)
+
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            await house.asking("first", "May I?", name="Bash", args={"command": "ls"})
+            async with house.board((200, 50)) as seat:
+                await seat.sees("folder   /", "1-2 choose")
+                for size in ((120, 36), (80, 24), (200, 50), (80, 30), (120, 36)):
+                    await seat.pilot.resize_terminal(*size)
+                    await seat.sees("needs you: approval", "why: waiting for your answer", "command: ls", "1-2 choose")
+                await seat.press("slash", *"zzz")
+                await seat.sees("0 of 1 match", "1 do not match 'zzz' (esc shows all)")
+                await seat.press("escape")
+                await seat.sees("1-2 choose")
+                redraws = seat.app.redraws
+                await seat.is_drawn()
+                assert seat.app.redraws - redraws < FRAMES // 10, "it does not come to rest"
 
     run(story())
 

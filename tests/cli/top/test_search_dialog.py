@@ -27,7 +27,7 @@ def test_an_answer_that_comes_after_the_dialog_was_closed_is_dropped(*, is_refus
             return SearchPage(items=(), next=None, is_complete=True, is_cut=False, progress=1.0)
 
         async with App[None]().run_test() as pilot:
-            dialog = AskSearch("words", lambda wanted: "1 matches", find)
+            dialog = AskSearch("words", lambda wanted: (1, 2), find)
             await pilot.app.push_screen(dialog)
             await asked.wait()
             looking = next(one for one in pilot.app.workers if one.group == "search")

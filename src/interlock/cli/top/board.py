@@ -2,7 +2,8 @@
 
 Laws:
 1. What is drawn is what is known. Without a connection it is called the last known, and is faint.
-2. At most one redraw a frame, whatever comes; without news one a second, for what ticks.
+2. At most one redraw a frame, whatever comes; without news one a second, for what ticks. Whatever has another size
+   than it was drawn for is drawn again in the next frame.
 3. The selection is a session, not a row. A key acts on what is on the screen, and an answer goes only to a question
    that has been there for `grace_seconds`: what appears under a finger is not answered by it.
 4. Leaving changes nothing but the screen: agents go on.
@@ -26,6 +27,7 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
+from textual.geometry import Size
 from textual.timer import Timer
 from textual.widgets import Footer
 from textual.worker import Worker
@@ -59,6 +61,7 @@ WIDE: Final = 100
 THREE_PANES: Final = 180
 OPEN_SECONDS: Final = 0.08
 GRACE_SECONDS: Final = 0.4
+TICK_SECONDS: Final = 1.0
 SEEN_SECONDS: Final = 1.0
 _NAME: Final = 40
 TERMINAL: Final = "terminal"
@@ -147,6 +150,7 @@ class BoardApp(App[int]):
         self._is_dirty = True
         self._arranged_at = -1
         self._drawn_at = 0.0
+        self._drawn_for: tuple[Size, ...] = ()
         self._able: tuple[bool, ...] = ()
         self._opening: Timer | None = None
         self._wants_terminal = True
@@ -218,8 +222,12 @@ class BoardApp(App[int]):
     async def _take_typed(self) -> None:
         """Take up what was typed, as far as what it is for is there."""
         while (typed := self._typed.take(self._may_take)) is not None:
-            if not (isinstance(typed, events.Key) and self._is_on_board and await self._act(typed.key)):
-                await super().on_event(typed)
+            if isinstance(typed, events.Key) and self._is_on_board and await self._act(typed.key):
+                continue
+            way = () if self.is_leaving else tuple((self.focused or self.screen).ancestors_with_self)
+            await super().on_event(typed)
+            if way:
+                self._typed.hold_until_handled(way, lambda: self.call_later(self._take_typed))
 
     async def _act(self, key: str) -> bool:
         """Do at once what a key does on the board: what comes behind it may be for a dialog that it opens."""
@@ -254,13 +262,14 @@ class BoardApp(App[int]):
         if self._handles_signals and not os.isatty(sys.__stdout__.fileno() if sys.__stdout__ else -1):
             _end_without_terminal()
         now, tick = self.clock(), asyncio.get_running_loop().time()
-        is_second = tick - self._drawn_at >= 1.0
+        is_second = tick - self._drawn_at >= TICK_SECONDS
         is_new = self.sessions.look(now) or self.sessions.changes != self._arranged_at
         if is_new:
             self._rearrange()
         self._heed_look(tick)
-        if self._is_dirty or is_second:
-            self._is_dirty, self._drawn_at = False, tick
+        room = () if self.parts is None else self.parts.room
+        if self._is_dirty or is_second or room != self._drawn_for:
+            self._is_dirty, self._drawn_at, self._drawn_for = False, tick, room
             self.draw(self.sessions.lost_at or now)
         if self._typed.is_waiting:
             self.call_later(self._take_typed)
@@ -306,7 +315,9 @@ class BoardApp(App[int]):
         """What was selected for a moment, with its end on the screen, was seen."""
         line = self.line
         badge = None if line is None else line.get("badge")
-        if line is None or badge is None or badge["is_seen"] or self.selected is None or not self.sessions.is_connected:
+        is_searching = isinstance(self.screen, AskSearch)  # which selects what its words leave, of its own accord
+        is_shown = self.selected is not None and self.sessions.is_connected and not is_searching
+        if line is None or badge is None or badge["is_seen"] or not is_shown:
             self._looked_at = ("", "")
             return
         looked = (self.selected_id, str(line.get("turn_id") or ""))
@@ -514,9 +525,13 @@ class BoardApp(App[int]):
         self.select(ids[(at + 1) % len(ids)])
 
     def action_filter(self) -> None:
+        before = self.selected_id
+
         def go(hit: SearchHit | None) -> None:
             if hit is not None:
                 self.go_to_message(hit)
+            elif not self.wanted and before in self.arranged.ids:
+                self.select(before)
 
         _ = self.push_screen(AskSearch(self.wanted, self.set_filter, self._find), go)
 
@@ -538,12 +553,12 @@ class BoardApp(App[int]):
         _ = self.chosen()
         self._heed_terminal()
 
-    def set_filter(self, wanted: str) -> str:
-        """Show only what matches, and say how many do."""
+    def set_filter(self, wanted: str) -> tuple[int, int]:
+        """Show only what matches: how many do, of how many."""
         self.wanted = wanted
         self._rearrange()
         known = len(self.sessions.bodies)
-        return f"{known - self.arranged.unmatched} of {known} match"
+        return known - self.arranged.unmatched, known
 
     def action_order(self, wanted: str) -> None:
         """Arrange the list by this, or by attention again."""

@@ -49,6 +49,12 @@ class Parts:
     evidence: EvidencePane
     notice: Sheet
 
+    @property
+    def room(self) -> tuple[Size, ...]:
+        """What a redraw lays out for. The screen is arranged after a redraw, or after it has another size."""
+        panes = (self.board, self.detail, self.facts, self.transcript, self.terminal, self.evidence)
+        return tuple(pane.size for pane in panes)
+
 
 def find_parts(screen: Screen[object]) -> Parts:
     return Parts(
@@ -88,11 +94,13 @@ def draw(app: BoardApp, parts: Parts, now: datetime) -> None:
 
 def _draw_selected(app: BoardApp, now: datetime, parts: Parts, *, has_facts: bool) -> None:
     facts, transcript = parts.facts, parts.transcript
-    task, width = app.line, max(1, transcript.scrollable_content_region.width)
+    task, width = app.line, transcript.scrollable_content_region.width
     if task is None:
         facts.show([])
         hidden = left_out(app.arranged, app.wanted)
-        transcript.show((), empty_lines(width, is_known=app.sessions.has_list, hidden=hidden, agents=app.agents))
+        is_known = app.sessions.has_list
+        said = empty_lines(width, is_known=is_known, hidden=hidden, agents=app.agents) if width > 0 else []
+        transcript.show((), said)  # it has no room until it has taken the place of a terminal
         return
     chosen = app.selected if app.selected is not None and app.selected.task_id == app.selected_id else None
     state = None if chosen is None else chosen.state

@@ -3,6 +3,7 @@
 Laws:
 1. The words are asked for when typing paused, and an answer counts only for the words that stand there.
 2. An answer that may lack something says so. What could not be asked is no answer.
+3. Enter does what the last line says. Where the words are in no session's line and in a message, it goes there.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _FEWEST: Final = 2
 
 
 class AskSearch(ModalScreen[SearchHit | None]):
-    """Asks what to search for. `on_change` is told each change, and what it says stands below. Enter gives the message
-    that is chosen, or nothing, which keeps the list as it is."""
+    """Asks what to search for. `on_change` is told each change, and says how many sessions match, of how many. Enter
+    gives the message that is chosen, or nothing, which keeps the list as it is."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "clear", show=False),
@@ -39,13 +40,13 @@ class AskSearch(ModalScreen[SearchHit | None]):
     ]
 
     def __init__(
-        self, text: str, on_change: Callable[[str], str], find: Callable[[str], Awaitable[SearchPage]]
+        self, text: str, on_change: Callable[[str], tuple[int, int]], find: Callable[[str], Awaitable[SearchPage]]
     ) -> None:
         super().__init__()
         self._text = text
         self._on_change = on_change
         self._find = find
-        self._matching = ""
+        self._matching = (0, 0)
         self._told = ""
         self._hits: tuple[SearchHit, ...] = ()
         self._at = -1
@@ -85,6 +86,7 @@ class AskSearch(ModalScreen[SearchHit | None]):
         hits, told = await self._found(wanted)
         if self in self.app.screen_stack and wanted == self.query_one(Input).value:  # it may be closed by now
             self._hits, self._told = hits, told
+            self._at = 0 if hits and not self._matching[0] else self._at
             self._show()
 
     async def _found(self, wanted: str) -> tuple[tuple[SearchHit, ...], str]:
@@ -99,9 +101,10 @@ class AskSearch(ModalScreen[SearchHit | None]):
         if self._told:
             lines.append([(self._told, Tone.FAINT.value)])
         self.query_one(QuestionsPane).show(lines)
+        count, known = self._matching
         chosen = "enter goes there" if self._at >= 0 else "enter keeps it"
         moves = ", arrows choose a message" if self._hits else ""
-        self.query_one("#ask-hint", Static).update(f"{self._matching}   {chosen}{moves}, esc clears it")
+        self.query_one("#ask-hint", Static).update(f"{count} of {known} match   {chosen}{moves}, esc clears it")
 
     def action_move(self, by: int) -> None:
         if self._hits:

@@ -113,7 +113,7 @@ def attach_page(task: TaskSummaryJson) -> Callable[[int], Sequence[Line]]:
         said = [
             ("This agent has a terminal of its own. In another window, or after q:", Tone.PLAIN),
             (f"interlock attach {task_id}", Tone.HEAD),
-            ("Ctrl-b d leaves it, and it goes on.", Tone.FAINT),
+            ("Ctrl-b d leaves it, and it goes on. In a tmux of your own: Ctrl-b twice, then d.", Tone.FAINT),
         ]
     else:
         driver = task.get("driver") or "no driver"
