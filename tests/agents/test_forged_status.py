@@ -650,3 +650,36 @@ def test_a_title_that_was_forged_to_spin_makes_no_weak_idle_a_strong_one() -> No
     calm.passes(2)
     assert rests(spun)[-1] == rests(calm)[-1]
     assert "completed" not in spun.events
+
+
+def ends_within(terminal: Terminal, spins_at: float, *, seconds: float = 2.5) -> list[str]:
+    """A prompt is sent; its answer shows on a screen that looks idle, and the title spins from then for a second."""
+    terminal.submits()
+    terminal.passes(spins_at)
+    terminal.shows(replace(WEAK, title=TITLES["working"]))
+    terminal.passes(1)
+    terminal.titled("tiny")
+    terminal.passes(seconds)
+    return terminal.events
+
+
+def test_a_title_that_spins_right_after_the_first_prompt_is_the_clis_own_and_makes_a_weak_idle_strong() -> None:
+    """Codex before 0.166 shows nothing but its title while an answer streams. No tool runs that soon."""
+    terminal = Terminal()
+    terminal.titled("tiny")
+    terminal.passes(2)
+    assert ends_within(terminal, 0.2)[-1] == "ready"
+    assert "completed" in terminal.events
+
+
+@pytest.mark.parametrize("case", ["later", "second prompt", "spun before", "adopted"])
+def test_a_title_that_spins_at_another_time_may_be_anybodys(case: str) -> None:
+    terminal = Terminal(saw_start=case != "adopted")
+    terminal.titled(TITLES["working"] if case == "spun before" else "tiny")
+    terminal.passes(2)
+    if case == "second prompt":
+        working(terminal)
+        terminal.shows(ANSWERED)
+        terminal.passes(5)
+    said = len(terminal.events)
+    assert "completed" not in ends_within(terminal, 1.5 if case == "later" else 0.2)[said:]

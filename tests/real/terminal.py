@@ -53,10 +53,10 @@ async def claude_or_codex(
 
 async def submit(seen: Seen, text: str) -> None:
     """Submit a prompt. Where nothing of it arrived it is given again, as a runtime does: a CLI that has just started
-    may not be calm yet."""
+    may not be calm yet. The start of a turn that is over before a capture showed it at work is not claimed."""
     for _ in range(10):
         try:
-            assert await seen.handle.submit(prompt(text)) is DeliveryStage.STARTED
+            assert await seen.handle.submit(prompt(text)) in (DeliveryStage.ACCEPTED, DeliveryStage.STARTED)
         except NotDelivered:
             await asyncio.sleep(0.5)
         else:

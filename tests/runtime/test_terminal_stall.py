@@ -32,10 +32,11 @@ from interlock.monitor.arbitration.agent_status import Standing, StatusBasis
 from interlock.monitor.scoring.recording import Frame, Header, Input, snapshot_of
 from interlock.monitor.tracker import TuiTrackerSession
 from interlock.runtime.policy import RunPolicy
+from interlock.runtime.session.inputs import Submitted
 from interlock.screen.selection import select_reader
 from interlock.vocabulary.events.audit import Anomaly, DeliveryStage, SurfaceEvent
 from interlock.vocabulary.evidence import Evidence, EvidenceSource
-from interlock.vocabulary.ids import TurnId
+from interlock.vocabulary.ids import PromptId, TurnId
 from interlock.vocabulary.states import Activity, AgentState, Attention, DriverKind, TurnState
 from tests.runtime.conducting import BEGAN, Stage
 
@@ -213,12 +214,64 @@ def test_an_agent_at_rest_that_has_children_is_not_stalled_before_they_are_given
     assert stage.activity() is Activity.STALLED
 
 
-@pytest.mark.parametrize("activity", [Activity.UNKNOWN, Activity.SETTLING])
-def test_only_a_turn_that_is_shown_at_work_is_stalled_by_the_clock_of_progress(activity: Activity) -> None:
+def test_an_open_turn_over_background_work_that_is_never_over_is_stalled_after_the_time_of_a_tool() -> None:
+    stage = at_work(RunPolicy(stall_after_seconds=20, stall_tool_after_seconds=600))
+    stage.see(TEXT, standing(Activity.SETTLING))
+    stage.wait(599.9)
+    assert stage.activity() is Activity.SETTLING
+    stage.wait(0.1)
+    assert stage.activity() is Activity.STALLED
+    stage.see(TEXT)
+    assert stage.activity() is Activity.SETTLING
+
+
+def test_work_of_its_own_that_keeps_a_prompt_out_and_does_not_get_on_is_stalled() -> None:
+    """The prompt waits for the end of something that nobody sent. That hangs, and nothing else would ever be told."""
+    stage = Stage(RunPolicy(stall_after_seconds=20), kind=DriverKind.TERMINAL, capabilities=TERMINAL_CAPABILITIES)
+    stage.send()
+    stage.started()
+    stage.see(standing(Activity.QUIET), BecameReady())
+    kept_out = Submitted(
+        prompt_id=PromptId("p1"), stage=DeliveryStage.NOT_DELIVERED, message="it is working", waits_for="it is working"
+    )
+    stage.hear(kept_out)
+    stage.see(standing(Activity.WORKING))
+    for _ in range(3):
+        stage.wait(5)
+        stage.hear(kept_out)
+    stage.wait(4.9)
+    assert stage.activity() is Activity.WORKING
+    stage.wait(0.1)
+    assert stage.activity() is Activity.STALLED
+    stage.see(TEXT)
+    assert stage.activity() is Activity.WORKING
+    stage.see(standing(Activity.QUIET))
+    stage.wait(2)
+    stage.hear(Submitted(prompt_id=PromptId("p1"), stage=DeliveryStage.STARTED))
+    stage.see(standing(Activity.WORKING), TurnEnded(ending=TurnEnding.NATURAL, turn_id=stage.conductor.book.turn_id))
+    assert stage.state() is TurnState.COMPLETED
+
+
+def test_a_prompt_that_is_kept_out_by_a_persons_draft_is_not_stalled() -> None:
+    stage = Stage(RunPolicy(stall_after_seconds=20), kind=DriverKind.TERMINAL, capabilities=TERMINAL_CAPABILITIES)
+    stage.send()
+    stage.started()
+    stage.see(standing(Activity.QUIET), BecameReady())
+    for _ in range(12):
+        stage.hear(
+            Submitted(
+                prompt_id=PromptId("p1"), stage=DeliveryStage.NOT_DELIVERED, message="a draft", waits_for="a draft"
+            )
+        )
+        stage.wait(2)
+    assert stage.activity() is Activity.QUIET
+
+
+def test_a_turn_whose_screen_says_nothing_has_the_stall_clock_of_the_screen() -> None:
     stage = at_work()
-    stage.see(standing(activity))
+    stage.see(standing(Activity.UNKNOWN))
     stage.wait(1000)
-    assert stage.activity() is activity
+    assert stage.activity() is Activity.UNKNOWN
 
 
 def test_without_an_open_turn_nothing_is_stalled() -> None:

@@ -22,6 +22,7 @@ Laws:
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -82,6 +83,7 @@ class TrackerEvent(StrEnum):
 Said: TypeAlias = Output | StandingChanged
 _BUSY: Final = (BusinessState.WORKING, BusinessState.AWAITING_OPERATOR)
 _CAPTURES: Final = (EvidenceSource.SCREEN, EvidenceSource.PANE_TITLE)
+_FIRST_SPIN_SECONDS: Final = 1.0
 _ENDS_TURN: Final = (TrackerEvent.COMPLETED, TrackerEvent.INTERRUPTED, TrackerEvent.FAILED, TrackerEvent.GONE)
 _ANOMALIES: Final = {"stalled_recovered": TrackerEvent.RECOVERED, TURN_ABANDONED: TrackerEvent.ABANDONED}
 
@@ -122,7 +124,7 @@ class TuiTrackerSession:
     def __init__(self, reader: ScreenReader, policy: MonitorPolicy = DEFAULT_POLICY, *, saw_start: bool = True) -> None:
         """`saw_start`: the program began under our eyes. Of one that was adopted nobody can say that it is starting."""
         self._reader = reader
-        self._saw_start = saw_start
+        self._saw_start = self._saw_first_frame = saw_start
         self._policy = policy
         self._steady = steady.Steady()
         self._ready = readiness.ReadinessState(policy)
@@ -138,6 +140,7 @@ class TuiTrackerSession:
         self._dialog = SurfaceAssessment()
         self._is_running = False
         self._has_title_spun = False
+        self._spins_for_us_until = -math.inf
         self._title = title_word.TitleWord()
         self._title_rules = title_word.rules_by_title(reader.profile)
         self._snapshot: Snapshot | None = None
@@ -170,6 +173,8 @@ class TuiTrackerSession:
         `turn_id` is how `on_reported` names the turn. `observer` looks for its reply (`monitor.observer.reply`).
         """
         reading = self._reading
+        if self._turns == 0 and self._saw_first_frame and not self._is_spinning():
+            self._spins_for_us_until = now + _FIRST_SPIN_SECONDS
         self._prompt = (reading.draft if reading else None) if prompt is None else prompt
         self._steady = steady.submit(now, self._reader.profile.pace)
         if self._ready.clock is not None and self._ready.clock.stalled_at is not None:
@@ -223,7 +228,7 @@ class TuiTrackerSession:
             has_turn=self._turn is not None,
             bound_seconds=self._policy.native_doubt_seconds,
         )
-        return self._firm(reading, snapshot.title, bare)
+        return self._firm(reading, snapshot.title, bare, now)
 
     def _said_by_title(self, title: str, surface: SurfaceAssessment) -> BusinessState | None:
         """What the title alone says: by the rule that spoke, or by its marks over a screen that was read otherwise."""
@@ -298,16 +303,24 @@ class TuiTrackerSession:
         is_gone = latest is None or not latest.endswith(_first_line(self._prompt))
         return is_gone and has_same_transcript(turn, projection)
 
-    def _firm(self, reading: ScreenReading, title: str, bare: Callable[[], ScreenReading]) -> ScreenReading:
-        """A title that spun before in this session, over a screen at work, and is calm now makes a weak idle a strong
-        one."""
+    def _firm(self, reading: ScreenReading, title: str, bare: Callable[[], ScreenReading], now: float) -> ScreenReading:
+        """A title that is known to spin while this CLI works, and is calm now, makes a weak idle a strong one.
+
+        Known by a spin over a screen at work; or by one that began right after the first prompt of a program that we
+        saw start, before any tool of its could write to the terminal. At any other time it may be anybody's."""
         marks, surface = self._reader.profile.titles, reading.assessment
         if marks.working is None or marks.calm is None:
             return reading
         if not self._has_title_spun and marks.working.search(title):
-            self._has_title_spun = bare().assessment.business_state is BusinessState.WORKING
+            is_ours = now <= self._spins_for_us_until
+            self._has_title_spun = is_ours or bare().assessment.business_state is BusinessState.WORKING
         is_firm = self._has_title_spun and surface.business_state is BusinessState.IDLE and marks.calm.search(title)
         return replace(reading, assessment=replace(surface, is_weak=False)) if is_firm else reading
+
+    def _is_spinning(self) -> bool:
+        marks = self._reader.profile.titles
+        title = "" if self._snapshot is None else self._snapshot.title
+        return marks.working is not None and marks.working.search(title) is not None
 
     def _is_echoed(self, turn: Submit, projection: DialogProjection) -> bool:
         """Whether the latest message of the user is the prompt of this turn, and was not there at its submit."""

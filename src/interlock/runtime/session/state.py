@@ -44,9 +44,11 @@ OPEN_RUN: Final[Mapping[TurnState, RunStatus]] = {
     TurnState.ABANDONED: RunStatus.RUNNING,
     TurnState.UNKNOWN: RunStatus.RUNNING,
 }
-MAY_STALL: Final = (Activity.WORKING, Activity.QUIET)
-"""What is seen of an agent whose open turn is shown at work: also rest, while the end of the turn is not proven."""
+MAY_STALL: Final = (Activity.WORKING, Activity.QUIET, Activity.SETTLING)
+"""What is seen of an agent whose open turn is shown at work: also rest, with and without background work, while the end
+of the turn is not proven."""
 
+_KEPT: Final = (turn_way.TurnStage.KEPT_OUT, turn_way.TurnStage.DISPATCHED)  # or tried again, for a moment
 _BEGUN: Final = (turn_way.TurnStage.STARTED, turn_way.TurnStage.STOPPING)
 
 
@@ -225,18 +227,21 @@ class Session:
         return self._began.at + timedelta(seconds=seconds - self._began.seconds)
 
     def stall_at(self, turn: OpenTurn) -> float | None:
-        """When a turn without progress becomes a stall. A tool that runs has more time, an open question all of it. Who
-        cannot be seen is not silent, and a terminal whose screen says nothing has a stall clock of its own."""
+        """When a turn without progress becomes a stall. A tool that runs has more time, as has work in the background,
+        an open question all of it. Who cannot be seen is not silent, and a terminal whose screen says nothing has a
+        stall clock of its own. What the agent does by itself, and keeps the prompt out, has to get on as well."""
         life, way, tool, shown = self.life, turn.way, self.process.running_tool, self.life.standing
-        is_watched = way.has_started and way.progress is turn_way.TurnProgress.MOVING
+        is_moving = way.progress is turn_way.TurnProgress.MOVING
+        is_watched = is_moving and (way.has_started or (bool(turn.waits_for) and way.stage in _KEPT))
         if self.questions.open_count or not is_watched or not life.is_running or life.is_lost:
             return None
-        is_at_rest = shown is not None and shown.activity is Activity.QUIET
+        is_settling = shown is not None and shown.activity is Activity.SETTLING
+        is_at_rest = is_settling or (shown is not None and shown.activity is Activity.QUIET)
         if is_at_rest and way.stage not in _BEGUN:
             return None  # its prompt is not typed, or may not be
         if shown is not None and (shown.activity not in MAY_STALL or shown.attention is not Attention.NONE):
             return None
-        is_long = tool is not None or (is_at_rest and bool(life.children))
+        is_long = tool is not None or is_settling or (is_at_rest and bool(life.children))
         limit = self.policy.stall_tool_after_seconds if is_long else self.policy.stall_after_seconds
         if limit is None:
             return None
