@@ -165,7 +165,7 @@ def test_a_long_last_cell_stands_below_its_row_and_no_word_is_broken(
     columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables, "terminal_columns", lambda: columns)
-    place, session = "/home/me/.local/state/interlock/worktrees/it", "ses_01m7v3a0qeaedhhdzsxpx0rpr6"
+    place, session = "/home/me/.local/state/interlock/worktrees/project/it", "ses_01m7v3a0qeaedhhdzsxpx0rpr6"
     lines = tables.stacked_table(
         ("SESSION", "STATE", "BRANCH", "FOLDER"), [(session, "created", "interlock/it", place)]
     )
