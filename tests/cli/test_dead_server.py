@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from interlock.agents.tmux.server import TmuxServer
 from interlock.client.sync import connect
 from interlock.log.process_life import process_start
 from interlock.vocabulary.errors import Unreachable
 from tests.cli.harness import interlock
-from tests.cli.serving import until
+from tests.cli.serving import serving, until
 from tests.cli.test_up import home as home
 
 
@@ -50,3 +51,25 @@ def test_a_server_that_was_killed_is_not_asked_while_nobody_waited_for_it_nor_wh
     check_that_no_server_is_asked(home)
     assert run(home, "up").returncode == 0
     assert run(home, "ps").returncode == 0
+
+
+def test_down_with_its_agents_leaves_no_terminal_behind_and_spares_what_a_person_started(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    with serving(tmp_path / "home") as one:
+
+        def tmux(*words: str) -> subprocess.CompletedProcess[str]:
+            argv = TmuxServer.of_home(one.home).argv("-N", *words)
+            return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+
+        for is_spared in (True, False):
+            task_id = one.open("say hello", face="tui")
+            one.shows(task_id, status="COMPLETED")
+            one.kill()
+            if is_spared:
+                assert tmux("new-session", "-d", "-s", "mine", "sleep 1000").returncode == 0
+            assert one.cli("down", "--stop-agents").returncode == 0
+            assert (tmux("has-session", "-t", "mine").returncode == 0) is is_spared
+            if is_spared:
+                assert tmux("kill-session", "-t", "mine").returncode == 0
+                one.start()
+        until(lambda: "no server running" in tmux("list-panes", "-a").stderr or None, "the tmux server is gone")

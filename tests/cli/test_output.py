@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from interlock.cli import output
+from interlock.cli import output, tables
 from interlock.cli.tables import Column, fitted, fold, text_table
 from tests.cli.harness import on_a_terminal, python
 
@@ -158,6 +158,28 @@ def test_all_tables_are_drawn_in_one_place() -> None:
 def test_a_table_fits_a_narrow_terminal() -> None:
     shown = on_a_terminal("machines", env={"COLUMNS": "40", "NO_COLOR": "1"})
     assert max(len(line) for line in re.split(r"\r?\n", shown)) <= 40
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_a_long_last_cell_stands_below_its_row_and_no_word_is_broken(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "terminal_columns", lambda: columns)
+    place, session = "/home/me/.local/state/interlock/worktrees/project/it", "ses_01m7v3a0qeaedhhdzsxpx0rpr6"
+    lines = tables.stacked_table(
+        ("SESSION", "STATE", "BRANCH", "FOLDER"), [(session, "created", "interlock/it", place)]
+    )
+    shown = ["".join(text for text, _ in line) for line in lines]
+    assert shown == [
+        "SESSION                         STATE    BRANCH",
+        f"{session}  created  interlock/it",
+        f"  {place}",
+    ]
+    key = "surface.unknown_to_stalled_timeout_seconds"
+    rows = [(key, "30.0", "default"), ("x", "two words " * 5, "file")]
+    said = ["".join(text for text, _ in line) for line in text_table(("KEY", "VALUE", "ORIGIN"), rows)]
+    assert [key in line for line in said][:2] == [False, True]
+    assert max(map(len, said)) <= columns
 
 
 def test_nothing_is_claimed_when_stdout_is_closed() -> None:

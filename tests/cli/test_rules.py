@@ -84,6 +84,8 @@ def test_an_allowed_command_goes_on_a_denied_one_is_told_and_an_opaque_one_waits
     assert "rule git-read of" in told
     assert "rule no-curl of" in told
     assert "2 by rule" in served.cli("show", task_id).stdout
+    said = served.cli("logs", task_id).stdout
+    assert ("allowed by rule git-read" in said, "denied by rule no-curl" in said) == (True, True), said
     assert served.json("rules", "test", "--session", task_id)["questions"][2]["then"] == "ask"
 
 

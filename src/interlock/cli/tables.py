@@ -54,12 +54,34 @@ class TableRow(NamedTuple):
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Line]:
-    """A table of words: no cell is cut, and the columns on the right give room first."""
-    columns = [
-        Column(title, min(_ROOMY, max(output.columns(row[at]) for row in (header, *rows))), wraps=True)
-        for at, title in enumerate(header)
-    ]
-    return table(columns, [plain(row) for row in rows])
+    """A table of words: no cell is cut, no word is broken while there is another way, and the columns on the right give
+    room first."""
+    return table(_columns_of(header, rows), [plain(row) for row in rows])
+
+
+def stacked_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Line]:
+    """As `text_table`; on a terminal without room for a line, the last cell of each row stands in a line of its own."""
+    room = terminal_columns()
+    widths = [max(output.columns(row[at]) for row in (header, *rows)) for at in range(len(header))]
+    if room is None or sum(widths) + len(GAP) * (len(widths) - 1) <= room:
+        return text_table(header, rows)
+    columns = _columns_of(header[:-1], [row[:-1] for row in rows])
+    fits = fitted(columns, widths[:-1], room)
+    lines = [_line(columns, part, fits) for part in _folded(columns, plain(header[:-1]), fits)]
+    for row in rows:
+        cells = [output.escape(cell) for cell in row]
+        lines += [_line(columns, part, fits) for part in _folded(columns, plain(cells[:-1]), fits)]
+        lines.append([(GAP + cells[-1], Tone.FAINT.value)])
+    return lines
+
+
+def _columns_of(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Column]:
+    found = []
+    for at, title in enumerate(header):
+        cells = [row[at] for row in (header, *rows)]
+        word = max(output.columns(one) for cell in cells for one in cell.split(" "))
+        found.append(Column(title, max(word, min(_ROOMY, max(map(output.columns, cells)))), wraps=True))
+    return found
 
 
 def plain(cells: Sequence[str]) -> TableRow:

@@ -146,12 +146,25 @@ class TmuxServer:
             raise failure(f"{process.errors}\n{text}")
         return text
 
+    async def end_if_empty(self) -> None:
+        """End a server of ours in which no process lives and nobody looks: tmux decides and ends it in one step."""
+        if not self.is_own:
+            raise UsageError(f"{self.socket} is not ours to end", remedy="leave it to the person whose it is")
+        try:
+            await self.run(("if-shell", "-F", _IN_USE, "", "kill-server"))
+        except NoServer:
+            return
+
     async def kill(self) -> None:
         """End the server and every pane in it. Nothing here calls this by itself."""
         try:
             await self.run(["kill-server"])
         except NoServer:
             return
+
+
+# A pane that is not dead, or a client that is attached: then it is not blank.
+_IN_USE: Final = "#{S:#{?session_attached,x,}#{W:#{P:#{?pane_dead,,x}}}}"
 
 
 def run_folder(home: Path) -> Path:

@@ -28,6 +28,7 @@ from interlock.cli.exit_codes import ExitCode
 from interlock.cli.home import HomeOption, JsonFlag
 from interlock.cli.install.service import remove_service_file, service_files
 from interlock.cli.server.down import surviving_sessions
+from interlock.cli.server.leftovers import end_empty_terminals
 from interlock.cli.server.process import Presence, look_for_server
 from interlock.cli.setup.completion import COMPINIT_COMMENT, COMPINIT_LINE
 from interlock.cli.setup.packages import remove_program_command
@@ -221,6 +222,8 @@ def uninstall(
     use = _use_of(folder)
     if use and yes:
         raise UsageError(use, remedy=f"run `{_END_ALL}` first")
+    if yes:
+        end_empty_terminals(folder)  # with the home its socket goes, and nobody could reach it any more
     found = removables(folder)
     shown = [_removed(one) if yes else _shown(one, removed=False) for one in found]
     left = [str(path) for path in left_in(folder)]

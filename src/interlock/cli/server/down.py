@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.server.api import ServerApi, home_folder
-from interlock.cli.server.leftovers import Leftovers, stop_leftovers
+from interlock.cli.server.leftovers import Leftovers, end_empty_terminals, stop_leftovers
 from interlock.cli.server.options import Flag, HomeOption, JsonFlag
 from interlock.cli.server.process import Grip, Presence, RunningServer, health_of, held_server
 from interlock.cli.server.survivors import living_agent
@@ -72,6 +72,8 @@ def down(
             output.error(f"the server (process {server.pid}) has not ended yet; `interlock down --now` does not wait")
             return ExitCode.TIMED_OUT
     left = _left_running(folder, running)
+    if stop_agents:
+        end_empty_terminals(folder)
     stopped = [one for one in running or () if one not in problems and one not in spared] if stop_agents else []
     _tell(server, left, running, problems, stopped, json=json)
     return ExitCode.PARTIAL if problems else ExitCode.COMPLETED
@@ -85,6 +87,8 @@ def _absent(home: Path, server: RunningServer, *, stop_agents: bool, json: bool)
         raise Unreachable(f"{server.holder} has the log in {home}, and is not known to be its server; nothing was done")
     done = _stop_leftovers(home) if stop_agents else Leftovers()
     left = surviving_sessions(home)
+    if stop_agents:
+        end_empty_terminals(home)
     if json:
         told: StoppedServerJson = {
             "was_running": False,

@@ -11,6 +11,7 @@ Laws:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from interlock.agents.processes.stopping import stop_tree
 from interlock.agents.terminal.launch import is_foreign, read_where
 from interlock.agents.tmux.ownership import refuse_foreign
 from interlock.agents.tmux.panes import find_pane
-from interlock.agents.tmux.server import Absent, NoServer, TmuxServer, run_folder
+from interlock.agents.tmux.server import SOCKET_NAME, Absent, NoServer, TmuxServer, run_folder
 from interlock.log.home_identity import HomeStanding, NotOurs, look_at_home
 from interlock.log.sqlite.store import SqliteLog
 from interlock.vocabulary.errors import InterlockError
@@ -54,6 +55,14 @@ async def stop_leftovers(home: Path) -> Leftovers:
             after = page.next_after
             if after is None:
                 return found
+
+
+def end_empty_terminals(home: Path) -> None:
+    """End the tmux server of a home, by its own socket, if no process lives in it and nobody looks at it."""
+    if not (run_folder(home) / SOCKET_NAME).exists():
+        return
+    with suppress(InterlockError, OSError):  # one that does not answer stays
+        asyncio.run(TmuxServer.of_home(home).end_if_empty())
 
 
 async def _stop_one(

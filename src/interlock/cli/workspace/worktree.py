@@ -55,7 +55,9 @@ def ls(*, all_: AllFlag = False, home: HomeOption = None, json: JsonFlag = False
             answer: WorktreeListJson = {"worktrees": told}
             output.print_json(answer)
         elif told:
-            output.print_table(_COLUMNS, [_row(one) for one in told])
+            from interlock.cli.tables import stacked_table
+
+            output.print_painted(stacked_table(_COLUMNS, [_row(one) for one in told]))
         else:
             output.note("no worktree is there; begin one: interlock run AGENT --worktree PROMPT")
         return ExitCode.COMPLETED

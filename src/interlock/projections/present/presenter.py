@@ -51,6 +51,8 @@ from interlock.vocabulary.events.audit import (
     DecisionUndelivered,
     DeliveryReceipt,
     DeliveryStage,
+    PermissionBehavior,
+    PermissionDecision,
     RunState,
     SessionDeleted,
     ToolCallDecided,
@@ -77,6 +79,10 @@ _DOUBTS: Final[Mapping[DeliveryStage, tuple[MessageStatus, str]]] = {
     DeliveryStage.UNKNOWN: (MessageStatus.UNKNOWN, "it is unknown whether the agent received this"),
     DeliveryStage.NOT_DELIVERED: (MessageStatus.FAILED, "not delivered to the agent"),
 }
+_DECIDED: Final[Mapping[PermissionBehavior, str]] = {
+    PermissionBehavior.ALLOW: "allowed",
+    PermissionBehavior.DENY: "denied",
+}
 _Key = tuple[SessionId, TurnId | None]
 _CallRef = tuple[CallId, int]
 _NOBODY: Final = "no server runs this session any more"
@@ -94,7 +100,7 @@ class _Call:
 class _Turn:
     """What must be remembered of a turn that is being drawn. `partials` is kept text that is marked partial, in order;
     `told` of those are drawn. `questions`: which call an id that a decision may name is about, and what was asked.
-    `owner` is the spawn that has the turn."""
+    `by_rule`: the calls that a rule answered, and how. `owner` is the spawn that has the turn."""
 
     turn_id: TurnId | None
     is_begun: bool = False
@@ -106,6 +112,7 @@ class _Turn:
     told: int = 0
     calls: dict[_CallRef, _Call] = field(default_factory=dict)
     questions: dict[str, tuple[_CallRef, str]] = field(default_factory=dict)
+    by_rule: dict[_CallRef, str] = field(default_factory=dict)
 
 
 class Presenter:
@@ -304,6 +311,9 @@ class Presenter:
             case ToolCallDecided() | DecisionUndelivered():
                 yield from self._question(event)
                 yield from notice(event)
+            case PermissionDecision():
+                yield from self._by_rule(event, event.data)
+                yield from notice(event)
             case UserMessage() | AssistantMessage() | ToolCall() | ToolResult() | TurnFailed() | RunState():
                 yield diagnostic(event, f"not counted: a {event.type} that belongs to no turn")
             case _:
@@ -346,6 +356,18 @@ class Presenter:
                 yield from _move(event, turn, *turn.questions[target], ToolStatus.WAITING)
             case _:
                 pass
+
+    def _by_rule(self, event: Event, decided: PermissionDecision) -> Iterator[Item]:
+        """A rule answered what the agent asked about a call: the call says so from now on."""
+        turn, said = self._turns.get(self._key_of(event)), _DECIDED.get(decided.decision)
+        if turn is None or said is None:
+            return
+        ref = (decided.call_id, decided.occurrence)
+        turn.by_rule[ref] = f"{said} by rule {decided.rule or 'unknown'}"
+        call = turn.calls.get(ref)
+        if call is not None and call.open:
+            call.shown = structs.replace(call.shown, label=turn.by_rule[ref])
+            yield structs.replace(call.shown, seq=event.seq)
 
     def _key_of(self, event: Event) -> _Key:
         """The turn of an event that decides about none. In an imported log it is the newest."""
@@ -547,6 +569,7 @@ def _call(event: Event, call: ToolCall, turn: _Turn) -> Item:
         status=ToolStatus.RUNNING,
         asked=one_line(call.args),
         begun_seq=event.seq,
+        label=turn.by_rule.get(ref, ""),
     )
     turn.calls[ref] = _Call(shown)
     return shown
