@@ -225,7 +225,7 @@ def what_is_done_once_is_not_retried(before: Walked, move: Move, after: Walked) 
         return True
     planned = next(one for one in before.record.spec.steps if one.id == given.step_id)
     is_retried = after.states[given.step_id] is S.PENDING
-    return not is_retried or bool(given.evidence.cause) and not (planned.once and given.evidence.is_touched)
+    return not is_retried or (bool(given.evidence.cause) and not (planned.once and given.evidence.is_touched))
 
 
 STEP_LAWS: Final = {

@@ -51,6 +51,7 @@ from interlock.runtime.runtime import Runtime, SpecSource, spec_from_log
 from interlock.server.commands.children import ChildCommands
 from interlock.server.commands.commands import Commands
 from interlock.server.commands.workflows import WorkflowCommands
+from interlock.server.commands.worktrees import Worktrees
 from interlock.server.http.access import Tokens
 from interlock.server.http.app import create_app
 from interlock.server.http.http_protocol import http_protocol
@@ -262,10 +263,11 @@ async def running(
 
     `home`: below it worktrees are made; without one there are none."""
     hub = Hub(runtime, log)
-    owner = ChildOwner(runtime, log, limits=tree)
+    worktrees = Worktrees(runtime, hub, log, home)
+    owner = ChildOwner(runtime, log, limits=tree, trees=None if home is None else worktrees)
     children = ChildCommands(runtime, hub, settings, owner)
     workflows = WorkflowCommands(runtime, hub, settings, owner, log)
-    commands = Commands(runtime, hub, settings, log=log, home=home, workflows=workflows)
+    commands = Commands(runtime, hub, settings, log=log, worktrees=worktrees, workflows=workflows)
     repairing: asyncio.Task[None] | None = None
     search = TranscriptSearch(store_of(log), lambda: hub.is_ready)
     try:

@@ -28,6 +28,7 @@ from interlock.lifecycle.plans.plan_file import read_plan
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import StepId, WorkflowId
 from interlock.vocabulary.states import StepState, WorkflowState
+from interlock.vocabulary.wire.resources import AskedWorktree
 from interlock.vocabulary.wire.workflow import (
     AnswerStep,
     BeginWorkflow,
@@ -77,7 +78,9 @@ def run(
     values = params_of(param)
     spec = read_plan(found.text, values, workflow_id)
     agents = {
-        agent: open_request(agent, cwd=folder) for agent in dict.fromkeys(one.agent for one in spec.steps) if agent
+        agent: open_request(agent, cwd=folder, worktree=AskedWorktree())
+        for agent in dict.fromkeys(one.agent for one in spec.steps)
+        if agent
     }
     asked = BeginWorkflow(plan=found.text, folder=str(folder), agents=agents, params=dict(values))
     where = home_folder(home)
@@ -244,6 +247,9 @@ def _tell(standing: WorkflowStanding, *, json: bool) -> int:
         ]
         output.print_table(("STEP", "STATE", "PROOF", "CHILD", "WHY"), _escaped(rows))
         for step in standing.steps:
+            if step.branch:
+                place = f"{step.branch} in {step.worktree} ({step.worktree_task_id})"
+                output.print_text(output.escape(f"{step.step_id}: branch {place}"))
             if step.state in WAITING:
                 output.print_text(_next(standing.workflow_id, step))
     return code_of(standing.status, was_stopped=standing.was_stopped)
