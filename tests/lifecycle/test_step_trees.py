@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -13,12 +12,14 @@ from interlock.vocabulary.ids import StepId
 from tests.lifecycle.plans import gate, one, plan
 
 
-def writer(name: str, *needs: str, **more: Any) -> StepSpec:
-    return replace(one(name, *needs, writes=(name,)), **more)
+def writer(
+    name: str, *needs: str, worktree: str = "", base: tuple[str, ...] = (), outputs: tuple[StepOutput, ...] = ()
+) -> StepSpec:
+    return replace(one(name, *needs, writes=(name,)), worktree=worktree, base=base, outputs=outputs)
 
 
-def command(name: str, *needs: str, **more: Any) -> StepSpec:
-    return StepSpec(id=StepId(name), run=("make",), depends_on=tuple(map(StepId, needs)), **more)
+def command(name: str, *needs: str) -> StepSpec:
+    return StepSpec(id=StepId(name), run=("make",), depends_on=tuple(map(StepId, needs)))
 
 
 def trees(*steps: StepSpec, has_repository: bool = True) -> dict[str, tuple[str, tuple[str, ...]]]:

@@ -14,7 +14,15 @@ from interlock.cli.home import HomeOption, JsonFlag
 from interlock.cli.plans.finding import FoundPlan, ParamOption, PlanArgument, find_plan, is_trusted, params_of
 from interlock.cli.rules.files import FolderOption
 from interlock.lifecycle.children.step_trees import with_trees
-from interlock.lifecycle.children.workflow_plan import OWN, InvalidWorkflow, PlanProblem, StepSpec, WorkflowSpec, waves
+from interlock.lifecycle.children.workflow_plan import (
+    GIVE_UP,
+    OWN,
+    InvalidWorkflow,
+    PlanProblem,
+    StepSpec,
+    WorkflowSpec,
+    waves,
+)
 from interlock.lifecycle.plans.plan_file import read_plan
 from interlock.runtime.children.step_places import head_of, resolve_bases
 from interlock.runtime.config.loading import agent_section, load
@@ -119,7 +127,8 @@ def _work_of(step: StepSpec) -> str:
 def _proof_of(step: StepSpec) -> str:
     """What makes a step ready."""
     if step.gate:
-        return "answered"
+        then = "given up" if step.on_timeout == GIVE_UP else "it waits on"
+        return "answered" if step.timeout_ms is None else f"answered in {step.timeout_ms // 60_000} min, else {then}"
     proofs = ["exit code 0"] if step.run else []
     proofs += [shlex.join(argv) for argv in step.checks]
     proofs += [f"{one.path or one.name} ({one.type})" for one in step.outputs]
@@ -169,6 +178,7 @@ def _step_json(step: StepSpec) -> Json:
         "rounds": step.rounds,
         "retries": {"max": step.retries, "on": list(step.retry_on) if step.retries else []},
         "once": step.once,
+        "on_timeout": step.on_timeout if step.gate else None,
         "worktree": step.worktree,
         "base": list(step.base),
     }

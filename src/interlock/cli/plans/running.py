@@ -24,6 +24,7 @@ from interlock.cli.work.retrying import act, give_until, new_id
 from interlock.cli.work.run import running_server
 from interlock.cli.work.send import check_timeout
 from interlock.client.opening import open_request
+from interlock.lifecycle.children.workflow_plan import GIVE_UP
 from interlock.lifecycle.plans.plan_file import read_plan
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import StepId, WorkflowId
@@ -285,10 +286,18 @@ def _next(workflow: str, step: StepStanding) -> str:
     if step.kind == "gate" and step.reason == "gate_reached":
         choices = "|".join(map(output.escape, step.choices))
         asked = output.escape_lines(step.question)
-        return f"{step.step_id}: {asked}\n  interlock plan answer {workflow} {step.step_id} {choices}"
+        return f"{step.step_id}: {asked}{_by_when(step)}\n  interlock plan answer {workflow} {step.step_id} {choices}"
     if step.reason == DEPENDENCY_LOST:
         return f"{step.step_id}: what it needs is lost"
     return f"{step.step_id}: interlock plan release {workflow} {step.step_id} --reason WHY, or plan give-up"
+
+
+def _by_when(step: StepStanding) -> str:
+    if step.answer_by is None:
+        return ""
+    at = step.answer_by.astimezone().isoformat(sep=" ", timespec="minutes")
+    then = "then it is given up" if step.on_timeout == GIVE_UP else "it waits on after that"
+    return f"\n  answer by {at}; {then}"
 
 
 def _escaped(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -55,6 +55,9 @@ RETRY_CAUSES: Final = ("crash", "quota", "timeout")
 MAX_ROUNDS: Final = 20
 MAX_RETRIES: Final = 10
 OUTPUT_TYPES: Final = ("file", "json", "commit", "text")
+GIVE_UP: Final = "give_up"
+ON_TIMEOUT: Final = ("hold", GIVE_UP)
+"""What becomes of a gate that nobody answers in time. Silence is never consent: there is no third."""
 OWN: Final = "own"
 SHARED: Final = "shared"
 HEAD: Final = "head"
@@ -90,6 +93,8 @@ class StepSpec:
 
     `worktree`: `own`, `shared` (the folder of the workflow), or the step in whose tree it works; blank: as
     `step_trees` chooses. `base`: what a tree of its own begins with, merged: `head`, a ref, or `steps.STEP`.
+
+    `timeout_ms` of a gate: how long it waits for an answer; `on_timeout`: what then becomes of it.
     """
 
     id: StepId
@@ -112,6 +117,7 @@ class StepSpec:
     once: bool = True
     worktree: str = ""
     base: tuple[str, ...] = ()
+    on_timeout: str = "hold"
 
     @property
     def tree(self) -> str:
@@ -265,6 +271,10 @@ def _gate_problems(name: str, step: StepSpec) -> Iterator[PlanProblem]:
         yield PlanProblem(f"{name} asks nothing", "give each gate a question")
     if not 2 <= len(step.choices) == len(set(step.choices)):
         yield PlanProblem(f"{name} offers {list(step.choices)}", "give each gate two or more different choices")
+    if step.on_timeout not in ON_TIMEOUT:
+        yield PlanProblem(f"{name} has on_timeout {step.on_timeout!r}", f"use {' or '.join(ON_TIMEOUT)}")
+    if step.on_timeout == GIVE_UP and step.timeout_ms is None:
+        yield PlanProblem(f"{name} has on_timeout, and no timeout", "give it a timeout")
     if step.checks or step.outputs:
         yield PlanProblem(f"{name} is a gate with checks or outputs", "a person's answer is all that a gate proves")
 

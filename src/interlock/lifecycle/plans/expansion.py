@@ -89,6 +89,7 @@ class _Expansion:
             retry_on=draft.retry_on,
             once=draft.once,
             worktree=draft.worktree,
+            on_timeout=draft.on_timeout,
             base=tuple(self._bases()),
             agent=draft.agent,
             depends_on=needs,

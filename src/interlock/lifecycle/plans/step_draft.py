@@ -17,6 +17,7 @@ from interlock.lifecycle.children.checkpoint import FIELD_TYPES
 from interlock.lifecycle.children.workflow_plan import (
     MAX_RETRIES,
     MAX_ROUNDS,
+    ON_TIMEOUT,
     OUTPUT_TYPES,
     RETRY_CAUSES,
     STOP_CHOICE,
@@ -37,13 +38,12 @@ _AGAIN: Final = ("retries", "once")
 _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt": (*_COMMON, "prompt", *_WORK, *_AGAIN, "agent", "checks", "rounds"),
     "run": (*_COMMON, "run", *_WORK, *_AGAIN),
-    "gate": (*_COMMON, "gate", "show", "choices", "on_timeout"),
+    "gate": (*_COMMON, "gate", "show", "choices", "timeout", "on_timeout"),
 }
 UNSUPPORTED: Final[Mapping[str, str]] = {
     "model": "choose the model in the configuration of the agent",
     "may_spawn": "leave `may_spawn` out: the agents of steps start no agents",
 }
-_GATE_WAITS: Final = 'leave it out, or write on_timeout = "hold": a gate waits until it is answered'
 _KNOWN: Final = tuple(dict.fromkeys(key for keys in _KEYS.values() for key in keys))
 DEFAULT_KEYS: Final = tuple(key for key in _KNOWN if key not in (*KINDS, "id", "needs", "for_each", "show", "outputs"))
 
@@ -73,6 +73,7 @@ class StepDraft:
     once: bool = False
     worktree: str = ""
     base: tuple[str, ...] = ()
+    on_timeout: str = ON_TIMEOUT[0]
 
     @property
     def plain_texts(self) -> tuple[str, ...]:
@@ -115,16 +116,14 @@ def read_step(
         return StepDraft(id=str(id), kind="gate") if is_name(id) else None
     kind = kinds[0]
     for key in sorted(found.keys() & (set(_KNOWN) - set(_KEYS[kind]))):
-        if (kind, key) == ("gate", "timeout"):
-            table.problem("uses `timeout` of a gate, which is not supported yet", _GATE_WAITS)
-            continue
         table.problem(f"is a {kind} and has `{key}`", f"the keys of a {kind} step are {', '.join(_KEYS[kind])}")
-    own = {key: found[key] if key in found else defaults[key] for key in _KEYS[kind] if key in found or key in defaults}
+    # How long an agent may work says nothing about how long a person may think.
+    given = {key: value for key, value in defaults.items() if (kind, key) != ("gate", "timeout")}
+    own = {key: found[key] if key in found else given[key] for key in _KEYS[kind] if key in found or key in given}
     return _draft(str(id), kind, PlanTable(table.name, own, problems)) if is_name(id) else None
 
 
 def _draft(id: str, kind: str, table: PlanTable) -> StepDraft:
-    _refuse_unsupported_values(table)
     text = table.text(kind) if kind != "run" else ""
     if kind != "run" and isinstance(table.values[kind], str) and not text.strip():
         table.problem(f"has an empty {kind}", "say what is to be done, or asked")
@@ -154,7 +153,18 @@ def _draft(id: str, kind: str, table: PlanTable) -> StepDraft:
         once=table.flag("once", kind == "run"),
         worktree=_worktree(table),
         base=_base(table),
+        on_timeout=_on_timeout(table),
     )
+
+
+def _on_timeout(table: PlanTable) -> str:
+    on_timeout = table.text("on_timeout", ON_TIMEOUT[0])
+    if on_timeout not in ON_TIMEOUT:
+        table.wrong("on_timeout", '"hold" or "give_up": silence is never consent')
+        return ON_TIMEOUT[0]
+    if "on_timeout" in table.values and "timeout" not in table.values:
+        table.problem("has on_timeout, and no timeout", 'timeout: write how long it waits, as in "2h"')
+    return on_timeout
 
 
 def _worktree(table: PlanTable) -> str:
@@ -195,12 +205,6 @@ def _retries(table: PlanTable) -> tuple[int, tuple[str, ...]]:
         own.wrong("on", f"a list of {', '.join(RETRY_CAUSES)}")
         causes = RETRY_CAUSES
     return own.number("max", 1, MAX_RETRIES), causes
-
-
-def _refuse_unsupported_values(table: PlanTable) -> None:
-    values = table.values
-    if values.get("on_timeout", "hold") != "hold":
-        table.problem("uses `on_timeout`, which is not supported yet", _GATE_WAITS)
 
 
 def _agent(table: PlanTable) -> str:

@@ -104,6 +104,7 @@ def _step_of(fact: WorkflowEvent, known: StepRecord, state: StepState) -> StepRe
         round=fact.round or 1,
         lost=lost,
         told=fact.summary if is_round else "",
+        answer_by=fact.answer_by,
     )
     if state not in OUTCOMES:
         return record

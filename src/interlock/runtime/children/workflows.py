@@ -595,7 +595,7 @@ class Workflows:
         flow.watchers[step.id] = asyncio.create_task(report())
 
     async def _next(self, flow: _Flow) -> _Asked:
-        deadline = flow.record.deadline
+        deadline = flow.record.next_deadline
         left = None if deadline is None else (deadline - self._clock().at).total_seconds()
         try:
             async with asyncio.timeout(left):

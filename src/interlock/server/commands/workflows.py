@@ -374,4 +374,6 @@ def _step(step: StepSpec, known: StepRecord, question: str, tree: dict[str, str]
         worktree=tree.get("root", ""),
         branch=tree.get("branch", ""),
         worktree_task_id=tree.get("session_id", ""),
+        answer_by=known.answer_by if known.state is StepState.HELD else None,
+        on_timeout=step.on_timeout if step.gate and step.timeout_ms is not None else "",
     )

@@ -32,7 +32,7 @@ class StepStanding(Struct, frozen=True, kw_only=True):
 
     `round` of `rounds` is the one that its child is in, or was last; `attempt` counts what ran it. `worktree`, `branch`
     and `worktree_task_id`: the tree in which it works, or worked last, and the session that has it; blank: the folder
-    of the workflow."""
+    of the workflow. `answer_by`: by when a gate is to be answered; `on_timeout`: what else becomes of it."""
 
     step_id: StepId
     kind: str
@@ -53,6 +53,8 @@ class StepStanding(Struct, frozen=True, kw_only=True):
     worktree: str
     branch: str
     worktree_task_id: str
+    answer_by: Moment | None
+    on_timeout: str
 
 
 class WorkflowStanding(Struct, frozen=True, kw_only=True):
