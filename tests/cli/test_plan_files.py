@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,7 @@ def test_a_plan_is_shown_wave_by_wave_and_nothing_starts(place: Place) -> None:
     code, out, _ = place.plan("check", "greet", "--param", "whom=ann,bob")
     assert code == 0
     header, first, second, gate, total = out.splitlines()
-    assert header.split() == ["WAVE", "STEP", "RUNS", "NEEDS", "WRITES", "READY", "WHEN"]
+    assert header.split() == ["WAVE", "STEP", "RUNS", "NEEDS", "WRITES", "TREE", "READY", "WHEN"]
     assert first.split() == ["1", "greet:0", "echo", "ann", "exit", "code", "0"]
     assert second.split()[:4] == ["1", "greet:1", "echo", "bob"]
     assert "you: go / stop" in gate
@@ -83,7 +84,7 @@ def test_every_problem_is_told_and_the_exit_code_is_2(place: Place) -> None:
     code, out, _ = place.plan("check", "greet", "--param", "size=3")
     assert code == 2
     assert [line.startswith(f"{path}: ") for line in out.splitlines()] == [True] * 4
-    for problem in ("no parameter 'size'", "unknown key 'colour'", "`rounds`, which is not supported yet", "agent = "):
+    for problem in ("no parameter 'size'", "unknown key 'colour'", "`rounds`, and nothing that could fail", "agent = "):
         assert problem in out
     assert "\x1b" not in out
     assert len(place.json("check", "greet", "--param", "size=3")["problems"]) == 4
@@ -164,6 +165,9 @@ def test_a_plan_that_ships_can_run(place: Place, name: str) -> None:
         "one-agent.plan.toml": ("task=Write the release notes",),
     }
     words = [word for one in given.get(name, ()) for word in ("--param", one)]
+    who = ("-c", "user.name=a", "-c", "user.email=a@b.example")
+    for asked in (("init", "-q"), (*who, "commit", "-q", "--allow-empty", "-m", "first")):
+        subprocess.run(("git", *asked), cwd=place.project, check=True, capture_output=True)
     shown = place.json("check", str(EXAMPLES / name), *words)
     assert shown["problems"] == []
     assert [step["kind"] for step in shown["steps"]].count("gate") == 1

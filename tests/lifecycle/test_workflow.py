@@ -225,7 +225,7 @@ def what_is_done_once_is_not_retried(before: Walked, move: Move, after: Walked) 
         return True
     planned = next(one for one in before.record.spec.steps if one.id == given.step_id)
     is_retried = after.states[given.step_id] is S.PENDING
-    return not is_retried or bool(given.evidence.cause) and not (planned.once and given.evidence.is_touched)
+    return not is_retried or (bool(given.evidence.cause) and not (planned.once and given.evidence.is_touched))
 
 
 STEP_LAWS: Final = {
@@ -274,6 +274,8 @@ CHECKS: Final = (("make", "test"),)
 AGAIN_PLANS: Final = (
     plan(replace(one("a"), rounds=3, checks=CHECKS, retries=2, once=False), one("b", "a")),
     plan(replace(one("a"), rounds=2, checks=CHECKS, retries=1, once=True), one("b")),
+    plan(replace(gate("a"), timeout_ms=1000, on_timeout="give_up"), one("b", "a")),
+    plan(replace(gate("a"), timeout_ms=1000), one("b", "a")),
 )
 
 
@@ -586,3 +588,24 @@ def test_what_is_not_retried(shown: StepEvidence, state: StepState) -> None:
     if state is S.NEEDS_ORCHESTRATOR:
         assert record.steps[0].evidence is not None
         assert record.steps[0].evidence.reason == "to_be_done_once: why; look at what it did before it runs again"
+
+
+@pytest.mark.parametrize("on_timeout", ["hold", "give_up"])
+def test_a_gate_that_nobody_answers_in_time_is_given_up_or_waits_on(on_timeout: str) -> None:
+    spec = plan(replace(gate("a"), timeout_ms=3000, on_timeout=on_timeout), one("b", "a"))
+    record, facts = begin(spec, NOW)
+    assert [fact.answer_by for fact in facts] == [None, at(3)]
+    assert step(record, WorkflowTimerFired(), at(2.9)) == (record, ())
+    late, outputs = step(record, WorkflowTimerFired(), at(3))
+    if on_timeout == "hold":
+        assert (late, outputs, record.next_deadline) == (record, (), None)
+        assert step(record, AnswerGate(A, "go"), at(9))[0].states[A] is S.CHECKPOINT_READY
+        return
+    assert record.next_deadline == at(3)
+    assert (late.states, late.status) == ({A: S.FAILED, B: S.HELD}, W.FAILED)
+    decided = outputs[0]
+    assert isinstance(decided, WorkflowEvent)
+    assert (decided.reason, decided.decided_by, decided.step_state) == ("nobody_answered_in_time", "", S.FAILED)
+    with pytest.raises(ContractError):
+        step(record, AnswerGate(A, "go"), at(3))
+    assert step(record, AnswerGate(A, "go"), at(2.9))[0].states[A] is S.CHECKPOINT_READY

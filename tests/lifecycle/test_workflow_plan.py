@@ -56,7 +56,7 @@ def refused(*steps: StepSpec, name: str = "wf_1", max_concurrency: int = 6, time
         ((StepSpec(id=A, run=("",)),), ["a command without a name"]),
         ((StepSpec(id=A, task="x", checks=((),)),), ["an empty check"]),
         ((StepSpec(id=A, task="x", outputs=(StepOutput(name="o", path="../o"),)),), ["'../o'"]),
-        ((StepSpec(id=A, task="x", outputs=(StepOutput(name="o", path="o", type="commit"),)),), ["'commit'"]),
+        ((StepSpec(id=A, task="x", outputs=(StepOutput(name="o", path="o", type="thing"),)),), ["'thing'"]),
         ((StepSpec(id=A, task="x", timeout_ms=0),), ["step 'a' has a timeout of 0 ms"]),
         ((StepSpec(id=A, task="x", timeout_ms=10**30),), ["timeout of 1000"]),
         ((one("a", writes=("/etc",)),), ["'/etc'"]),

@@ -13,10 +13,11 @@ from interlock.agents.observations import Exited, TurnEnded, TurnEnding
 from interlock.lifecycle.children.workflow_plan import StepSpec
 from interlock.log.memory import MemoryLog
 from interlock.vocabulary.events.audit import WorkflowEvent
-from interlock.vocabulary.states import StepState
+from interlock.vocabulary.states import StepState, WorkflowState
 from tests.contract.harness import run
 from tests.runtime import test_step_proof
-from tests.runtime.test_child_owner import ROOT, WF, Owned, owned, prompted
+from tests.runtime.conducting import soon
+from tests.runtime.test_child_owner import ROOT, WF, B, Owned, hours_later, owned, prompted
 from tests.runtime.test_step_proof import A, claim, ended, id_in, recorded, say
 
 repository = test_step_proof.repository
@@ -179,3 +180,21 @@ def test_a_round_that_was_not_told_before_a_crash_is_told_once_after_it(tmp_path
 async def never_done(reached: asyncio.Event, *_: object, **__: object) -> None:
     reached.set()
     await asyncio.Event().wait()
+
+
+def test_a_gate_expires_while_no_runtime_runs_and_is_given_up_at_the_next_start(tmp_path: Path) -> None:
+    log = MemoryLog()
+    asked = StepSpec(id=A, gate="Go?", timeout_ms=60_000, on_timeout="give_up")
+
+    async def story() -> None:
+        async with owned(log) as on:
+            await on.begin(tmp_path, asked, StepSpec(id=B, task="x", depends_on=(A,)))
+            assert (await on.owner.workflows.wait(WF)).status is WorkflowState.HELD
+        async with owned(log) as on:
+            assert (await on.owner.workflows.wait(WF)).status is WorkflowState.HELD
+        async with owned(log, clock=hours_later) as on:
+            await soon(lambda: on.owner.workflows.record(WF).is_terminal)
+            assert on.shown(WF, A).reason == "nobody_answered_in_time"
+            assert on.driver.puppets == []
+
+    run(story())

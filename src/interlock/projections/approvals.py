@@ -109,6 +109,7 @@ class ApprovalFold:
                 question=fact.question or _held_question(fact),
                 options=tuple(_choice(one, choices) for one in choices),
                 asked_at=event.ts,
+                deadline_at=fact.answer_by,
             )
 
     def _ask_about_call(self, event: Event, asked: ToolCallSuspended) -> None:

@@ -55,6 +55,7 @@ from interlock.server.commands.agent_calls import AgentCalls
 from interlock.server.commands.children import ChildCommands
 from interlock.server.commands.commands import Commands
 from interlock.server.commands.workflows import WorkflowCommands
+from interlock.server.commands.worktrees import Worktrees
 from interlock.server.http.access import Tokens
 from interlock.server.http.app import create_app
 from interlock.server.http.http_protocol import http_protocol
@@ -278,10 +279,11 @@ async def running(
     `home`: below it worktrees are made; without one there are none. `agents`: how to run those that agents start by
     tools; without it they have no such tools."""
     hub = Hub(runtime, log)
-    owner = ChildOwner(runtime, log, limits=tree)
+    worktrees = Worktrees(runtime, hub, log, home)
+    owner = ChildOwner(runtime, log, limits=tree, trees=None if home is None else worktrees)
     children = ChildCommands(runtime, hub, settings, owner)
     workflows = WorkflowCommands(runtime, hub, settings, owner, log)
-    commands = Commands(runtime, hub, settings, log=log, home=home, workflows=workflows)
+    commands = Commands(runtime, hub, settings, log=log, worktrees=worktrees, workflows=workflows)
     if agents is not None and home is not None:
         calls = AgentCalls(runtime, hub, owner, children, workflows, agents=agents, home=home)
         for driver in runtime.drivers.values():

@@ -157,13 +157,20 @@ def test_a_whole_plan_becomes_a_workflow() -> None:
         (one(work="run = []"), "no shell reads it"),
         (one(work='run = ["x"]\nchecks = [["y"]]'), "is a run and has `checks`"),
         (one(work='gate = "x"\nagent = "c"'), "is a gate and has `agent`"),
-        (one(work='gate = "x"\ntimeout = "1h"'), "`timeout` of a gate, which is not supported yet"),
-        (one(work='gate = "x"\non_timeout = "proceed"'), "`on_timeout`, which is not supported yet"),
+        (one(work='gate = "x"\ntimeout = "1h"\non_timeout = "proceed"'), "silence is never consent"),
+        (one(work='gate = "x"\non_timeout = "give_up"'), "has on_timeout, and no timeout"),
+        (one(work='gate = "x"\ntimeout = "soon"'), "a time such as"),
         (one(work='gate = "x"\nchoices = ["go"]'), "two or more different ones"),
         (one(work='gate = "x"\nchoices = ["go", "go"]'), "two or more different ones"),
         (one(work='gate = "x"\nshow = ["the diff"]'), "shows 'the diff'"),
-        (one('worktree = "own"'), "worktree of its own, which is not supported yet"),
-        (one('base = "head"'), "`base`, which is not supported yet"),
+        (one("worktree = 3"), "worktree: write text"),
+        (one('worktree = "a b"'), "or the id of the step in whose tree it goes on"),
+        (one('worktree = "b"'), "works on 'b', which is no step"),
+        (one('worktree = "a"'), "works on the tree of step 'a' and does not need it"),
+        (one("base = []"), "or a list of them"),
+        (one('base = "--upload-pack=x"'), "or a list of them"),
+        (one('base = ["steps.b"]'), "works on 'b', which is no step"),
+        (one(work='gate = "x"\nbase = "head"'), "is a gate and has `base`"),
         (one('model = "opus"'), "`model`, which is not supported yet"),
         (one("rounds = 4"), "`rounds`, and nothing that could fail in one"),
         (one("rounds = true"), "from 1 to 20"),
@@ -196,8 +203,8 @@ def test_a_whole_plan_becomes_a_workflow() -> None:
         (one("outputs.x = 3"), "outputs.'x' = 3"),
         (one('outputs.x = { type = "file" }'), "has no path"),
         (one('outputs.x = { type = "thing", path = "x" }'), "type = 'thing'"),
-        (one('outputs.x = { type = "commit" }'), 'of type "commit", which is not supported yet'),
-        (one('outputs.x = { type = "text" }'), 'of type "text", which is not supported yet'),
+        (one('outputs.x = { type = "commit", path = "x" }'), "is a commit and has a path"),
+        (one('outputs.x = { type = "text", list = true }'), "is no JSON"),
         (one('outputs.x = { type = "file", path = "x", max = 3 }'), "`max`, which is not supported yet"),
         (one('outputs.x = { type = "file", path = "x", size = 3 }'), "unknown key 'size'"),
         (one('outputs.x = { type = "json", path = "x", fields = 3 }'), "fields: write the type of each"),
@@ -367,7 +374,7 @@ def test_a_default_counts_where_a_step_has_the_key() -> None:
 
 def test_rounds_and_retries_and_what_is_done_once() -> None:
     text = one('checks = [["true"]]\nrounds = 4\nretries = { max = 2, on = ["quota"] }\nonce = true')
-    (step,) = read(text, **{}).steps
+    (step,) = read(text).steps
     assert (step.rounds, step.retries, step.retry_on, step.once) == (4, 2, ("quota",), True)
     assert [one.once for one in read(one() + '[[step]]\nid = "b"\nrun = ["x"]').steps] == [False, True]
     defaults = "defaults.retries = { max = 1 }\ndefaults.once = false"

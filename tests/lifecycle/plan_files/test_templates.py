@@ -52,7 +52,6 @@ def filled(prompt: str, shown: StepShown, x: str = "") -> str:
         ("{{ steps.a }}", "has the template"),
         ("{{ steps.a:0.summary }}", "has the template"),
         ("{{ steps.a.stdout }}", "has the template"),
-        ("{{ steps.a.diff }}", "which is not supported yet"),
         ("{{ steps.z.summary }}", "which is no step"),
         ("{{ steps.b.summary }}", "does not need it"),
         ("{{ steps.a.outputs.other }}", "which has none of that name"),

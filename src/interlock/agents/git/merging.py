@@ -275,3 +275,31 @@ def _configured(name: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return told.stdout.decode("utf-8", "replace").strip() if told.returncode == 0 else ""
+
+
+# Trees of steps
+
+
+def merge_all(common: Path, commits: tuple[str, ...], message: str) -> str | Conflicts:
+    """One commit with the work of all of them: one of them where it has the others already."""
+    merged = commits[0]
+    for commit in commits[1:]:
+        if _leads(common, commit, merged):
+            continue
+        if _leads(common, merged, commit):
+            merged = commit
+            continue
+        tree = _merged_tree(common, merged, commit)
+        if isinstance(tree, Conflicts):
+            return tree
+        merged = _commit(common, tree, (merged, commit), message)
+    return merged
+
+
+def keep_tree(common: Path, tree: str, parent: str, ref: str, message: str) -> str:
+    """The commit that has a tree: its parent where that has it, else a new one, which the ref keeps."""
+    if _tree_of(common, parent) == tree:
+        return parent
+    made = _commit(common, tree, (parent,), message)
+    common_git(common).run("update-ref", "--no-deref", ref, made)
+    return made

@@ -13,8 +13,18 @@ from interlock.cli.exit_codes import ExitCode
 from interlock.cli.home import HomeOption, JsonFlag
 from interlock.cli.plans.finding import ParamOption, PlanArgument, is_trusted, params_of
 from interlock.cli.rules.files import FolderOption
-from interlock.lifecycle.children.workflow_plan import InvalidWorkflow, PlanProblem, StepSpec, WorkflowSpec, waves
+from interlock.lifecycle.children.step_trees import with_trees
+from interlock.lifecycle.children.workflow_plan import (
+    GIVE_UP,
+    OWN,
+    InvalidWorkflow,
+    PlanProblem,
+    StepSpec,
+    WorkflowSpec,
+    waves,
+)
 from interlock.lifecycle.plans.plan_file import read_plan
+from interlock.runtime.children.step_places import head_of, resolve_bases
 from interlock.runtime.config.loading import agent_section, load
 from interlock.runtime.config.plan_files import FoundPlan, find_plan
 from interlock.vocabulary.errors import UsageError
@@ -38,7 +48,7 @@ def check(
     Exit code 2 if there are problems.
     """
     found = find_plan(plan, os.environ, Path(cwd or Path.cwd()))
-    workflow, problems = _read(found, params_of(param))
+    workflow, problems = _read(found, params_of(param), Path(cwd or Path.cwd()).absolute())
     if json:
         output.print_json(_json(found, workflow, problems, trusted=is_trusted(home, found)))
     elif workflow is None or problems:
@@ -51,11 +61,20 @@ def check(
     return ExitCode.USAGE if problems else ExitCode.COMPLETED
 
 
-def _read(found: FoundPlan, params: dict[str, str]) -> tuple[WorkflowSpec | None, tuple[PlanProblem, ...]]:
+def _read(
+    found: FoundPlan, params: dict[str, str], folder: Path
+) -> tuple[WorkflowSpec | None, tuple[PlanProblem, ...]]:
     try:
         workflow = read_plan(found.text, params, _NOT_RUN)
+        head = head_of(str(folder))
+        workflow = with_trees(workflow, has_repository=bool(head))
+        names = tuple(base for step in workflow.steps for base in step.base)
+        if names:
+            resolve_bases(str(folder), names)
     except InvalidWorkflow as wrong:
         return None, wrong.problems
+    except UsageError as wrong:
+        return None, (PlanProblem(str(wrong), wrong.remedy),)
     return workflow, tuple(_unknown_agents(workflow))
 
 
@@ -71,16 +90,32 @@ def _unknown_agents(workflow: WorkflowSpec) -> Iterator[PlanProblem]:
 
 def _print(workflow: WorkflowSpec) -> None:
     rows = [
-        (str(number), step.id, _work_of(step), ", ".join(step.depends_on), ", ".join(step.write_set), _proof_of(step))
+        (
+            str(number),
+            step.id,
+            _work_of(step),
+            ", ".join(step.depends_on),
+            ", ".join(step.write_set),
+            _tree_of(step),
+            _proof_of(step),
+        )
         for number, wave in enumerate(waves(workflow), 1)
         for step in workflow.steps
         if step.id in wave
     ]
     output.print_table(
-        ("WAVE", "STEP", "RUNS", "NEEDS", "WRITES", "READY WHEN"), [tuple(map(output.escape, row)) for row in rows]
+        ("WAVE", "STEP", "RUNS", "NEEDS", "WRITES", "TREE", "READY WHEN"),
+        [tuple(map(output.escape, row)) for row in rows],
     )
     limits = f"at most {workflow.max_concurrency} at a time, {workflow.timeout_ms // 60_000} min in all"
     output.print_text(f"{workflow.name or 'this plan'}: {len(rows)} {'step' if len(rows) == 1 else 'steps'}, {limits}")
+
+
+def _tree_of(step: StepSpec) -> str:
+    """In which work tree a step works, and with what that begins."""
+    if step.gate or not step.tree:
+        return ""
+    return f"own, from {', '.join(step.base)}" if step.worktree == OWN else f"of {step.worktree}"
 
 
 def _work_of(step: StepSpec) -> str:
@@ -93,10 +128,11 @@ def _work_of(step: StepSpec) -> str:
 def _proof_of(step: StepSpec) -> str:
     """What makes a step ready."""
     if step.gate:
-        return "answered"
+        then = "given up" if step.on_timeout == GIVE_UP else "it waits on"
+        return "answered" if step.timeout_ms is None else f"answered in {step.timeout_ms // 60_000} min, else {then}"
     proofs = ["exit code 0"] if step.run else []
     proofs += [shlex.join(argv) for argv in step.checks]
-    proofs += [f"{one.path} ({one.type})" for one in step.outputs]
+    proofs += [f"{one.path or one.name} ({one.type})" for one in step.outputs]
     told = ", ".join(proofs) or "nothing is checked: at most partial"
     again = [f"{step.rounds} rounds"] if step.rounds > 1 else []
     again += [f"{_retries(step.retries)} on {' or '.join(step.retry_on)}"] if step.retries else []
@@ -138,9 +174,12 @@ def _step_json(step: StepSpec) -> Json:
         "write": list(step.write_set),
         "read": list(step.read_set),
         "checks": [list(argv) for argv in step.checks],
-        "outputs": [{"name": one.name, "type": one.type, "path": one.path} for one in step.outputs],
+        "outputs": [{"name": one.name, "type": one.type, "path": one.path or None} for one in step.outputs],
         "choices": list(step.choices) if step.gate else [],
         "rounds": step.rounds,
         "retries": {"max": step.retries, "on": list(step.retry_on) if step.retries else []},
         "once": step.once,
+        "on_timeout": step.on_timeout if step.gate else None,
+        "worktree": step.worktree,
+        "base": list(step.base),
     }

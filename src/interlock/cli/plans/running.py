@@ -24,11 +24,13 @@ from interlock.cli.work.retrying import act, give_until, new_id
 from interlock.cli.work.run import running_server
 from interlock.cli.work.send import check_timeout
 from interlock.client.opening import open_request
+from interlock.lifecycle.children.workflow_plan import GIVE_UP
 from interlock.lifecycle.plans.plan_file import read_plan
 from interlock.runtime.config.plan_files import find_plan
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.ids import StepId, WorkflowId
 from interlock.vocabulary.states import StepState, WorkflowState
+from interlock.vocabulary.wire.resources import AskedWorktree
 from interlock.vocabulary.wire.workflow import (
     AnswerStep,
     BeginWorkflow,
@@ -78,7 +80,9 @@ def run(
     values = params_of(param)
     spec = read_plan(found.text, values, workflow_id)
     agents = {
-        agent: open_request(agent, cwd=folder) for agent in dict.fromkeys(one.agent for one in spec.steps) if agent
+        agent: open_request(agent, cwd=folder, worktree=AskedWorktree())
+        for agent in dict.fromkeys(one.agent for one in spec.steps)
+        if agent
     }
     asked = BeginWorkflow(plan=found.text, folder=str(folder), agents=agents, params=dict(values))
     where = home_folder(home)
@@ -245,6 +249,9 @@ def _tell(standing: WorkflowStanding, *, json: bool) -> int:
         ]
         output.print_table(("STEP", "STATE", "PROOF", "CHILD", "WHY"), _escaped(rows))
         for step in standing.steps:
+            if step.branch:
+                place = f"{step.branch} in {step.worktree} ({step.worktree_task_id})"
+                output.print_text(output.escape(f"{step.step_id}: branch {place}"))
             if step.state in WAITING:
                 output.print_text(_next(standing.workflow_id, step))
     return code_of(standing.status, was_stopped=standing.was_stopped)
@@ -280,10 +287,18 @@ def _next(workflow: str, step: StepStanding) -> str:
     if step.kind == "gate" and step.reason == "gate_reached":
         choices = "|".join(map(output.escape, step.choices))
         asked = output.escape_lines(step.question)
-        return f"{step.step_id}: {asked}\n  interlock plan answer {workflow} {step.step_id} {choices}"
+        return f"{step.step_id}: {asked}{_by_when(step)}\n  interlock plan answer {workflow} {step.step_id} {choices}"
     if step.reason == DEPENDENCY_LOST:
         return f"{step.step_id}: what it needs is lost"
     return f"{step.step_id}: interlock plan release {workflow} {step.step_id} --reason WHY, or plan give-up"
+
+
+def _by_when(step: StepStanding) -> str:
+    if step.answer_by is None:
+        return ""
+    at = step.answer_by.astimezone().isoformat(sep=" ", timespec="minutes")
+    then = "then it is given up" if step.on_timeout == GIVE_UP else "it waits on after that"
+    return f"\n  answer by {at}; {then}"
 
 
 def _escaped(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:

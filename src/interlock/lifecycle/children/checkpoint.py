@@ -4,7 +4,8 @@ Laws:
 1. A checkpoint counts only with the id of its attempt, which the prompt of that attempt named. One that is quoted from
    a file, from a prompt or from an earlier attempt has no id, or another one, and is none.
 2. A step is proven if every output that it declares is there, fits its type and was written since the step began, if
-   every check exited 0 and left the outputs as they were, and if no file outside of its write set was changed.
+   every check exited 0 and left the outputs and, in a repository, all files as they were, and if no file outside of its
+   write set was changed.
 3. Every proof that is missing is named. What could not be looked at is missing.
 4. Who changed a file cannot be told where others work in the same tree. That is said, and is not held against a step.
 """
@@ -59,10 +60,12 @@ class CheckFact:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedFiles:
     """The files that were changed while a step ran, relative to the folder of the workflow. `doubt`: why they may not
-    be the step's; then nothing is held against it."""
+    be the step's; then nothing is held against it. `main`: those of the main
+    checkout, while it worked in another tree."""
 
     paths: tuple[str, ...] = ()
     doubt: str = ""
+    main: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +77,7 @@ class StepFacts:
     checks: tuple[CheckFact, ...] = ()
     after: tuple[OutputFact, ...] = ()
     changed: ChangedFiles = ChangedFiles(doubt="not looked at")
+    changed_by_checks: tuple[str, ...] = ()
 
 
 def checkpoint_id(child: SubagentId, attempt: int = 1) -> str:
@@ -105,7 +109,7 @@ def _of_outputs(step: StepSpec, facts: StepFacts) -> Iterator[str]:
 def _why_no_output(fact: OutputFact, began_at: datetime) -> str:
     if fact.problem or fact.written_at is None:
         return fact.problem or "it is not known when it was written"
-    if fact.written_at < began_at:
+    if fact.output.path and fact.written_at < began_at:
         return f"{fact.output.path} was not written since the step began"
     return _why_no_json(fact.output, fact.content) if fact.output.type == "json" else ""
 
@@ -152,6 +156,8 @@ def _of_checks(step: StepSpec, facts: StepFacts) -> Iterator[str]:
             yield f"check {words}: {fact.problem or f'it exited {fact.exit_code}'}"
     if step.checks:
         yield from _changed_by_checks(facts.outputs, facts.after)
+    if facts.changed_by_checks:
+        yield f"the checks changed files: {_some(facts.changed_by_checks)}; have them write only what git ignores"
 
 
 def _changed_by_checks(before: Sequence[OutputFact], after: Sequence[OutputFact]) -> Iterator[str]:
@@ -166,8 +172,12 @@ def _of_files(step: StepSpec, changed: ChangedFiles) -> Iterator[str]:
         return
     outside = [path for path in changed.paths if not any(_is_below(path, folder) for folder in step.write_set)]
     if outside:
-        more = f" and {len(outside) - _MOST_NAMED} more" if len(outside) > _MOST_NAMED else ""
-        yield f"changed outside of its write set: {', '.join(outside[:_MOST_NAMED])}{more}"
+        yield f"changed outside of its write set: {_some(outside)}"
+
+
+def _some(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
+    return f"{', '.join(paths[:_MOST_NAMED])}{more}"
 
 
 def _is_below(path: str, folder: str) -> bool:

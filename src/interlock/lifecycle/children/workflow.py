@@ -15,7 +15,8 @@ Laws:
 2. `ok` means `completed`, and nothing else does. Optional steps are waited for, and do not decide.
 3. `completed`, `partial`, `failed` and `timed_out` are final: nothing that is reported later changes anything.
    `held` is no end: a decision leads on, and so does `stop`.
-4. A workflow that runs has a deadline, which is its whole `timeout_ms` again after a decision; a held one has none, for
+4. A gate has a deadline of its own, from when it asks: what is due is given up before the input is looked at.
+   A workflow that runs has a deadline, which is its whole `timeout_ms` again after a decision; a held one has none, for
    the time that a person takes is not the workflow's. A due deadline comes before the input: running steps are timed
    out, pending ones held, the workflow is closed, and the input is not applied but noted.
 5. Each step that moves, or begins another round, gives one fact. Nothing else moves a step but the table of
@@ -34,6 +35,7 @@ from typing import ClassVar, Final, TypeAlias, assert_never
 from msgspec import structs
 
 from interlock.lifecycle.children.workflow_plan import (
+    GIVE_UP,
     STOP_CHOICE,
     WorkflowSpec,
     due_gates,
@@ -43,6 +45,7 @@ from interlock.lifecycle.children.workflow_plan import (
 )
 from interlock.lifecycle.children.workflow_step import (
     DEPENDENCY_LOST,
+    GATE_EXPIRED,
     GATE_REACHED,
     STEP_MACHINE,
     WAITING,
@@ -69,6 +72,7 @@ from interlock.vocabulary.ids import StepId
 from interlock.vocabulary.states import StepState, WorkflowState
 
 WORKFLOW_TIMEOUT: Final = "workflow_timeout"
+NOBODY_ANSWERED: Final = "nobody_answered_in_time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,15 @@ class WorkflowRecord:
     @property
     def states(self) -> Mapping[StepId, StepState]:
         return {step.id: step.state for step in self.steps}
+
+    @property
+    def next_deadline(self) -> datetime | None:
+        """When the clock decides something, if it ever does: about the workflow, or about a gate."""
+        gates = (one.answer_by for one in self.steps if one.state is StepState.HELD and self._is_given_up(one))
+        return min((one for one in (self.deadline, *gates) if one is not None), default=None)
+
+    def _is_given_up(self, step: StepRecord) -> bool:
+        return next(one.on_timeout for one in self.spec.steps if one.id == step.id) == GIVE_UP and not self.closed
 
     @property
     def is_terminal(self) -> bool:
@@ -182,6 +195,10 @@ def step(state: WorkflowRecord, input: WorkflowInput, now: datetime) -> tuple[Wo
         expired = _settle(_close(state, WORKFLOW_EXPIRED, WORKFLOW_TIMEOUT, now), now)
         overtaken = () if isinstance(input, WorkflowTimerFired) else (_anomaly("overtaken_by_deadline", state, input),)
         return expired, (*_facts(state, expired), *overtaken)
+    expired = _expire_gates(state, now)
+    if expired is not state:
+        after, outputs = step(expired, input, now)
+        return after, (*_facts(state, expired), *outputs)
     match input:
         case WorkflowTimerFired():
             return state, ()
@@ -279,10 +296,25 @@ def _close(state: WorkflowRecord, on: str, reason: str, now: datetime) -> Workfl
     return replace(state, closed=reason)
 
 
+def _expire_gates(state: WorkflowRecord, now: datetime) -> WorkflowRecord:
+    """Give up the gates that nobody answered in time, where the plan says so."""
+    expired = state
+    for known in () if state.is_terminal else state.steps:
+        context = StepContext(expired.spec, expired.states, known, now=now)
+        target = STEP_MACHINE.next_state(known.state, GATE_EXPIRED, context)
+        if target is not known.state and known.answer_by is not None:
+            shown = StepEvidence(state=target, reason=NOBODY_ANSWERED)
+            expired = _with(expired, replace(known, state=target, evidence=shown))
+    return state if expired is state else _settle(expired, now)
+
+
 def _settle(state: WorkflowRecord, now: datetime) -> WorkflowRecord:
     """Hold what is lost, ask the gates that are due, then let the table say how the workflow stands."""
     for gate in () if state.closed else due_gates(state.spec, state.states):
         known = next(step for step in state.steps if step.id == gate)
+        timeout_ms = next(step.timeout_ms for step in state.spec.steps if step.id == gate)
+        if timeout_ms is not None:
+            known = replace(known, answer_by=now + timedelta(milliseconds=timeout_ms))
         state = _signal(state, known, GATE_REACHED, GATE_REACHED, now)
     held = frozenset(held_steps(state.spec, state.states))
     for one in state.steps:
@@ -394,7 +426,7 @@ def _step_fact(spec: WorkflowSpec, old: StepRecord, moved: StepRecord, decided: 
         return fact
     if moved.state is StepState.HELD and shown.reason == GATE_REACHED:
         gate = next(step for step in spec.steps if step.id == moved.id)
-        fact = structs.replace(fact, question=gate.gate, choices=gate.choices)
+        fact = structs.replace(fact, question=gate.gate, choices=gate.choices, answer_by=moved.answer_by)
     return structs.replace(
         fact,
         summary=shown.summary,

@@ -54,6 +54,14 @@ RETRY_CAUSES: Final = ("crash", "quota", "timeout")
 """What may have ended an attempt that was lost, and not what came of its work."""
 MAX_ROUNDS: Final = 20
 MAX_RETRIES: Final = 10
+OUTPUT_TYPES: Final = ("file", "json", "commit", "text")
+GIVE_UP: Final = "give_up"
+ON_TIMEOUT: Final = ("hold", GIVE_UP)
+"""What becomes of a gate that nobody answers in time. Silence is never consent: there is no third."""
+OWN: Final = "own"
+SHARED: Final = "shared"
+HEAD: Final = "head"
+STEP_BASE: Final = "steps."
 STOP_CHOICE: Final = "stop"
 """The choice of a gate that refuses. Any other lets the workflow go on."""
 
@@ -62,10 +70,11 @@ STOP_CHOICE: Final = "stop"
 class StepOutput:
     """A file that must exist when the step ends, below the folder of the workflow, and be newer than the step's start.
     `type`: `file`, or `json`, which must be an object or a list. `fields` of JSON: the names and types that
-    each object has; `is_list`: it is a list of them."""
+    each object has; `is_list`: it is a list of them. Without a path: `commit`, work of which the server makes a commit,
+    or `text`, which the checkpoint of the step's child holds."""
 
     name: str
-    path: str
+    path: str = ""
     type: str = "file"
     fields: tuple[tuple[str, str], ...] = ()
     is_list: bool = False
@@ -81,6 +90,11 @@ class StepSpec:
     `rounds`: how often its child may be told, in one session, what is not proven yet. `retries`: how many attempts that
     were lost, by one of `retry_on`, are followed by another one. One that is done `once` is never retried after it may
     have had an effect.
+
+    `worktree`: `own`, `shared` (the folder of the workflow), or the step in whose tree it works; blank: as
+    `step_trees` chooses. `base`: what a tree of its own begins with, merged: `head`, a ref, or `steps.STEP`.
+
+    `timeout_ms` of a gate: how long it waits for an answer; `on_timeout`: what then becomes of it.
     """
 
     id: StepId
@@ -101,6 +115,14 @@ class StepSpec:
     retries: int = 0
     retry_on: tuple[str, ...] = RETRY_CAUSES
     once: bool = True
+    worktree: str = ""
+    base: tuple[str, ...] = ()
+    on_timeout: str = "hold"
+
+    @property
+    def tree(self) -> str:
+        """The step in whose tree it works; blank: in the folder of the workflow."""
+        return self.id if self.worktree == OWN else "" if self.worktree == SHARED else self.worktree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +172,7 @@ def waves(spec: WorkflowSpec) -> tuple[tuple[StepId, ...], ...]:
 def lost_steps(spec: WorkflowSpec, states: StepStates) -> frozenset[StepId]:
     """The steps that can never become ready any more, whatever is decided."""
     lost: set[StepId] = set()
-    for step in _in_order_of_dependency(spec.steps):
+    for step in in_order_of_dependency(spec.steps):
         state = _state(step, states)
         if state in _ENDED_UNREADY or (state in _NOT_RUN and not lost.isdisjoint(step.depends_on)):
             lost.add(step.id)
@@ -174,6 +196,8 @@ def _is_unlocked(step: StepSpec, states: StepStates) -> bool:
 
 
 def _conflict(one: StepSpec, other: StepSpec) -> bool:
+    if one.tree != other.tree:
+        return False
     return _overlap(one.write_set, (*other.write_set, *other.read_set)) or _overlap(one.read_set, other.write_set)
 
 
@@ -222,11 +246,15 @@ def _step_problems(step: StepSpec, known: Mapping[StepId, int]) -> Iterator[Plan
             yield PlanProblem(f"{name} depends on itself", "let a step depend on other steps only")
         elif needed not in known:
             yield PlanProblem(f"{name} depends on {needed!r}, which is no step", "name steps of the same workflow")
-    for path in dict.fromkeys((*step.write_set, *step.read_set, *(output.path for output in step.outputs))):
+    for path in dict.fromkeys((*step.write_set, *step.read_set, *_output_paths(step))):
         if not path.strip() or path.startswith("/") or ".." in path.split("/") or not {"*", "?"}.isdisjoint(path):
             yield PlanProblem(
                 f"{name} names the path {path!r}", "name files and folders relative to the workspace, without patterns"
             )
+
+
+def _output_paths(step: StepSpec) -> tuple[str, ...]:
+    return tuple(output.path for output in step.outputs if output.type in ("file", "json"))
 
 
 def _work_problems(name: str, step: StepSpec) -> Iterator[PlanProblem]:
@@ -243,6 +271,10 @@ def _gate_problems(name: str, step: StepSpec) -> Iterator[PlanProblem]:
         yield PlanProblem(f"{name} asks nothing", "give each gate a question")
     if not 2 <= len(step.choices) == len(set(step.choices)):
         yield PlanProblem(f"{name} offers {list(step.choices)}", "give each gate two or more different choices")
+    if step.on_timeout not in ON_TIMEOUT:
+        yield PlanProblem(f"{name} has on_timeout {step.on_timeout!r}", f"use {' or '.join(ON_TIMEOUT)}")
+    if step.on_timeout == GIVE_UP and step.timeout_ms is None:
+        yield PlanProblem(f"{name} has on_timeout, and no timeout", "give it a timeout")
     if step.checks or step.outputs:
         yield PlanProblem(f"{name} is a gate with checks or outputs", "a person's answer is all that a gate proves")
 
@@ -263,8 +295,8 @@ def _command_problems(name: str, step: StepSpec) -> Iterator[PlanProblem]:
     if any(not argv for argv in step.checks):
         yield PlanProblem(f"{name} has an empty check", "begin each command with a program")
     for output in step.outputs:
-        if output.type not in ("file", "json"):
-            yield PlanProblem(f"{name} has an output of type {output.type!r}", "an output is a file or json")
+        if output.type not in OUTPUT_TYPES:
+            yield PlanProblem(f"{name} has an output of type {output.type!r}", f"use {', '.join(OUTPUT_TYPES)}")
 
 
 def _timeout_problems(name: str, timeout_ms: int) -> Iterator[PlanProblem]:
@@ -272,7 +304,7 @@ def _timeout_problems(name: str, timeout_ms: int) -> Iterator[PlanProblem]:
         yield PlanProblem(f"{name} has a timeout of {timeout_ms} ms", f"choose 1 to {MAX_TIMEOUT_MS} ms")
 
 
-def _in_order_of_dependency(steps: tuple[StepSpec, ...]) -> tuple[StepSpec, ...]:
+def in_order_of_dependency(steps: tuple[StepSpec, ...]) -> tuple[StepSpec, ...]:
     """Each step after all that it depends on. Steps in a circle, and those that wait for one, are left out."""
     by_id = {step.id: step for step in steps}
     waits_for = {step.id: _known_dependencies(step, by_id) for step in by_id.values()}
@@ -300,7 +332,7 @@ def _cycles(steps: tuple[StepSpec, ...]) -> Iterator[tuple[StepId, ...]]:
 
     Every step that cannot be put in order depends on another such step, so walking along these must meet itself.
     """
-    ordered = {step.id for step in _in_order_of_dependency(steps)}
+    ordered = {step.id for step in in_order_of_dependency(steps)}
     stuck = {step.id: step for step in steps if step.id not in ordered}
     seen: set[StepId] = set()
     for start in stuck:

@@ -12,7 +12,8 @@ Laws:
    without any usable words a `failed` one.
 6. A child that we let go of may still be running: its step needs a decision.
 7. A gate is held as soon as its dependencies are ready, and asks. An answer makes it `checkpoint_ready`, with the
-   decision as its evidence; the choice `stop` gives it up. It is never released: nothing runs behind it.
+   decision as its evidence; the choice `stop` gives it up. It is never released: nothing runs behind it. One that
+   nobody answers in time is given up where the plan says so, and waits on else: silence is never consent.
 8. The step of a command has no child. Its end is proven by its exit code.
 9. A round that leaves proofs missing is followed by another one of the same child, as long as the plan allows; the step
    runs on. An attempt that was lost, and not decided by its work, is retried as often as the plan says, by a new child.
@@ -22,11 +23,19 @@ Laws:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import ClassVar, Final, TypeAlias, assert_never
 
 from interlock.lifecycle.children.subagent import EMPTY_ANSWER
 from interlock.lifecycle.children.subagent_evidence import has_checkpoint, missing_evidence
-from interlock.lifecycle.children.workflow_plan import StepSpec, StepStates, WorkflowSpec, lost_steps, ready_steps
+from interlock.lifecycle.children.workflow_plan import (
+    GIVE_UP,
+    StepSpec,
+    StepStates,
+    WorkflowSpec,
+    lost_steps,
+    ready_steps,
+)
 from interlock.lifecycle.table import Edge, Machine, from_each
 from interlock.vocabulary.actions import NextAction
 from interlock.vocabulary.errors import ContractError
@@ -47,6 +56,7 @@ WORKFLOW_COMPLETED: Final = "workflow_completed"
 WORKFLOW_EXPIRED: Final = "workflow_expired"
 WORKFLOW_STOPPED: Final = "workflow_stopped"
 GATE_REACHED: Final = "gate_reached"
+GATE_EXPIRED: Final = "gate_expired"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +159,7 @@ def _reported(state: StepState) -> str:
 @dataclass(frozen=True, slots=True)
 class StepRecord:
     """One step: where it stands, which child ran it last, and what it has to show. `told`: with what the round began.
+    `answer_by`: by when a gate is to be answered.
     `lost`: how many attempts were retried since it began, or since a person released it."""
 
     id: StepId
@@ -159,6 +170,7 @@ class StepRecord:
     round: int = 1
     lost: int = 0
     told: str = ""
+    answer_by: datetime | None = None
 
     def __post_init__(self) -> None:
         shown = None if self.evidence is None else self.evidence.state
@@ -175,6 +187,7 @@ class StepContext:
     step: StepRecord
     child: SubagentId | None = None
     shown: StepEvidence | None = None
+    now: datetime | None = None
 
 
 def is_let_by_the_plan(at: StepContext) -> bool:
@@ -192,6 +205,12 @@ def can_run_again(at: StepContext) -> bool:
 def is_an_open_gate(at: StepContext) -> bool:
     needed = _spec_of(at).depends_on
     return bool(_spec_of(at).gate) and all(at.states[one] is StepState.CHECKPOINT_READY for one in needed)
+
+
+def is_given_up_by_silence(at: StepContext) -> bool:
+    until = at.step.answer_by
+    is_due = until is not None and at.now is not None and at.now >= until
+    return is_due and _spec_of(at).on_timeout == GIVE_UP and is_an_open_gate(at)
 
 
 def is_of_its_child(at: StepContext) -> bool:
@@ -233,6 +252,7 @@ STEP_TRANSITIONS: Final[tuple[Edge[StepState, StepContext], ...]] = (
     *from_each(WAITING, GiveUpStep.on, StepState.FAILED),
     Edge(StepState.PENDING, GATE_REACHED, StepState.HELD),
     Edge(StepState.HELD, AnswerGate.on, StepState.CHECKPOINT_READY, is_an_open_gate),
+    Edge(StepState.HELD, GATE_EXPIRED, StepState.FAILED, is_given_up_by_silence),
     Edge(StepState.PENDING, DEPENDENCY_LOST, StepState.HELD),
     Edge(StepState.PENDING, WORKFLOW_EXPIRED, StepState.HELD),
     Edge(StepState.PENDING, WORKFLOW_STOPPED, StepState.HELD),
@@ -252,6 +272,7 @@ STEP_MACHINE: Final[Machine[StepState, StepContext]] = Machine(
     observations=frozenset(
         {
             GATE_REACHED,
+            GATE_EXPIRED,
             DEPENDENCY_LOST,
             WORKFLOW_EXPIRED,
             WORKFLOW_STOPPED,

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from interlock.lifecycle.children.workflow_plan import PlanProblem, StepOutput, StepSpec
+from interlock.lifecycle.children.workflow_plan import STEP_BASE, PlanProblem, StepOutput, StepSpec
 from interlock.lifecycle.plans.params import ParamValue
 from interlock.lifecycle.plans.plan_table import PlanTable, shown
 from interlock.lifecycle.plans.step_draft import StepDraft, refuse_path
@@ -88,6 +88,9 @@ class _Expansion:
             retries=draft.retries,
             retry_on=draft.retry_on,
             once=draft.once,
+            worktree=draft.worktree,
+            on_timeout=draft.on_timeout,
+            base=tuple(self._bases()),
             agent=draft.agent,
             depends_on=needs,
             required=draft.required,
@@ -95,6 +98,15 @@ class _Expansion:
             write_set=tuple(self._path("write", path) for path in draft.write),
             read_set=tuple(self._path("read", path) for path in draft.read),
         )
+
+    def _bases(self) -> Iterator[str]:
+        """The bases, those of a step that is made for each item as all of its steps."""
+        for base in self.draft.base:
+            step = base.removeprefix(STEP_BASE)
+            if base.startswith(STEP_BASE) and step in self.items:
+                yield from (f"{STEP_BASE}{step}:{number}" for number in range(len(self.items[step])))
+            else:
+                yield base
 
     def _text(self) -> str:
         text = self.draft.text
@@ -130,6 +142,8 @@ class _Expansion:
         return path
 
     def _output(self, output: StepOutput) -> StepOutput:
+        if not output.path:
+            return output
         path = self._path("path", output.path)
         if not any(_is_below(path, self._word(written)) for written in self.draft.write):
             self.table.problem(
@@ -155,7 +169,7 @@ def _same_outputs(steps: Sequence[StepSpec]) -> Iterator[PlanProblem]:
     """Two steps that prove themselves by one file: the second would count what the first wrote."""
     owner: dict[tuple[str, ...], StepId] = {}
     for step in steps:
-        for output in step.outputs:
+        for output in (one for one in step.outputs if one.path):
             other = owner.setdefault(_parts(output.path), step.id)
             if other != step.id:
                 yield PlanProblem(

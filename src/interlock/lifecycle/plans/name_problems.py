@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from interlock.lifecycle.children.workflow_plan import PlanProblem
+from interlock.lifecycle.children.workflow_plan import OWN, SHARED, STEP_BASE, PlanProblem
 from interlock.lifecycle.plans.params import Param
 from interlock.lifecycle.plans.plan_table import shown
 from interlock.lifecycle.plans.step_draft import StepDraft
@@ -31,6 +31,7 @@ def name_problems(draft: StepDraft, drafts: Sequence[StepDraft], declared: Seque
     for names in of_plain:
         yield from _misplaced(step, names, types)
     yield from _reference_problems(draft, of_text, drafts)
+    yield from _tree_problems(draft, drafts)
 
 
 def _reference_problems(draft: StepDraft, names: Names, drafts: Sequence[StepDraft]) -> Iterator[PlanProblem]:
@@ -39,12 +40,7 @@ def _reference_problems(draft: StepDraft, names: Names, drafts: Sequence[StepDra
     needed = _all_needed(draft, by_id) if names.steps else frozenset()
     for reference in dict.fromkeys(names.steps):
         other = by_id.get(reference.step)
-        if reference.field == "diff":
-            yield PlanProblem(
-                f"{step} names the diff of step {reference.step!r}, which is not supported yet",
-                "have the prompt run `git diff` itself",
-            )
-        elif other is None:
+        if other is None:
             yield PlanProblem(f"{step} names {reference.step!r}, which is no step", "name steps of the same plan")
         elif reference.step not in needed:
             yield PlanProblem(
@@ -56,6 +52,24 @@ def _reference_problems(draft: StepDraft, names: Names, drafts: Sequence[StepDra
                 f"{step} names the output {reference.output!r} of step {other.id!r}, which has none of that name",
                 f"declare it: outputs.{reference.output} = {{ type = ..., path = ... }}",
             )
+
+
+def _tree_problems(draft: StepDraft, drafts: Sequence[StepDraft]) -> Iterator[PlanProblem]:
+    """The steps in whose trees, or on whose work, a step is to work."""
+    by_id = {one.id: one for one in drafts}
+    needed = _all_needed(draft, by_id)
+    named = [one.removeprefix(STEP_BASE) for one in draft.base if one.startswith(STEP_BASE)]
+    named += [draft.worktree] if draft.worktree not in ("", OWN, SHARED) else []
+    for one in dict.fromkeys(named):
+        if one not in by_id:
+            yield PlanProblem(f"step {draft.id!r} works on {one!r}, which is no step", "name steps of the same plan")
+        elif one not in needed:
+            yield PlanProblem(
+                f"step {draft.id!r} works on the tree of step {one!r} and does not need it",
+                f"step {draft.id}: add {one!r} to `needs`",
+            )
+        elif one == draft.worktree and by_id[one].for_each:
+            yield PlanProblem(f"step {draft.id!r} goes on in {one!r}, which is one step for each item", "use `base`")
 
 
 def _all_needed(draft: StepDraft, by_id: Mapping[str, StepDraft]) -> frozenset[str]:
@@ -75,7 +89,8 @@ def _unknown(step: str, names: Names, draft: StepDraft, types: Mapping[str, str]
     for wrong in names.wrong:
         yield PlanProblem(
             f"{step} has the template {shown(wrong)}",
-            "write {{ params.NAME }}, {{ item }}, {{ steps.STEP.summary }} or {{ steps.STEP.outputs.NAME }}",
+            "write {{ params.NAME }}, {{ item }}, {{ steps.STEP.summary }}, {{ steps.STEP.diff }} or"
+            " {{ steps.STEP.outputs.NAME }}",
         )
     for one in names.params:
         if one not in types:

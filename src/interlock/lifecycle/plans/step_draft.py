@@ -8,6 +8,7 @@ Laws:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +17,8 @@ from interlock.lifecycle.children.checkpoint import FIELD_TYPES
 from interlock.lifecycle.children.workflow_plan import (
     MAX_RETRIES,
     MAX_ROUNDS,
+    ON_TIMEOUT,
+    OUTPUT_TYPES,
     RETRY_CAUSES,
     STOP_CHOICE,
     PlanProblem,
@@ -27,21 +30,20 @@ from interlock.lifecycle.plans.templates import step_reference
 from interlock.lifecycle.rules.hazards import is_protected
 from interlock.vocabulary.ids import is_valid_id
 
+_BASE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@^~+-]{0,199}")
 KINDS: Final = ("prompt", "run", "gate")
 _COMMON: Final = ("id", "needs", "required")
-_WORK: Final = ("for_each", "timeout", "outputs", "write", "read", "worktree", "model_visible")
+_WORK: Final = ("for_each", "timeout", "outputs", "write", "read", "worktree", "base", "model_visible")
 _AGAIN: Final = ("retries", "once")
 _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt": (*_COMMON, "prompt", *_WORK, *_AGAIN, "agent", "checks", "rounds"),
     "run": (*_COMMON, "run", *_WORK, *_AGAIN),
-    "gate": (*_COMMON, "gate", "show", "choices", "on_timeout"),
+    "gate": (*_COMMON, "gate", "show", "choices", "timeout", "on_timeout"),
 }
 UNSUPPORTED: Final[Mapping[str, str]] = {
     "model": "choose the model in the configuration of the agent",
-    "base": "leave `base` out: every step works in the folder of the workflow",
     "may_spawn": "leave `may_spawn` out: the agents of steps start no agents",
 }
-_GATE_WAITS: Final = 'leave it out, or write on_timeout = "hold": a gate waits until it is answered'
 _KNOWN: Final = tuple(dict.fromkeys(key for keys in _KEYS.values() for key in keys))
 DEFAULT_KEYS: Final = tuple(key for key in _KNOWN if key not in (*KINDS, "id", "needs", "for_each", "show", "outputs"))
 
@@ -69,11 +71,14 @@ class StepDraft:
     retries: int = 0
     retry_on: tuple[str, ...] = RETRY_CAUSES
     once: bool = False
+    worktree: str = ""
+    base: tuple[str, ...] = ()
+    on_timeout: str = ON_TIMEOUT[0]
 
     @property
     def plain_texts(self) -> tuple[str, ...]:
         """The texts that take parameters and items only: commands and paths."""
-        paths = (*self.write, *self.read, *(output.path for output in self.outputs))
+        paths = (*self.write, *self.read, *(output.path for output in self.outputs if output.path))
         return (*self.run, *(word for check in self.checks for word in check), *paths)
 
 
@@ -111,16 +116,14 @@ def read_step(
         return StepDraft(id=str(id), kind="gate") if is_name(id) else None
     kind = kinds[0]
     for key in sorted(found.keys() & (set(_KNOWN) - set(_KEYS[kind]))):
-        if (kind, key) == ("gate", "timeout"):
-            table.problem("uses `timeout` of a gate, which is not supported yet", _GATE_WAITS)
-            continue
         table.problem(f"is a {kind} and has `{key}`", f"the keys of a {kind} step are {', '.join(_KEYS[kind])}")
-    own = {key: found[key] if key in found else defaults[key] for key in _KEYS[kind] if key in found or key in defaults}
+    # How long an agent may work says nothing about how long a person may think.
+    given = {key: value for key, value in defaults.items() if (kind, key) != ("gate", "timeout")}
+    own = {key: found[key] if key in found else given[key] for key in _KEYS[kind] if key in found or key in given}
     return _draft(str(id), kind, PlanTable(table.name, own, problems)) if is_name(id) else None
 
 
 def _draft(id: str, kind: str, table: PlanTable) -> StepDraft:
-    _refuse_unsupported_values(table)
     text = table.text(kind) if kind != "run" else ""
     if kind != "run" and isinstance(table.values[kind], str) and not text.strip():
         table.problem(f"has an empty {kind}", "say what is to be done, or asked")
@@ -148,7 +151,43 @@ def _draft(id: str, kind: str, table: PlanTable) -> StepDraft:
         retries=retries,
         retry_on=retry_on,
         once=table.flag("once", kind == "run"),
+        worktree=_worktree(table),
+        base=_base(table),
+        on_timeout=_on_timeout(table),
     )
+
+
+def _on_timeout(table: PlanTable) -> str:
+    on_timeout = table.text("on_timeout", ON_TIMEOUT[0])
+    if on_timeout not in ON_TIMEOUT:
+        table.wrong("on_timeout", '"hold" or "give_up": silence is never consent')
+        return ON_TIMEOUT[0]
+    if "on_timeout" in table.values and "timeout" not in table.values:
+        table.problem("has on_timeout, and no timeout", 'timeout: write how long it waits, as in "2h"')
+    return on_timeout
+
+
+def _worktree(table: PlanTable) -> str:
+    worktree = table.text("worktree")
+    if "worktree" in table.values and not is_name(worktree):
+        table.wrong("worktree", '"own", "shared", or the id of the step in whose tree it goes on')
+        return ""
+    return worktree
+
+
+def _base(table: PlanTable) -> tuple[str, ...]:
+    """What the tree of a step begins with."""
+    found = table.values.get("base", [])
+    bases = (found,) if isinstance(found, str) else tuple(found) if isinstance(found, list) else ()
+    is_fit = all(isinstance(one, str) and _is_base(one) for one in bases)
+    if "base" in table.values and (not bases or not is_fit or len(bases) > MAX_PATHS):
+        table.wrong("base", '"head", "default", a branch, tag or commit, steps.STEP, or a list of them')
+        return ()
+    return tuple(str(one) for one in bases)
+
+
+def _is_base(name: str) -> bool:
+    return _BASE.fullmatch(name) is not None and ".." not in name and "{{" not in name
 
 
 def _retries(table: PlanTable) -> tuple[int, tuple[str, ...]]:
@@ -166,17 +205,6 @@ def _retries(table: PlanTable) -> tuple[int, tuple[str, ...]]:
         own.wrong("on", f"a list of {', '.join(RETRY_CAUSES)}")
         causes = RETRY_CAUSES
     return own.number("max", 1, MAX_RETRIES), causes
-
-
-def _refuse_unsupported_values(table: PlanTable) -> None:
-    values = table.values
-    if values.get("worktree", "shared") != "shared":
-        table.problem(
-            "uses a worktree of its own, which is not supported yet",
-            'leave `worktree` out, or write "shared": every step works in the folder of the workflow',
-        )
-    if values.get("on_timeout", "hold") != "hold":
-        table.problem("uses `on_timeout`, which is not supported yet", _GATE_WAITS)
 
 
 def _agent(table: PlanTable) -> str:
@@ -199,7 +227,9 @@ def _shows(table: PlanTable) -> tuple[str, ...]:
     shows = table.texts("show", MAX_PATHS)
     for one in shows:
         if step_reference(one) is None:
-            table.problem(f"shows {shown(one)}", "show: write steps.STEP.summary or steps.STEP.outputs.NAME")
+            table.problem(
+                f"shows {shown(one)}", "show: write steps.STEP.summary, steps.STEP.diff or steps.STEP.outputs.NAME"
+            )
     return tuple(one for one in shows if step_reference(one) is not None)
 
 
@@ -254,21 +284,20 @@ def _output(name: str, table: PlanTable) -> StepOutput:
     table.refuse_unsupported(_OUTPUT_UNSUPPORTED)
     table.refuse_unknown((*_OUTPUT_KEYS, *_OUTPUT_UNSUPPORTED))
     type, path = table.text("type"), table.text("path")
-    if type in ("commit", "text"):
-        table.problem(
-            f'is of type "{type}", which is not supported yet',
-            'write the result to a file: { type = "file", path = ... }',
-        )
-    elif type not in ("file", "json"):
-        table.wrong("type", '"file" or "json"')
-    if not path:
+    if type not in OUTPUT_TYPES:
+        table.wrong("type", f"one of {', '.join(OUTPUT_TYPES)}")
+    has_file = type not in ("commit", "text")
+    if path and not has_file:
+        table.problem(f"is a {type} and has a path", "leave `path` out")
+    if not path and has_file:
         table.problem("has no path", "path: name the file that must exist when the step ends")
-    elif "{{" not in path:
+    elif path and "{{" not in path:
         refuse_path(table, "path", path, is_written=True)
     fields, is_list = _fields(table), table.flag("list", False)
     if type != "json" and (fields or is_list):
         table.problem("has fields or a list and is no JSON", 'write type = "json"')
-    return StepOutput(name=name, path=path or "missing", type=type or "file", fields=fields, is_list=is_list)
+    path = path or "missing" if has_file else ""
+    return StepOutput(name=name, path=path, type=type or "file", fields=fields, is_list=is_list)
 
 
 def _fields(table: PlanTable) -> tuple[tuple[str, str], ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from interlock.agents.git.comparing import compare
@@ -29,16 +29,21 @@ async def changed_files(log: Log, session: SessionId, folder: Path) -> ChangedFi
     turns = {event.turn_id for event in events if isinstance(event.data, TurnStarted)}
     if not ends or {one.turn_id for one in ends} != turns:
         return ChangedFiles(doubt="the work tree was not recorded")
+    main = tuple(dict.fromkeys(path for one in ends for path in one.main_changed))
     if doubt := next(filter(None, map(_doubt, ends)), ""):
-        return ChangedFiles(doubt=doubt)
+        return ChangedFiles(doubt=doubt, main=main)
     paths = [one.path for one in ends[-1].files]
     if len(ends) > 1:
         try:
             paths = await asyncio.to_thread(_between, ends[0], ends[-1])
         except (GitFailed, NoRepository, OSError) as error:
-            return ChangedFiles(doubt=f"its trees cannot be compared: {error}")
+            return ChangedFiles(doubt=f"its trees cannot be compared: {error}", main=main)
+    return await asyncio.to_thread(_relative, ends[-1].root, paths, folder, main)
+
+
+def _relative(root: str, paths: list[str], folder: Path, main: tuple[str, ...]) -> ChangedFiles:
     base = os.path.realpath(folder)
-    return ChangedFiles(paths=tuple(os.path.relpath(Path(ends[-1].root, one), base) for one in paths))
+    return ChangedFiles(paths=tuple(os.path.relpath(Path(root, one), base) for one in paths), main=main)
 
 
 def _between(first: WorkspaceChanged, last: WorkspaceChanged) -> list[str]:
@@ -57,6 +62,15 @@ def _doubt(end: WorkspaceChanged) -> str:
 def commands_beside(spec: WorkflowSpec, step: StepSpec, begun: Collection[StepId]) -> tuple[StepId, ...]:
     """The commands of the same workflow that may have changed files while a step ran: those that began, and that it did
     not wait for."""
+    return tuple(one.id for one in _beside(spec, step, begun) if one.run and one.tree == step.tree)
+
+
+def shared_beside(spec: WorkflowSpec, step: StepSpec, begun: Collection[StepId]) -> tuple[StepId, ...]:
+    """The steps of the same workflow that may have changed files of the main checkout meanwhile."""
+    return tuple(one.id for one in _beside(spec, step, begun) if not one.tree)
+
+
+def _beside(spec: WorkflowSpec, step: StepSpec, begun: Collection[StepId]) -> Iterator[StepSpec]:
     by_id = {one.id: one for one in spec.steps}
     before: set[StepId] = set()
     left = list(step.depends_on)
@@ -65,4 +79,4 @@ def commands_beside(spec: WorkflowSpec, step: StepSpec, begun: Collection[StepId
         if one not in before:
             before.add(one)
             left += by_id[one].depends_on
-    return tuple(one.id for one in spec.steps if one.run and one.id in begun and one.id not in before)
+    yield from (one for one in spec.steps if one.id in begun and one.id not in before and one.id != step.id)

@@ -20,6 +20,7 @@ from typing import Final, Self
 from interlock.agents.port import AgentSpec
 from interlock.lifecycle.children.workflow_plan import StepSpec
 from interlock.log.port import Log
+from interlock.runtime.children.step_places import TreeKeeper
 from interlock.runtime.children.step_work import stop_leftovers
 from interlock.runtime.children.stored_plan import StoredPlan
 from interlock.runtime.children.subagents import DEFAULT_LIMITS, Subagents
@@ -41,12 +42,13 @@ class ChildOwner:
         log: Log,
         *,
         limits: TreeLimits = DEFAULT_LIMITS,
+        trees: TreeKeeper | None = None,
         clock: Callable[[], Instant] = wall_clock,
         ids: Callable[[str], str] = new_id,
     ) -> None:
         self._runtime = runtime
-        self.subagents = Subagents(runtime, log, limits=limits, resumes=True, clock=clock, ids=ids)
-        self.workflows = Workflows(runtime, self.subagents, log, resumes=True, clock=clock, ids=ids)
+        self.subagents = Subagents(runtime, log, limits=limits, resumes=True, trees=trees, clock=clock, ids=ids)
+        self.workflows = Workflows(runtime, self.subagents, log, resumes=True, trees=trees, clock=clock, ids=ids)
         self._start: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:

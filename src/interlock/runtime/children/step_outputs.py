@@ -14,6 +14,7 @@ from interlock.lifecycle.children.checkpoint import OutputFact
 from interlock.lifecycle.children.workflow_plan import StepOutput
 from interlock.lifecycle.children.workflow_step import StepEvidence
 from interlock.lifecycle.plans.templates import MAX_INSERTED, ShownOutput, StepShown
+from interlock.runtime.children.step_places import diff_text
 from interlock.vocabulary.events.registry import Json
 
 _MAX_JSON_BYTES: Final = 10_000_000
@@ -43,22 +44,53 @@ def look_at(folder: Path, output: StepOutput) -> OutputFact:
     return OutputFact(output=output, written_at=written_at, size_bytes=found.st_size, sha256=digest, content=content)
 
 
-def output_json(fact: OutputFact) -> Json:
+def text_output(output: StepOutput, claim: Json) -> OutputFact:
+    """The text that a checkpoint of this attempt holds, by the name of the output."""
+    given = claim.get("outputs") if isinstance(claim, dict) else None
+    text = given.get(output.name) if isinstance(given, dict) else None
+    if not isinstance(text, str) or not text.strip():
+        return OutputFact(output=output, problem=f"the checkpoint has no text {output.name!r} in its field `outputs`")
+    data = text.encode("utf-8", "replace")
+    digest = hashlib.sha256(data).hexdigest()
+    return OutputFact(output=output, written_at=datetime.now(UTC), content=data, size_bytes=len(data), sha256=digest)
+
+
+def commit_output(output: StepOutput, *, is_changed: bool) -> OutputFact:
+    """Whether there is work of which a commit can be made."""
+    if not is_changed:
+        return OutputFact(output=output, problem="nothing was changed: there is nothing to commit")
+    return OutputFact(output=output, written_at=datetime.now(UTC))
+
+
+def output_json(fact: OutputFact, commit: str = "") -> Json:
     """What is recorded of an output that is there."""
+    if fact.output.type == "commit":
+        return {"name": fact.output.name, "commit": commit}
+    if fact.output.type == "text":
+        return {"name": fact.output.name, "text": (fact.content or b"").decode("utf-8", "replace")}
     return {"name": fact.output.name, "path": fact.output.path, "bytes": fact.size_bytes, "sha256": fact.sha256}
 
 
 def shown_by(folder: Path, evidence: StepEvidence) -> StepShown:
     """What a ready step has to show to the templates of later steps: its words, and its outputs as they are now."""
-    return StepShown(evidence.summary, dict(_shown_outputs(folder.resolve(), evidence.checkpoint)))
+    checkpoint = evidence.checkpoint
+    tree = checkpoint.get("tree") if isinstance(checkpoint, dict) else None
+    if not isinstance(tree, dict) or not tree.get("commit"):
+        return StepShown(evidence.summary, dict(_shown_outputs(folder.resolve(), checkpoint)))
+    root, base, commit = Path(str(tree["folder"])), str(tree["base"]), str(tree["commit"])
+    shown = ShownOutput(f"see it with `git diff {base} {commit}`", diff_text(folder, base, commit))
+    return StepShown(evidence.summary, dict(_shown_outputs(root.resolve(), checkpoint)), shown)
 
 
 def _shown_outputs(root: Path, checkpoint: Json) -> Iterator[tuple[str, ShownOutput]]:
     recorded = checkpoint.get("outputs") if isinstance(checkpoint, dict) else None
     for one in recorded if isinstance(recorded, list) else ():
         name, path = (one.get("name"), one.get("path")) if isinstance(one, dict) else (None, None)
+        plain = (one.get("commit") or one.get("text")) if isinstance(one, dict) else None
+        if isinstance(name, str) and isinstance(plain, str):
+            yield name, ShownOutput("it is in the log of the workflow", plain)
         if isinstance(name, str) and isinstance(path, str) and (root / path).resolve().is_relative_to(root):
-            yield name, ShownOutput(str(root / path), _text_of(root / path))
+            yield name, ShownOutput(f"it is in the file {root / path}", _text_of(root / path))
 
 
 def _text_of(path: Path) -> str | None:

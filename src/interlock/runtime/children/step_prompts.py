@@ -58,7 +58,12 @@ def _asked(checkpoint_id: str) -> str:
 
 def _proofs(step: StepSpec) -> Iterator[str]:
     for output in step.outputs:
-        yield f"the file {output.path} was written{_shape_of(output)}"
+        if output.type == "commit":
+            yield "files were changed; the server commits them when you are done"
+        elif output.type == "text":
+            yield f"your checkpoint has a field `outputs`, an object with the text `{output.name}`"
+        else:
+            yield f"the file {output.path} was written{_shape_of(output)}"
     for argv in step.checks:
         yield f"`{shlex.join(argv)}` exits with 0"
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Final
 
 from msgspec import structs
 
+from interlock.agents.git.snapshot import TreeSnapshot, TreeSnapshots
 from interlock.agents.processes.command import CommandEnd, minimal_environment, run_command
 from interlock.agents.processes.identity import read_table
 from interlock.agents.processes.stopping import stop_tree
@@ -40,8 +41,9 @@ from interlock.lifecycle.children.workflow import WorkflowRecord
 from interlock.lifecycle.children.workflow_plan import StepSpec
 from interlock.lifecycle.children.workflow_step import StepEvidence, step_evidence_from_child
 from interlock.lifecycle.plans.templates import StepShown
+from interlock.runtime.children.step_outputs import commit_output, look_at, output_json, shown_by, text_output
+from interlock.runtime.children.step_places import PLACE_ERRORS, PlaceLook, StepPlace
 from interlock.runtime.children.step_prompts import round_prompt
-from interlock.runtime.children.step_outputs import look_at, output_json, shown_by
 from interlock.vocabulary.events.conversation import SubagentEvent
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SPAWN_ID_VARIABLE, SessionId, SpawnId, StepId, WorkflowId
@@ -52,6 +54,7 @@ SERVER_ENDED: Final = "server_ended"
 STEP_MARK: Final = "stp_"
 _ENDED_WITH_US: Final = frozenset({"closed_before_start", "abandoned", "partial_abandoned", "delivery_unknown"})
 _MAX_WORDS: Final = 4_000
+_MOST_NAMED: Final = 5
 _CLOCK_SLACK: Final = timedelta(milliseconds=20)  # the times of files are those of the last tick of the kernel
 
 
@@ -65,16 +68,18 @@ class StepWork:
     folder: Path
     timeout_ms: int
     is_strict: bool = False
+    snapshots: TreeSnapshots = field(default_factory=TreeSnapshots)
 
     def mark_of(self, step_id: StepId) -> SpawnId:
         """What every process of a step carries in its environment."""
         named = f"{self.parent}\n{self.workflow_id}\n{step_id}"
         return SpawnId(f"{mark_of_home(self.home_id)}{sha256(named.encode()).hexdigest()[:32]}")
 
-    async def run(self, step: StepSpec, began_at: datetime) -> StepEvidence:
+    async def run(self, step: StepSpec, began_at: datetime, place: StepPlace | None = None) -> StepEvidence:
         """Run the command of a step, then look at what proves it."""
+        place = place or StepPlace(folder=self.folder)
         try:
-            end = await self._command(step, step.run)
+            end = await self._command(step, step.run, place)
         except OSError as error:
             return StepEvidence(state=StepState.FAILED, reason="cannot_be_run", summary=str(error))
         words, elapsed_ms = end.output[-_MAX_WORDS:], round(end.seconds * 1000)
@@ -97,11 +102,16 @@ class StepWork:
         proof: dict[str, Json] = {"proof": "exit_code", "run": ran}
         words = words or f"{step.run[0]} exited 0"
         return await self._proven(
-            step, began_at, words, proof, ChangedFiles(doubt="the files of commands are not looked at")
+            step, began_at, words, proof, ChangedFiles(doubt="the files of commands are not looked at"), place
         )
 
     async def judge(
-        self, step: StepSpec, fact: SubagentEvent, began_at: datetime, changed: ChangedFiles
+        self,
+        step: StepSpec,
+        fact: SubagentEvent,
+        began_at: datetime,
+        changed: ChangedFiles,
+        place: StepPlace | None = None,
     ) -> StepEvidence | None:
         """What the end of its child makes of a step; None while the child is open."""
         if self.is_strict:
@@ -122,7 +132,8 @@ class StepWork:
         if not is_claim and claimed.reason != "no_explicit_checkpoint":
             return claimed
         proof: dict[str, Json] = {"proof": "checked", "claim": fact.checkpoint}
-        return await self._proven(step, began_at, claimed.summary, proof, changed)
+        place = place or StepPlace(folder=self.folder)
+        return await self._proven(step, began_at, claimed.summary, proof, changed, place)
 
     def _needs_decision(self, fact: SubagentEvent) -> StepEvidence | None:
         if not self.is_strict:
@@ -133,29 +144,79 @@ class StepWork:
         )
 
     async def _proven(
-        self, step: StepSpec, began_at: datetime, summary: str, proof: dict[str, Json], changed: ChangedFiles
+        self,
+        step: StepSpec,
+        began_at: datetime,
+        summary: str,
+        proof: dict[str, Json],
+        changed: ChangedFiles,
+        place: StepPlace,
     ) -> StepEvidence:
-        outputs = await self._look(step)
-        checks = [await self._check(step, argv) for argv in step.checks]
+        look = PlaceLook(place, self.snapshots, f"{self.workflow_id}.{step.id}")
+        seen = await self._seen(step, look, changed)
+        outputs = await self._look(step, place, proof.get("claim"), look, seen)
+        checks = [await self._check(step, argv, place) for argv in step.checks]
         facts = StepFacts(
             began_at=began_at - _CLOCK_SLACK,
             outputs=outputs,
             checks=tuple(fact for fact, _ in checks),
-            after=await self._look(step) if checks else outputs,
+            after=await self._look(step, place, proof.get("claim"), look, seen) if checks else outputs,
             changed=changed,
+            changed_by_checks=await self._changed_by_checks(step, look, seen),
         )
-        there: list[Json] = [output_json(fact) for fact in outputs if not fact.problem]
-        told: dict[str, Json] = {"checks": [one for _, one in checks], "outputs": there}
+        told: dict[str, Json] = {"checks": [one for _, one in checks]}
         told["write_set"] = f"not checked: {changed.doubt}" if changed.doubt else "checked"
         missing = missing_proofs(step, facts)
+        commit = ""
+        if place.root is not None and seen is not None and not missing:
+            commit, problem = await self._keep(step, look, seen)
+            missing = (problem,) if problem else ()
+        told["outputs"] = [output_json(fact, commit) for fact in outputs if not fact.problem]
+        told |= {} if place.root is None else {"tree": {**place.json, "commit": commit}}
+        if changed.main:
+            return _escaped(summary, changed.main, told)
         if missing:
             return _unproven(step, summary, missing, told, again=round_prompt(step, missing, checks))
         checkpoint: Json = {"status": StepState.CHECKPOINT_READY.value, **proof, **told}
         words = summary.strip() or "its checks passed and its outputs are there"
         return StepEvidence(state=StepState.CHECKPOINT_READY, summary=words, checkpoint=checkpoint)
 
-    async def _look(self, step: StepSpec) -> tuple[OutputFact, ...]:
-        return tuple([await asyncio.to_thread(look_at, self.folder, output) for output in step.outputs])
+    async def _seen(self, step: StepSpec, look: PlaceLook, changed: ChangedFiles) -> TreeSnapshot | None:
+        """The tree before the checks; None: others work in it, too, or it is in no repository."""
+        if look.place.root is None and (not self.is_strict or not step.checks or changed.doubt):
+            return None
+        return await asyncio.to_thread(look.tree)
+
+    async def _changed_by_checks(self, step: StepSpec, look: PlaceLook, seen: TreeSnapshot | None) -> tuple[str, ...]:
+        if seen is None or not step.checks:
+            return ()
+        after = await asyncio.to_thread(look.tree)
+        return ("all of them",) if after is None else await asyncio.to_thread(look.changed, seen.tree, after.tree)
+
+    async def _keep(self, step: StepSpec, look: PlaceLook, seen: TreeSnapshot) -> tuple[str, str]:
+        """The commit of its work, or why there is none."""
+        is_on_branch = any(output.type == "commit" for output in step.outputs)
+        message = f"Work of step {step.id} of {self.workflow_id}"
+        try:
+            return await asyncio.to_thread(look.keep, seen, message, is_on_branch=is_on_branch), ""
+        except PLACE_ERRORS as error:
+            return "", f"its work cannot be kept: {str(error) or type(error).__name__}"
+
+    async def _look(
+        self, step: StepSpec, place: StepPlace, claim: Json, look: PlaceLook, seen: TreeSnapshot | None
+    ) -> tuple[OutputFact, ...]:
+        found = []
+        for output in step.outputs:
+            if output.type == "text":
+                found.append(text_output(output, claim))
+            elif output.type == "commit":
+                is_changed = seen is not None and bool(
+                    await asyncio.to_thread(look.changed, place.base, seen.tree) if place.base else ()
+                )
+                found.append(commit_output(output, is_changed=is_changed))
+            else:
+                found.append(await asyncio.to_thread(look_at, place.folder, output))
+        return tuple(found)
 
     async def shown(self, record: WorkflowRecord) -> dict[StepId, StepShown]:
         """What the steps that are ready have to show to templates."""
@@ -166,11 +227,11 @@ class StepWork:
             if evidence is not None
         }
 
-    async def _check(self, step: StepSpec, argv: tuple[str, ...]) -> tuple[CheckFact, Json]:
+    async def _check(self, step: StepSpec, argv: tuple[str, ...], place: StepPlace) -> tuple[CheckFact, Json]:
         """Run one check: how it ended, and what is recorded of it."""
         told: dict[str, Json] = {"argv": list(argv)}
         try:
-            end = await self._command(step, argv)
+            end = await self._command(step, argv, place)
         except OSError as error:
             problem = f"it cannot be run: {error}"
             return CheckFact(argv=argv, exit_code=None, problem=problem), {**told, "problem": problem}
@@ -179,12 +240,12 @@ class StepWork:
         words = {} if end.exit_code == 0 else {"output": end.output[-_MAX_WORDS:]}
         return CheckFact(argv=argv, exit_code=end.exit_code, problem=problem), {**told, **words}
 
-    async def _command(self, step: StepSpec, argv: tuple[str, ...]) -> CommandEnd:
+    async def _command(self, step: StepSpec, argv: tuple[str, ...], place: StepPlace) -> CommandEnd:
         mark = self.mark_of(step.id)
         own = {SPAWN_ID_VARIABLE: mark, "INTERLOCK_WORKFLOW": self.workflow_id, "INTERLOCK_STEP": step.id}
-        environment = {**minimal_environment(), **own}
+        environment = {**minimal_environment(), **place.variables, **own}
         running = asyncio.create_task(
-            asyncio.to_thread(run_command, argv, self.folder, environment, self._timeout_ms(step) / 1000)
+            asyncio.to_thread(run_command, argv, place.folder, environment, self._timeout_ms(step) / 1000)
         )
         try:
             return await asyncio.shield(running)
@@ -222,6 +283,15 @@ def _as_partial(claimed: StepEvidence) -> StepEvidence:
         checkpoint=claimed.checkpoint,
         next_actions=claimed.next_actions,
     )
+
+
+def _escaped(summary: str, paths: tuple[str, ...], told: dict[str, Json]) -> StepEvidence:
+    """Who wrote there is not known: a person looks."""
+    reason = (
+        f"main_checkout_changed: {', '.join(paths[:_MOST_NAMED])} changed there while it worked in a tree of its own"
+    )
+    checkpoint: Json = {"status": StepState.NEEDS_ORCHESTRATOR.value, "proof": "missing", **told}
+    return StepEvidence(state=StepState.NEEDS_ORCHESTRATOR, reason=reason, summary=summary, checkpoint=checkpoint)
 
 
 def _unproven(

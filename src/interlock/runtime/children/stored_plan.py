@@ -18,11 +18,13 @@ from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.audit import SessionOpened, WorkflowEvent, WorkflowEventKind
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.states import StepState, WorkflowState
+from interlock.vocabulary.wire.resources import AskedWorktree
 
 
 class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The steps, the folder in which they work, and each agent as sessions have it in their logs: without the values of
-    variables. `text` and `params` are what a person gave, `digest` is that of the text."""
+    variables. `text` and `params` are what a person gave, `digest` is that of the text. `bases`: the commits that its
+    names of bases were when it began; none where it has no trees of its own. `worktree`: how those are prepared."""
 
     spec: WorkflowSpec
     folder: str
@@ -30,6 +32,8 @@ class StoredPlan(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     params: dict[str, Json] = {}
     digest: str = ""
+    bases: dict[str, str] = {}
+    worktree: AskedWorktree | None = None
 
 
 def digest_of(text: str) -> str:
@@ -100,6 +104,7 @@ def _step_of(fact: WorkflowEvent, known: StepRecord, state: StepState) -> StepRe
         round=fact.round or 1,
         lost=lost,
         told=fact.summary if is_round else "",
+        answer_by=fact.answer_by,
     )
     if state not in OUTCOMES:
         return record

@@ -26,7 +26,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
@@ -38,6 +38,7 @@ from interlock.lifecycle.children.subagents import WaitOutcome, subagents_from, 
 from interlock.lifecycle.turns import TurnRecord
 from interlock.log.port import Log
 from interlock.runtime.children.child_results import ResultReader, report_of, result_of_log
+from interlock.runtime.children.step_places import TreeKeeper
 from interlock.runtime.children.tree_limits import TreeLimits
 from interlock.runtime.lineage import UNOWNED, Lineage, lineage_below
 from interlock.runtime.policy import Instant, RunPolicy
@@ -45,13 +46,15 @@ from interlock.runtime.runtime import Runtime, ended_turn, new_id, wall_clock
 from interlock.runtime.session.router import SessionMachine
 from interlock.runtime.session.supervisor import SessionFailed
 from interlock.runtime.session_fold import SessionFold
-from interlock.vocabulary.errors import ContractError, InterlockError, UsageError
+from interlock.vocabulary.errors import ContractError, InterlockError, PeerFault, UsageError
 from interlock.vocabulary.events.audit import ChildEnded, SessionOpened, WorkflowEvent
 from interlock.vocabulary.events.conversation import SubagentEvent
 from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.workspace import WorktreeChanged
 from interlock.vocabulary.ids import PromptId, SessionId, SubagentId, WorkflowId, is_valid_id
 from interlock.vocabulary.states import PromptState, SubagentState
 from interlock.vocabulary.unsafe_text import first_words
+from interlock.vocabulary.wire.resources import OpenTask
 
 DEFAULT_LIMITS: Final = TreeLimits()
 CLOSED: Final = "the runtime was closed"
@@ -73,6 +76,7 @@ class _Child:
     record: SubagentRecord
     workflow_id: WorkflowId | None = None
     spec: AgentSpec | None = None
+    tree: OpenTask | None = None
     policy: RunPolicy | None = None
     read: ResultReader = result_of_log
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -107,15 +111,17 @@ class Subagents:
         *,
         limits: TreeLimits = DEFAULT_LIMITS,
         resumes: bool = False,
+        trees: TreeKeeper | None = None,
         clock: Callable[[], Instant] = wall_clock,
         ids: Callable[[str], str] = new_id,
     ) -> None:
         """`log` is the runtime's. `resumes`: what is open at the end is left to the next runtime, and this one takes up
-        what it finds when it is told to (`recover`, then `go_on`)."""
+        what it finds when it is told to (`recover`, then `go_on`). `trees` makes worktrees."""
         self._runtime = runtime
         self._log = log
         self._limits = limits
         self._resumes = resumes
+        self._trees = trees
         self._read: set[SessionId] = set()
         self._reading = asyncio.Lock()
         self._taken_up: dict[SubagentId, str] = {}
@@ -159,11 +165,13 @@ class Subagents:
         subagent_id: SubagentId | None = None,
         workflow_id: WorkflowId | None = None,
         read: ResultReader = result_of_log,
+        tree: OpenTask | None = None,
     ) -> SubagentId:
         """Queue a child; it is in the parent's log when this returns. `UsageError` if the parent is not open,
         `LimitReached` if its tree is as large as it may be.
 
         `model_visible`: the parent's model sees how the child ended. `timeout_seconds` counts from the child's start.
+        `tree`: the worktree of its own that it works in.
         """
         self._runtime.supervisor(parent)
         child_id = subagent_id or SubagentId(self._ids("sub"))
@@ -175,7 +183,7 @@ class Subagents:
         self._check_limits(parent, root, depth)
         timeout_ms = max(1, round(timeout_seconds * 1000))
         queued = queue_child(child_id, agent=spec.agent, task=task, timeout_ms=timeout_ms, model_visible=model_visible)
-        child = self._children[child_id] = _Child(parent, root, depth, queued, workflow_id, spec, policy, read)
+        child = self._children[child_id] = _Child(parent, root, depth, queued, workflow_id, spec, tree, policy, read)
         queueing = self._hold(self._queue(child, task))
         try:
             await asyncio.shield(queueing)
@@ -346,13 +354,28 @@ class Subagents:
         attempt = child.record.attempt
         began: SubagentInput
         try:
-            session = await self._runtime.open_session(
-                child.spec, title=first_words(child.record.fact.task), policy=child.policy, lineage=_lineage(child)
-            )
-            began = machine.StartChild(session)
-        except UsageError as error:
+            began = machine.StartChild(await self._open(child, child.spec))
+        except (UsageError, PeerFault) as error:
             began = machine.SetupFailed(attempt, str(error))
         await self._apply(child, began)
+
+    async def _open(self, child: _Child, spec: AgentSpec) -> SessionId:
+        title, lineage, tree = first_words(child.record.fact.task), _lineage(child), child.tree
+        if tree is None:
+            return await self._runtime.open_session(spec, title=title, policy=child.policy, lineage=lineage)
+        if self._trees is None:
+            raise UsageError("no worktrees are made here", remedy='give the step worktree = "shared"')
+        session = SessionId(self._ids("ses"))
+
+        async def begin(asked: OpenTask, told: WorktreeChanged) -> None:
+            own = replace(spec, cwd=asked.cwd)
+            await self._runtime.open_session(
+                own, title=title, policy=child.policy, lineage=lineage, session_id=session, worktree=told
+            )
+
+        await self._trees.open(tree, session, begin)
+        await self._trees.make(session, tree)
+        return session
 
     async def _watch(self, child: _Child, text: str) -> None:
         """Give the child its task, and wait for the end of that turn or of the child's time."""

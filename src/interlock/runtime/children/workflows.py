@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +29,7 @@ from typing import Any, Final, Self, TypeAlias
 
 from msgspec import json, structs
 
+from interlock.agents.git.snapshot import TreeSnapshots
 from interlock.agents.port import AgentSpec
 from interlock.lifecycle.children import workflow as machine
 from interlock.lifecycle.children.checkpoint import ChangedFiles, checkpoint_id
@@ -41,7 +42,7 @@ from interlock.lifecycle.children.workflow import (
     WorkflowResult,
     WorkflowTimerFired,
 )
-from interlock.lifecycle.children.workflow_plan import StepSpec, WorkflowSpec, ready_steps
+from interlock.lifecycle.children.workflow_plan import HEAD, OWN, STEP_BASE, StepSpec, WorkflowSpec, ready_steps
 from interlock.lifecycle.children.workflow_step import (
     AnswerGate,
     GiveUpStep,
@@ -53,8 +54,9 @@ from interlock.lifecycle.children.workflow_step import (
 )
 from interlock.lifecycle.plans.templates import fill
 from interlock.log.port import Log
-from interlock.runtime.children.changed_files import changed_files, commands_beside
+from interlock.runtime.children.changed_files import changed_files, commands_beside, shared_beside
 from interlock.runtime.children.child_results import ResultReader, result_of_log
+from interlock.runtime.children.step_places import StepPlace, TreeKeeper, merged_base, place_in, place_of
 from interlock.runtime.children.step_prompts import next_round, plan_prompt, step_prompt
 from interlock.runtime.children.step_work import SERVER_ENDED, StepWork
 from interlock.runtime.children.stored_plan import StoredPlan, plan_in, taken_up
@@ -62,11 +64,14 @@ from interlock.runtime.children.subagents import CLOSED, NEVER_SENT, Subagents
 from interlock.runtime.policy import Instant
 from interlock.runtime.runtime import Runtime, new_id, wall_clock
 from interlock.runtime.session.supervisor import SessionFailed
-from interlock.vocabulary.errors import ContractError, InterlockError, UsageError
+from interlock.vocabulary.errors import ContractError, InterlockError, PeerFault, UsageError
 from interlock.vocabulary.events.audit import WorkflowEvent, WorkflowEventKind
 from interlock.vocabulary.events.envelope import Event
+from interlock.vocabulary.events.registry import Json
+from interlock.vocabulary.events.workspace import WorktreeChanged
 from interlock.vocabulary.ids import SessionId, StepId, SubagentId, WorkflowId
-from interlock.vocabulary.states import StepState, WorkflowState
+from interlock.vocabulary.states import StepState, SubagentState, WorkflowState
+from interlock.vocabulary.wire.resources import AskedWorktree, OpenTask
 
 CANCELLED: Final = "whoever ran the workflow was cancelled"
 
@@ -138,6 +143,7 @@ class Workflows:
         *,
         prompt: StepPrompt = step_prompt,
         resumes: bool = False,
+        trees: TreeKeeper | None = None,
         clock: Callable[[], Instant] = wall_clock,
         ids: Callable[[str], str] = new_id,
     ) -> None:
@@ -146,6 +152,8 @@ class Workflows:
         self._log = log
         self._prompt = prompt
         self._resumes = resumes
+        self._trees = trees
+        self._snapshots = TreeSnapshots()
         self._clock = clock
         self._ids = ids
         self._home_id = runtime.home.home_id or new_id("hom")
@@ -253,6 +261,7 @@ class Workflows:
             folder=folder,
             timeout_ms=plan.timeout_ms,
             is_strict=self._resumes and stored is not None,
+            snapshots=self._snapshots,
         )
 
     async def take_up(self, agents: Callable[[StoredPlan], AgentChoice]) -> dict[WorkflowId, str]:
@@ -398,7 +407,7 @@ class Workflows:
             if child is not None:
                 await self._run_child(flow, step, child)
             else:
-                self._watch(flow, step, None, flow.work.run(step, began))
+                self._watch(flow, step, None, self._run_command(flow, step, began))
 
     async def _resume_step(self, flow: _Flow, known: StepRecord) -> None:
         step = _step_of(flow, known.id)
@@ -409,7 +418,7 @@ class Workflows:
             await self._run_child(flow, step, known.child)
             return
         if not step.once:
-            self._watch(flow, step, None, flow.work.run(step, self._clock().at))
+            self._watch(flow, step, None, self._run_command(flow, step, self._clock().at))
             return
         reason = f"{SERVER_ENDED}: the command may have run; look at what it did"
         evidence = StepEvidence(state=StepState.NEEDS_ORCHESTRATOR, reason=reason)
@@ -419,21 +428,103 @@ class Workflows:
         flow.children.add(child)
         try:
             if not self._subagents.knows(child):
+                spec, tree = await self._tree_of(flow, step)
                 await self._subagents.start(
                     flow.parent,
-                    flow.agents(step),
+                    spec,
                     await self._task_of(flow, step, child),
                     timeout_seconds=(step.timeout_ms or flow.record.spec.timeout_ms) / 1000,
                     model_visible=step.model_visible,
                     subagent_id=child,
                     workflow_id=flow.record.spec.id,
                     read=flow.read,
+                    tree=tree,
                 )
-        except UsageError as refused:  # a limit, or an agent that is not there any more: a person can mend it
+        except (
+            UsageError,
+            PeerFault,
+            OSError,
+        ) as refused:  # a limit, or an agent that is not there any more: a person can mend it
             evidence = StepEvidence(state=StepState.NEEDS_ORCHESTRATOR, reason=str(refused))
             flow.inbox.put_nowait(_Asked(StepReported(step.id, child, evidence)))
             return
         self._watch(flow, step, child, self._end_of_child(flow, step, child))
+
+    async def _tree_of(self, flow: _Flow, step: StepSpec) -> tuple[AgentSpec, OpenTask | None]:
+        """How to run a step's child: in a worktree that is to be made for it, or in a folder that is there."""
+        spec = flow.agents(step)
+        if step.worktree == OWN:
+            return spec, await self._asked_tree(flow, step, spec)
+        if step.tree:
+            return replace(spec, cwd=str(self._place_in(flow, step).folder)), None
+        return spec, None
+
+    async def _asked_tree(self, flow: _Flow, step: StepSpec, spec: AgentSpec) -> OpenTask:
+        stored = flow.stored
+        if stored is None:
+            raise UsageError("no worktrees are made here", remedy='give the step worktree = "shared"')
+        commits = []
+        for base in step.base or (HEAD,):
+            needed = place_of(_checkpoint(flow.record, StepId(base.removeprefix(STEP_BASE))))
+            commits.append(needed.base if base.startswith(STEP_BASE) and needed else stored.bases.get(base, ""))
+        if not all(commits):
+            raise UsageError(f"the base of step {step.id} is not known", remedy="begin the plan again")
+        base = await asyncio.to_thread(merged_base, stored.folder, tuple(commits), step)
+        return OpenTask(
+            agent=spec.agent,
+            driver=spec.driver,
+            argv=spec.argv,
+            cwd=stored.folder,
+            environment=dict(spec.environment),
+            title=f"{flow.record.spec.id} {step.id}",
+            worktree=structs.replace(stored.worktree or AskedWorktree(), name="", base=base),
+        )
+
+    def _place_in(self, flow: _Flow, step: StepSpec) -> StepPlace:
+        """The tree of the step that it goes on in, as the last ready step left it."""
+        of_tree = [one.id for one in flow.record.spec.steps if one.tree == step.tree]
+        ready = [one for one in flow.record.steps if one.id in of_tree and one.evidence is not None]
+        places = [place for one in ready if one.evidence and (place := place_of(one.evidence.checkpoint))]
+        if not places:
+            raise UsageError(f"the tree of step {step.tree} is not known", remedy="begin the plan again")
+        if not places[-1].folder.is_dir():
+            raise UsageError(
+                f"the worktree {places[-1].root} of step {step.tree} is gone", remedy="run that step again"
+            )
+        return places[-1]
+
+    async def _run_command(self, flow: _Flow, step: StepSpec, began: datetime) -> StepEvidence:
+        try:
+            place = await self._place_of_command(flow, step)
+        except (InterlockError, OSError) as error:
+            return StepEvidence(state=StepState.NEEDS_ORCHESTRATOR, reason=str(error) or type(error).__name__)
+        return await flow.work.run(step, began, place)
+
+    async def _place_of_command(self, flow: _Flow, step: StepSpec) -> StepPlace | None:
+        """Where a command runs. A worktree of its own is that of a session in which no agent is started."""
+        if not step.tree or step.worktree != OWN:
+            return self._place_in(flow, step) if step.tree else None
+        if flow.stored is None or self._trees is None or not flow.stored.agents:
+            raise UsageError("no worktrees are made here", remedy='give the step worktree = "shared"')
+        spec = flow.agents(replace(step, agent=next(iter(flow.stored.agents))))
+        tree, session = await self._asked_tree(flow, step, spec), SessionId(self._ids("ses"))
+
+        async def begin(asked: OpenTask, told: WorktreeChanged) -> None:
+            own = replace(spec, cwd=asked.cwd)
+            await self._runtime.open_session(own, title=asked.title, session_id=session, worktree=told)
+
+        await self._trees.open(tree, session, begin)
+        await self._trees.make(session, tree)
+        return self._place_of_session(session)
+
+    def _place_of_session(self, session: SessionId, base: str = "") -> StepPlace | None:
+        """The worktree of a session; None: it has none."""
+        if session not in self._runtime.sessions:
+            return None
+        book = self._runtime.supervisor(session).book
+        if book.worktree is None or book.opened is None:
+            return None
+        return place_in(book.worktree, book.opened.cwd, session, base)
 
     def _begin_rounds(self, flow: _Flow, before: WorkflowRecord) -> None:
         """Have the children go on whose steps began another round."""
@@ -464,16 +555,28 @@ class Workflows:
     async def _end_of_child(self, flow: _Flow, step: StepSpec, child: SubagentId) -> StepEvidence | None:
         await self._subagents.wait(child)
         fact = self._subagents.fact(child)
-        changed = await self._changed_by(flow, step, fact.child_session_id)
-        return await flow.work.judge(step, fact, flow.began.get(step.id, self._clock().at), changed)
+        session = fact.child_session_id
+        place = None if session is None else self._place_of_session(session)
+        if place is None and step.tree and step.worktree != OWN:
+            place = self._place_in(flow, step)
+        if step.worktree == OWN and place is None and fact.status is SubagentState.COMPLETED:
+            raise UsageError(f"the worktree of step {step.id} is not known", remedy="run it again")
+        changed = await self._changed_by(flow, step, session, place)
+        return await flow.work.judge(step, fact, flow.began.get(step.id, self._clock().at), changed, place)
 
-    async def _changed_by(self, flow: _Flow, step: StepSpec, session: SessionId | None) -> ChangedFiles:
+    async def _changed_by(
+        self, flow: _Flow, step: StepSpec, session: SessionId | None, place: StepPlace | None
+    ) -> ChangedFiles:
         if session is None or not flow.work.is_strict:
             return ChangedFiles(doubt="not looked at")
         if beside := commands_beside(flow.record.spec, step, flow.began.keys()):
             return ChangedFiles(doubt=f"commands ran in the same tree meanwhile: {', '.join(beside)}")
         await self._runtime.settle_workspace(session)
-        return await changed_files(self._log, session, flow.work.folder)
+        folder = flow.work.folder if place is None else place.folder
+        changed = await changed_files(self._log, session, folder)
+        if place is None or shared_beside(flow.record.spec, step, flow.began.keys()):
+            return replace(changed, main=())
+        return changed
 
     def _watch(
         self, flow: _Flow, step: StepSpec, child: SubagentId | None, work: Coroutine[Any, Any, StepEvidence | None]
@@ -492,7 +595,7 @@ class Workflows:
         flow.watchers[step.id] = asyncio.create_task(report())
 
     async def _next(self, flow: _Flow) -> _Asked:
-        deadline = flow.record.deadline
+        deadline = flow.record.next_deadline
         left = None if deadline is None else (deadline - self._clock().at).total_seconds()
         try:
             async with asyncio.timeout(left):
@@ -569,6 +672,13 @@ class Workflows:
 
 def _step_of(flow: _Flow, step_id: StepId) -> StepSpec:
     return next(step for step in flow.record.spec.steps if step.id == step_id)
+
+
+def _checkpoint(record: WorkflowRecord, step_id: StepId) -> Json:
+    """What a step that is ready has to show."""
+    known = next((one for one in record.steps if one.id == step_id), None)
+    is_ready = known is not None and known.state is StepState.CHECKPOINT_READY and known.evidence is not None
+    return known.evidence.checkpoint if is_ready and known is not None and known.evidence is not None else None
 
 
 def _shown(record: WorkflowRecord, step: StepSpec) -> dict[StepId, StepEvidence]:

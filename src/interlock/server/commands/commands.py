@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct, structs, to_builtins
@@ -121,12 +120,12 @@ class Commands(Performer):
         settings: ServerSettings,
         *,
         log: Log | None = None,
-        home: Path | None = None,
+        worktrees: Worktrees | None = None,
         workflows: WorkflowCommands | None = None,
     ) -> None:
         super().__init__(runtime, hub, settings)
         self._workflows = workflows
-        self._worktrees = Worktrees(runtime, hub, log, home)
+        self._worktrees = worktrees or Worktrees(runtime, hub, log, None)
         self._log = log
         self._adopting = asyncio.Lock()
         self._cancels: dict[tuple[SessionId, str], tuple[tuple[TurnId | None, bool], Cancelled]] = {}

@@ -19,6 +19,7 @@ from typing import Final
 from msgspec import to_builtins
 
 from interlock.agents.observations import OptionKind
+from interlock.lifecycle.children.step_trees import with_trees
 from interlock.lifecycle.children.workflow import MACHINE, WORKFLOW_TIMEOUT
 from interlock.lifecycle.children.workflow_plan import InvalidWorkflow, StepSpec, WorkflowSpec
 from interlock.lifecycle.children.workflow_step import StepRecord
@@ -26,6 +27,7 @@ from interlock.lifecycle.plans.plan_file import read_plan
 from interlock.log.port import Log
 from interlock.projections.approvals import GIVE_UP, RELEASE, decision_of
 from interlock.runtime.children.owner import ChildOwner
+from interlock.runtime.children.step_places import head_of, resolve_bases
 from interlock.runtime.children.stored_plan import StoredPlan, StoredWorkflow, digest_of, workflow_in
 from interlock.runtime.lineage import Lineage
 from interlock.runtime.runtime import Runtime, new_id
@@ -88,10 +90,11 @@ class WorkflowCommands(Performer):
             raise Unfit(f"there is no folder {asked.folder}", remedy="give the absolute path of one that is there")
         try:
             spec = read_plan(asked.plan, asked.params, workflow_id)
+            self._check_agents(spec, asked)
+            spec, bases = await asyncio.to_thread(_with_trees, spec, asked.folder)
         except InvalidWorkflow as wrong:
             raise Unfit(str(wrong).removesuffix(f"; {wrong.remedy}"), remedy=wrong.remedy) from wrong
-        self._check_agents(spec, asked)
-        return await self._in_time(self._begin(spec, asked, decided_by, lineage))
+        return await self._in_time(self._begin(spec, asked, bases, decided_by, lineage))
 
     def _check_agents(self, spec: WorkflowSpec, asked: BeginWorkflow) -> None:
         for step in spec.steps:
@@ -103,7 +106,12 @@ class WorkflowCommands(Performer):
             check_open(agent, self._runtime.drivers)
 
     async def _begin(
-        self, spec: WorkflowSpec, asked: BeginWorkflow, decided_by: str, lineage: Lineage | None
+        self,
+        spec: WorkflowSpec,
+        asked: BeginWorkflow,
+        bases: dict[str, str],
+        decided_by: str,
+        lineage: Lineage | None,
     ) -> WorkflowBegun:
         await self._owner.ready()
         digest = digest_of(asked.plan)
@@ -135,6 +143,8 @@ class WorkflowCommands(Performer):
                 text=asked.plan,
                 params=asked.params,
                 digest=digest,
+                bases=bases,
+                worktree=next((agent.worktree for agent in asked.agents.values() if agent.worktree), None),
             )
             await self._owner.workflows.begin(
                 session, spec, lambda step: specs[step.agent], stored=stored, decided_by=decided_by
@@ -276,6 +286,20 @@ class WorkflowCommands(Performer):
         is_owned = bool(step.gate) and workflow_id in self._owner.workflows.known()
         return await self._owner.workflows.question(workflow_id, step.id) if is_owned else step.gate
 
+    def _tree(self, step: StepRecord) -> dict[str, str]:
+        """The worktree in which a step works: as it was recorded at its end, else that of its child's session."""
+        checkpoint = None if step.evidence is None else step.evidence.checkpoint
+        tree = checkpoint.get("tree") if isinstance(checkpoint, dict) else None
+        if isinstance(tree, dict):
+            return {key: str(tree.get(key) or "") for key in ("root", "branch", "session_id")}
+        child = step.child
+        known = child is not None and self._owner.subagents.knows(child)
+        session = self._owner.subagents.fact(child).child_session_id if known and child is not None else None
+        if session is None or session not in self._runtime.sessions:
+            return {}
+        told = self._runtime.supervisor(session).book.worktree
+        return {} if told is None else {"root": told.path, "branch": told.branch, "session_id": session}
+
     async def _standing(self, workflow_id: WorkflowId, known: StoredWorkflow) -> WorkflowStanding:
         steps = {step.id: step for step in known.record.spec.steps}
         states = list(known.record.states.values())
@@ -295,7 +319,7 @@ class WorkflowCommands(Performer):
             held=sum(state in _WAITS for state in states),
             steps=tuple(
                 [
-                    _step(steps[one.id], one, await self._question(workflow_id, steps[one.id]))
+                    _step(steps[one.id], one, await self._question(workflow_id, steps[one.id]), self._tree(one))
                     for one in known.record.steps
                 ]
             ),
@@ -319,6 +343,14 @@ def chosen(asked: ApprovalDecide, question: Approval) -> str:
     return named[0]
 
 
+def _with_trees(spec: WorkflowSpec, folder: str) -> tuple[WorkflowSpec, dict[str, str]]:
+    """The workflow with a tree for each step, and the commits that their bases are now."""
+    head = head_of(folder)
+    chosen = with_trees(spec, has_repository=bool(head))
+    names = tuple(base for step in chosen.steps for base in step.base)
+    return chosen, resolve_bases(folder, names) if names else {}
+
+
 def _is_folder(name: str) -> bool:
     return "\x00" not in name and Path(name).is_absolute() and Path(name).is_dir()
 
@@ -328,7 +360,7 @@ def session_of(workflow_id: WorkflowId) -> SessionId:
     return SessionId(f"ses_{workflow_id}")
 
 
-def _step(step: StepSpec, known: StepRecord, question: str) -> StepStanding:
+def _step(step: StepSpec, known: StepRecord, question: str, tree: dict[str, str]) -> StepStanding:
     shown = known.evidence
     checkpoint = None if shown is None else shown.checkpoint
     proof = checkpoint.get("proof") if isinstance(checkpoint, dict) else None
@@ -349,4 +381,9 @@ def _step(step: StepSpec, known: StepRecord, question: str) -> StepStanding:
         attempt=known.attempt,
         round=known.round,
         rounds=step.rounds,
+        worktree=tree.get("root", ""),
+        branch=tree.get("branch", ""),
+        worktree_task_id=tree.get("session_id", ""),
+        answer_by=known.answer_by if known.state is StepState.HELD else None,
+        on_timeout=step.on_timeout if step.gate and step.timeout_ms is not None else "",
     )

@@ -247,8 +247,10 @@ class WorkflowEvent(Payload, frozen=True, kw_only=True):
     what a gate asks from this fact on, as a person is shown it. `decided_by`: who decided what this fact follows from,
     as far as known, and `decision_id` the name of that decision.
 
-    `attempt` and `round` of a step, where they are not the first. `round_begun`: its child is told once more, with
-    `summary`, because of `reason`. `step_retried`: what ran it was lost, by `reason`, and another one is to run it."""
+    `answer_by`: by when a gate is to be answered. `attempt` and `round` of a step, where they are not the first.
+    `round_begun`: its child is told once more, with `summary`, because of `reason`. `step_retried`: what ran it was
+    lost, by `reason`, and another one is to run it.
+    """
 
     kind: WorkflowEventKind
     workflow_id: WorkflowId
@@ -270,6 +272,7 @@ class WorkflowEvent(Payload, frozen=True, kw_only=True):
     decision_id: str = ""
     attempt: Count | None = None
     round: Count | None = None
+    answer_by: Moment | None = None
 
 
 @declare("session_fork", Audience.AUDIT)

@@ -584,6 +584,14 @@ class StepStandingJson(TypedDict):
     choices: list[str]
     checkpoint: object
     subagent_id: str | None
+    attempt: int
+    round: int
+    rounds: int
+    worktree: str
+    branch: str
+    worktree_task_id: str
+    answer_by: str | None
+    on_timeout: str
 
 
 class StoppedReasonJson(TypedDict):

@@ -28,8 +28,11 @@ class BeginWorkflow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class StepStanding(Struct, frozen=True, kw_only=True):
     """A step. `kind` is `prompt`, `run` or `gate`. `proof` says what a ready step rests on: `checked`, `exit_code`,
-    `decision`, or `claimed`, which is words alone. `question` and `choices` are a gate's. `round` of `rounds` is the
-    one that its child is in, or was last; `attempt` counts what ran it."""
+    `decision`, or `claimed`, which is words alone. `question` and `choices` are a gate's.
+
+    `round` of `rounds` is the one that its child is in, or was last; `attempt` counts what ran it. `worktree`, `branch`
+    and `worktree_task_id`: the tree in which it works, or worked last, and the session that has it; blank: the folder
+    of the workflow. `answer_by`: by when a gate is to be answered; `on_timeout`: what else becomes of it."""
 
     step_id: StepId
     kind: str
@@ -47,6 +50,11 @@ class StepStanding(Struct, frozen=True, kw_only=True):
     attempt: int
     round: int
     rounds: int
+    worktree: str
+    branch: str
+    worktree_task_id: str
+    answer_by: Moment | None
+    on_timeout: str
 
 
 class WorkflowStanding(Struct, frozen=True, kw_only=True):
