@@ -308,8 +308,14 @@ def test_a_plan_of_a_model_is_held_for_a_person_and_never_said_to_be_done_before
     workflow = told["output"]["workflow_id"]
     summary = fleet.served.task(f"ses_{workflow}")["summary"]
     assert (summary["parent_id"], summary["root_id"], summary["depth"]) == (session, session, 1)
-    shown = fleet.cli("logs", session).stdout
-    assert "run_plan" in shown
+    above = fleet.served.task(session)["summary"]
+    assert (above["task_status"], above["waits_below"], above["badge"]["attention"]) == ("COMPLETED", 1, "none")
+    assert above["workflow"] == {"id": workflow, "status": "held", "ready": 1, "total": 2, "held": 1}
+    listed = {one["session_id"]: one for one in fleet.served.json("ps", "--all")["sessions"]}
+    assert (listed[session]["waits_below"], listed[session]["workflow"]) == (1, above["workflow"])
+    line = next(one for one in fleet.cli("ps", "--tree").stdout.splitlines() if "plan held" in one)
+    assert "1 below waits for you" in line
+    assert "run_plan" in fleet.cli("logs", session).stdout
     other = fleet.lead("strange", ScriptedCall("run_plan", {"plan": "touch", "workflow_id": workflow}), Text("No."))
     fleet.ended(other)
     assert "you run no plan" in fleet.results(other, "run_plan")[0]["error"]["message"]
@@ -317,6 +323,8 @@ def test_a_plan_of_a_model_is_held_for_a_person_and_never_said_to_be_done_before
     on = ScriptedCall("run_plan", {"plan": "touch", "workflow_id": workflow})
     fleet.again(session, "on", on, ScriptedCall("list_agents"), Text("Done."))
     assert fleet.results(session, "run_plan")[1]["output"]["status"] == "completed"
+    above = fleet.served.task(session)["summary"]
+    assert (above["waits_below"], above["workflow"]["status"], above["workflow"]["ready"]) == (0, "completed", 2)
     (listed,) = fleet.results(session, "list_agents")
     assert [(one["id"], one["status"]) for one in listed["output"]["workflows"]] == [(workflow, "completed")]
     assert json.loads(fleet.cli("debug", "diagnose", session, "--json").stdout)["ok"] is True

@@ -582,3 +582,16 @@ def test_a_true_wait_that_names_no_child_is_not_refuted_by_another_child_that_wo
     assert kinds(beside, CheckId.PARENT_WAITS) == []
     alone = diagnose(told(wait, other, result), owner_alive=True)
     assert kinds(alone, CheckId.PARENT_WAITS) == ["inconsistent_wait_outcome"]
+
+
+def test_a_wait_is_judged_by_the_children_that_it_names() -> None:
+    facts = [one.data for one in child_completed().events if isinstance(one.data, SubagentEvent)]
+    other = SubagentEvent(subagent_id=SubagentId("sub_2"), status=SubagentState.QUEUED)
+    result = ToolResult(call_id=CallId("w9"), ok=True, output={"status": "completed"})
+    for args, found in (
+        ({"ids": ["sub_1"]}, []),
+        ({"ids": ["sub_2"]}, ["inconsistent_wait_outcome"]),
+        ({"ids": ["sub_2"], "all": True}, []),  # of all that it saw: another one may have begun meanwhile
+    ):
+        wait = ToolCall(call_id=CallId("w9"), name="wait_agent", args=args)
+        assert kinds(diagnose(told(*facts, other, wait, result), owner_alive=True), CheckId.PARENT_WAITS) == found, args
