@@ -8,14 +8,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from interlock.agents.model.driver import read_options
+from interlock.agents.model.tools.children import CHECKPOINT_TOOL, CHILD_TOOLS, HARMLESS_RULES, PLAN_TOOL
 from interlock.projections.checks.diagnose import ReportStatus
+from interlock.runtime.config.sections import Config
 from interlock.testing.scripted_agent import command, write_program
 from interlock.testing.scripted_model import Gate, ScriptedCall, ScriptedModel, Step, Text
 from tests.bodies import Body
 from tests.cli.serving import STREAM, Served, serving, until
 
+PAGE = (Path(__file__).parents[2] / "docs/how-to/let-an-agent-start-others.md").read_text(encoding="utf-8")
 ALLOWED = '["allow read", "allow search", "allow spawn_agent", "allow send_to_agent", "allow run_plan"]'
 PLAN = """
 plan = 1
@@ -185,6 +190,24 @@ def test_a_model_starts_children_waits_for_them_and_is_told_only_what_is_proven(
     report = json.loads(fleet.cli("debug", "diagnose", session, "--json").stdout)
     assert report["status"] == ReportStatus.READY.value, report
     assert "spawn_agent" in fleet.cli("logs", session).stdout
+
+
+def test_the_page_is_true_of_the_code(fleet: Fleet) -> None:
+    config = msgspec.toml.decode(PAGE.partition("```toml\n")[2].partition("```")[0], type=Config)
+    lead = read_options(config.agents["lead"].options)
+    assert (lead.children, lead.plans) == (("reviewer", "claude"), ("release",))
+    assert read_options(config.agents["reviewer"].options).tools[-1] == CHECKPOINT_TOOL
+    rows = [one for one in PAGE.splitlines() if one.startswith("| `")]
+    named = [row.removeprefix("| `").partition("(")[0] for row in rows]
+    assert named == [*CHILD_TOOLS, PLAN_TOOL, CHECKPOINT_TOOL]
+    harmless = {name for name, row in zip(named, rows, strict=True) if "only if a rule says" in row}
+    assert harmless == {rule.removeprefix("allow ") for rule in HARMLESS_RULES}
+    shown = json.loads(PAGE.partition("```json\n")[2].partition("```")[0])
+    session = fleet.lead("page", ScriptedCall("spawn_agent", {"agent": "helper", "task": "say x"}), Text("Ok."))
+    fleet.ended(session)
+    (told,) = fleet.results(session, "spawn_agent")
+    assert list(told["output"]) == list(shown)
+    assert list(told["output"]["children"][0]) == list(shown["children"][0])
 
 
 def test_the_tools_are_off_by_default_and_a_child_gets_no_more_than_its_parent(fleet: Fleet) -> None:
