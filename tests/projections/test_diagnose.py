@@ -43,7 +43,7 @@ from interlock.vocabulary.events.conversation import (
 )
 from interlock.vocabulary.events.envelope import Event, UnknownEvent
 from interlock.vocabulary.events.presenter import TextDelta
-from interlock.vocabulary.events.registry import Payload
+from interlock.vocabulary.events.registry import Json, Payload
 from interlock.vocabulary.ids import CallId, SessionId, StepId, StreamId, SubagentId, WorkflowId
 from interlock.vocabulary.run import NATURAL_END
 from interlock.vocabulary.states import DriverKind, ExitReason, StepState, SubagentState, TurnState, WorkflowState
@@ -595,3 +595,32 @@ def test_a_wait_is_judged_by_the_children_that_it_names() -> None:
     ):
         wait = ToolCall(call_id=CallId("w9"), name="wait_agent", args=args)
         assert kinds(diagnose(told(*facts, other, wait, result), owner_alive=True), CheckId.PARENT_WAITS) == found, args
+
+
+def test_a_step_that_the_server_checked_needs_no_claim_of_its_child_and_is_denied_by_its_own_alone() -> None:
+    """The child completed in words; what it claimed of another attempt is no claim."""
+    facts = [one.data for one in child_completed().events if isinstance(one.data, SubagentEvent)]
+    step = {"step_id": StepId("a"), "subagent_id": facts[-1].subagent_id}
+    checked: Json = {"status": "checkpoint_ready", "proof": "checked", "checks": []}
+    ready = {"step_state": StepState.CHECKPOINT_READY, "checkpoint": checked, "summary": "done"}
+    other: Json = {"checkpoint_id": "sub_other.1", "status": "partial", "summary": "half"}
+    own: Json = {**other, "checkpoint_id": f"{facts[-1].subagent_id}.{facts[-1].attempt}"}
+    for claim, proof, found in (
+        (None, checked, []),
+        (other, checked, []),
+        (own, checked, ["claim_not_borne_out"]),
+        (None, {"status": "checkpoint_ready", "proof": "claimed"}, ["claim_not_borne_out"]),
+    ):
+        ended = structs.replace(facts[-1], checkpoint=claim)
+        report = diagnose(
+            told(
+                fact(K.WORKFLOW_STARTED),
+                fact(K.STEP_SCHEDULED, step_state=StepState.RUNNING, **step),
+                *facts[:-1],
+                ended,
+                fact(K.CHECKPOINT_DECIDED, **step, **{**ready, "checkpoint": proof}),
+                fact(K.WORKFLOW_FINISHED, status=WorkflowState.COMPLETED),
+            ),
+            owner_alive=True,
+        )
+        assert kinds(report, CheckId.WORKFLOW_CHECKPOINTS) == found, claim
