@@ -588,11 +588,12 @@ def test_a_wait_is_judged_by_the_children_that_it_names() -> None:
     facts = [one.data for one in child_completed().events if isinstance(one.data, SubagentEvent)]
     other = SubagentEvent(subagent_id=SubagentId("sub_2"), status=SubagentState.QUEUED)
     result = ToolResult(call_id=CallId("w9"), ok=True, output={"status": "completed"})
-    for args, found in (
+    rows: tuple[tuple[Json, list[str]], ...] = (
         ({"ids": ["sub_1"]}, []),
         ({"ids": ["sub_2"]}, ["inconsistent_wait_outcome"]),
         ({"ids": ["sub_2"], "all": True}, []),  # of all that it saw: another one may have begun meanwhile
-    ):
+    )
+    for args, found in rows:
         wait = ToolCall(call_id=CallId("w9"), name="wait_agent", args=args)
         assert kinds(diagnose(told(*facts, other, wait, result), owner_alive=True), CheckId.PARENT_WAITS) == found, args
 
@@ -602,15 +603,17 @@ def test_a_step_that_the_server_checked_needs_no_claim_of_its_child_and_is_denie
     facts = [one.data for one in child_completed().events if isinstance(one.data, SubagentEvent)]
     step = {"step_id": StepId("a"), "subagent_id": facts[-1].subagent_id}
     checked: Json = {"status": "checkpoint_ready", "proof": "checked", "checks": []}
-    ready = {"step_state": StepState.CHECKPOINT_READY, "checkpoint": checked, "summary": "done"}
-    other: Json = {"checkpoint_id": "sub_other.1", "status": "partial", "summary": "half"}
-    own: Json = {**other, "checkpoint_id": f"{facts[-1].subagent_id}.{facts[-1].attempt}"}
-    for claim, proof, found in (
+    claimed: Json = {"status": "checkpoint_ready", "proof": "claimed"}
+    half: dict[str, Json] = {"checkpoint_id": "sub_other.1", "status": "partial", "summary": "half"}
+    other: Json = {**half}
+    own: Json = {**half, "checkpoint_id": f"{facts[-1].subagent_id}.{facts[-1].attempt}"}
+    rows: tuple[tuple[Json, Json, list[str]], ...] = (
         (None, checked, []),
         (other, checked, []),
         (own, checked, ["claim_not_borne_out"]),
-        (None, {"status": "checkpoint_ready", "proof": "claimed"}, ["claim_not_borne_out"]),
-    ):
+        (None, claimed, ["claim_not_borne_out"]),
+    )
+    for claim, proof, found in rows:
         ended = structs.replace(facts[-1], checkpoint=claim)
         report = diagnose(
             told(
@@ -618,7 +621,13 @@ def test_a_step_that_the_server_checked_needs_no_claim_of_its_child_and_is_denie
                 fact(K.STEP_SCHEDULED, step_state=StepState.RUNNING, **step),
                 *facts[:-1],
                 ended,
-                fact(K.CHECKPOINT_DECIDED, **step, **{**ready, "checkpoint": proof}),
+                fact(
+                    K.CHECKPOINT_DECIDED,
+                    **step,
+                    step_state=StepState.CHECKPOINT_READY,
+                    checkpoint=proof,
+                    summary="done",
+                ),
                 fact(K.WORKFLOW_FINISHED, status=WorkflowState.COMPLETED),
             ),
             owner_alive=True,

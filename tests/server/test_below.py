@@ -9,7 +9,7 @@ from interlock.server.live.rooms import Rooms
 from interlock.testing.scribe import EPOCH
 from interlock.vocabulary.events.audit import SessionOpened, WorkflowEvent, WorkflowEventKind
 from interlock.vocabulary.events.envelope import new_event
-from interlock.vocabulary.events.registry import Payload
+from interlock.vocabulary.events.registry import Json, Payload
 from interlock.vocabulary.ids import EventId, SessionId, StepId, WorkflowId
 from interlock.vocabulary.states import DriverKind, StepState, WorkflowState
 from interlock.vocabulary.wire.frames import WorkflowCounts
@@ -43,7 +43,7 @@ class Logs:
 
 
 def started(workflow: str, steps: int) -> WorkflowEvent:
-    plan = {"spec": {"steps": [{"id": f"s{at}"} for at in range(steps)]}}
+    plan: Json = {"spec": {"steps": [{"id": f"s{at}"} for at in range(steps)]}}
     return WorkflowEvent(kind=K.WORKFLOW_STARTED, workflow_id=WorkflowId(workflow), plan=plan)
 
 
@@ -118,7 +118,6 @@ def test_of_several_workflows_the_one_that_waits_for_somebody_is_shown() -> None
 
 def test_the_workflow_of_a_log_is_the_open_one_or_else_the_last() -> None:
     fold = WorkflowFold()
-    assert fold.shown is None
     for fact in (started("wf_a", 2), started("wf_b", 1), finished("wf_b", WorkflowState.COMPLETED)):
         fold.add(fact)
     assert fold.shown == counts(WorkflowState.RUNNING, 0, 0, name="wf_a")
