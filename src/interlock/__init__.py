@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from interlock.agents.port import AgentSpec
+    from interlock.client.children import ChildrenOutcome
     from interlock.client.client import Client, connect_async
     from interlock.client.errors import Refusal
     from interlock.client.outcome import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         TurnTimedOutError,
         TurnUnknownError,
     )
+    from interlock.client.plans import PlanNotCompletedError, PlanOutcome, PlanResult
     from interlock.client.sync import SyncClient, connect
     from interlock.client.turn import QuestionAnswer
     from interlock.lifecycle.turns import TurnRecord, turn_states
@@ -44,9 +46,13 @@ __all__ = [
     "AgentMachine",
     "AgentSpec",
     "Approval",
+    "ChildrenOutcome",
     "Client",
     "InterlockError",
     "NoAnswerError",
+    "PlanNotCompletedError",
+    "PlanOutcome",
+    "PlanResult",
     "QuestionAnswer",
     "Refusal",
     "ReplyContract",
@@ -76,8 +82,12 @@ _HOME = {
     "AgentMachine": "interlock.runtime.agent_machine",
     "AgentSpec": "interlock.agents.port",
     "Approval": "interlock.vocabulary.wire.approval",
+    "ChildrenOutcome": "interlock.client.children",
     "Client": "interlock.client.client",
     "InterlockError": "interlock.vocabulary.errors",
+    "PlanNotCompletedError": "interlock.client.plans",
+    "PlanOutcome": "interlock.client.plans",
+    "PlanResult": "interlock.client.plans",
     "QuestionAnswer": "interlock.client.turn",
     "Refusal": "interlock.client.errors",
     "ReplyContract": "interlock.vocabulary.events.audit",

@@ -19,6 +19,7 @@ from interlock.agents.model.driver import ModelOptions, read_options
 from interlock.agents.model.provider import fault_of
 from interlock.agents.model.tools import builtin
 from interlock.agents.model.tools.builtin import builtin_tools
+from interlock.agents.model.tools.children import CHECKPOINT_TOOL
 from interlock.agents.model.tools.tool import (
     MAX_OUTPUT_CHARACTERS,
     ToolCallOutcome,
@@ -205,7 +206,7 @@ def test_options_of_the_model_driver_are_checked() -> None:
     assert remedy == f"the options are {', '.join(ModelOptions.__struct_fields__)}"
     assert refused(lambda: read_options({"tools": ["read", "rm"]})) == (
         "there is no built-in tool 'rm'",
-        f"there are {', '.join(builtin.NAMES)}",
+        f"there are {', '.join((*builtin.NAMES, CHECKPOINT_TOOL))}",
     )
     for spec in (
         AgentSpec(agent="m", driver="model", argv=("a",)),

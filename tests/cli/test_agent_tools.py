@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from interlock.agents.model.driver import read_options
+from interlock.agents.model.tools.children import CHECKPOINT_TOOL, CHILD_TOOLS, HARMLESS_RULES, PLAN_TOOL
 from interlock.projections.checks.diagnose import ReportStatus
+from interlock.runtime.config.sections import Config
 from interlock.testing.scripted_agent import command, write_program
-from interlock.testing.scripted_model import Gate, ScriptedCall, ScriptedModel, Step, Text
-from tests.bodies import Body
-from tests.cli.serving import STREAM, Served, serving, until
+from interlock.testing.scripted_model import Gate, ScriptedCall, ScriptedModel, Text
+from tests.cli.fleet import Fleet, agent_section
+from tests.cli.serving import STREAM, serving, until
 
+PAGE = (Path(__file__).parents[2] / "docs/how-to/let-an-agent-start-others.md").read_text(encoding="utf-8")
 ALLOWED = '["allow read", "allow search", "allow spawn_agent", "allow send_to_agent", "allow run_plan"]'
 PLAN = """
 plan = 1
@@ -37,67 +41,6 @@ agent = "worker"
 prompt = "SCN:work"
 checks = [["true"]]
 """
-
-
-@dataclass
-class Fleet:
-    """A server whose configuration lets the model `lead` start `helper` and `worker`, and the model that plays them."""
-
-    served: Served
-    model: ScriptedModel
-    work: Path
-    config: Path
-
-    def lead(self, script: str, *steps: Step, agent: str = "lead") -> str:
-        """A session of the lead that plays these steps."""
-        self.model.set_script(script, steps)
-        done = self.cli("run", agent, f"SCN:{script}", "--cwd", str(self.work), "--json")
-        assert done.returncode == 0, done.stderr
-        return str(json.loads(done.stdout)["session_id"])
-
-    def cli(self, *args: str) -> Body:
-        return self.served.cli(*args, INTERLOCK_CONFIG=str(self.config))
-
-    def again(self, session: str, script: str, *steps: Step) -> None:
-        """One more turn of it, to its end."""
-        self.model.set_script(script, steps)
-        done = self.cli("send", session, f"SCN:{script}", "--wait", "--timeout", "100")
-        assert done.returncode == 0, (done.stdout, done.stderr, self.log(session))
-
-    def log(self, session: str) -> list[Body]:
-        lines = self.served.api.ask_raw("GET", f"/api/tasks/{session}/log").splitlines()
-        return [json.loads(line) for line in lines]
-
-    def results(self, session: str, tool: str) -> list[Body]:
-        """What the calls of a tool gave, in the order of the calls: those that have a result."""
-        events = self.log(session)
-        told = {(one["turn_id"], one["data"]["call_id"]): one["data"] for one in events if one["type"] == "tool_result"}
-        calls = [(one["turn_id"], one["data"]) for one in events if one["type"] == "tool_call"]
-        asked = [(turn, call["call_id"]) for turn, call in calls if call["name"] == tool]
-        return [told[one] for one in asked if one in told]
-
-    def ended(self, session: str, status: str = "COMPLETED") -> None:
-        self.served.shows(session, status=status)
-
-    def children(self, session: str) -> list[Body]:
-        return list(json.loads(self.served.api.ask_raw("GET", f"/api/tasks/{session}/children"))["items"])
-
-
-def agent_section(name: str, url: str, options: Mapping[str, str]) -> str:
-    lines = [f"{key} = {value}" for key, value in options.items()]
-    return "\n".join(
-        (
-            f"[agents.{name}]",
-            'driver = "model"',
-            'model = "anthropic:claude-haiku-4-5"',
-            f"[agents.{name}.environment]",
-            'set = { ANTHROPIC_API_KEY = "none" }',
-            f"[agents.{name}.options]",
-            f'base_url = "{url}"',
-            *lines,
-            "",
-        )
-    )
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +105,7 @@ def test_a_model_starts_children_waits_for_them_and_is_told_only_what_is_proven(
     first, second = fleet.results(session, "spawn_agent")
     assert first["ok"], first
     (begun,) = first["output"]["children"]
-    assert (begun["agent"], begun["proof"]) == ("helper", begun["proof"])
+    assert begun["agent"] == "helper"
     until(lambda: all(one["status"] == "completed" for one in fleet.children(session)), "both are done")
     fleet.again(
         session,
@@ -185,6 +128,24 @@ def test_a_model_starts_children_waits_for_them_and_is_told_only_what_is_proven(
     report = json.loads(fleet.cli("debug", "diagnose", session, "--json").stdout)
     assert report["status"] == ReportStatus.READY.value, report
     assert "spawn_agent" in fleet.cli("logs", session).stdout
+
+
+def test_the_page_is_true_of_the_code(fleet: Fleet) -> None:
+    config = msgspec.toml.decode(PAGE.partition("```toml\n")[2].partition("```")[0], type=Config)
+    lead = read_options(config.agents["lead"].options)
+    assert (lead.children, lead.plans) == (("reviewer", "claude"), ("release",))
+    assert read_options(config.agents["reviewer"].options).tools[-1] == CHECKPOINT_TOOL
+    rows = [one for one in PAGE.splitlines() if one.startswith("| `")]
+    named = [row.removeprefix("| `").partition("(")[0] for row in rows]
+    assert named == [*CHILD_TOOLS, PLAN_TOOL, CHECKPOINT_TOOL]
+    harmless = {name for name, row in zip(named, rows, strict=True) if "only if a rule says" in row}
+    assert harmless == {rule.removeprefix("allow ") for rule in HARMLESS_RULES}
+    shown = json.loads(PAGE.partition("```json\n")[2].partition("```")[0])
+    session = fleet.lead("page", ScriptedCall("spawn_agent", {"agent": "helper", "task": "say x"}), Text("Ok."))
+    fleet.ended(session)
+    (told,) = fleet.results(session, "spawn_agent")
+    assert list(told["output"]) == list(shown)
+    assert list(told["output"]["children"][0]) == list(shown["children"][0])
 
 
 def test_the_tools_are_off_by_default_and_a_child_gets_no_more_than_its_parent(fleet: Fleet) -> None:
@@ -308,8 +269,14 @@ def test_a_plan_of_a_model_is_held_for_a_person_and_never_said_to_be_done_before
     workflow = told["output"]["workflow_id"]
     summary = fleet.served.task(f"ses_{workflow}")["summary"]
     assert (summary["parent_id"], summary["root_id"], summary["depth"]) == (session, session, 1)
-    shown = fleet.cli("logs", session).stdout
-    assert "run_plan" in shown
+    above = fleet.served.task(session)["summary"]
+    assert (above["task_status"], above["waits_below"], above["badge"]["attention"]) == ("COMPLETED", 1, "none")
+    assert above["workflow"] == {"id": workflow, "status": "held", "ready": 1, "total": 2, "held": 1}
+    listed = {one["session_id"]: one for one in fleet.served.json("ps", "--all")["sessions"]}
+    assert (listed[session]["waits_below"], listed[session]["workflow"]) == (1, above["workflow"])
+    line = next(one for one in fleet.cli("ps", "--tree").stdout.splitlines() if "plan held" in one)
+    assert "1 below waits for you" in line
+    assert "run_plan" in fleet.cli("logs", session).stdout
     other = fleet.lead("strange", ScriptedCall("run_plan", {"plan": "touch", "workflow_id": workflow}), Text("No."))
     fleet.ended(other)
     assert "you run no plan" in fleet.results(other, "run_plan")[0]["error"]["message"]
@@ -317,6 +284,8 @@ def test_a_plan_of_a_model_is_held_for_a_person_and_never_said_to_be_done_before
     on = ScriptedCall("run_plan", {"plan": "touch", "workflow_id": workflow})
     fleet.again(session, "on", on, ScriptedCall("list_agents"), Text("Done."))
     assert fleet.results(session, "run_plan")[1]["output"]["status"] == "completed"
+    above = fleet.served.task(session)["summary"]
+    assert (above["waits_below"], above["workflow"]["status"], above["workflow"]["ready"]) == (0, "completed", 2)
     (listed,) = fleet.results(session, "list_agents")
     assert [(one["id"], one["status"]) for one in listed["output"]["workflows"]] == [(workflow, "completed")]
     assert json.loads(fleet.cli("debug", "diagnose", session, "--json").stdout)["ok"] is True

@@ -31,6 +31,7 @@ PROGRAMS = {
     "docs/how-to/install-hooks.md": "tests/docs/test_running_pages.py::test_every_command_prints",
     "docs/how-to/watch-a-terminal-from-python.md": "tests/docs/test_watching_page.py::test_every_command_prints",
     "docs/how-to/use-the-client.md": "tests/client/test_client_page.py::test_every_command_prints",
+    "docs/how-to/run-plans-from-python.md": "tests/client/test_plans_page.py::test_every_command_prints",
 }
 HOW = {
     ("README.md", "sh"): "tests/e2e/test_fresh_clone.py::test_a_newcomer_follows_the_readme",
@@ -50,6 +51,8 @@ HOW = {
     ): "tests/e2e/test_walkthrough.py::test_a_page_that_is_typed",
     ("docs/how-to/run-a-plan.md", "console"): "tests/e2e/test_walkthrough.py::test_a_page_that_is_typed",
     ("docs/how-to/run-a-plan.md", "toml"): "tests/cli/test_plan_files.py::test_the_page_shows_a_plan_that_can_run",
+    ("docs/how-to/let-an-agent-start-others.md", "toml"): "tests/cli/test_agent_tools.py::test_the_page_is_true",
+    ("docs/how-to/let-an-agent-start-others.md", "json"): "tests/cli/test_agent_tools.py::test_the_page_is_true",
     (
         "docs/how-to/notifications.md",
         "console",

@@ -43,7 +43,7 @@ from interlock.vocabulary.events.conversation import (
 )
 from interlock.vocabulary.events.envelope import Event, UnknownEvent
 from interlock.vocabulary.events.presenter import TextDelta
-from interlock.vocabulary.events.registry import Payload
+from interlock.vocabulary.events.registry import Json, Payload
 from interlock.vocabulary.ids import CallId, SessionId, StepId, StreamId, SubagentId, WorkflowId
 from interlock.vocabulary.run import NATURAL_END
 from interlock.vocabulary.states import DriverKind, ExitReason, StepState, SubagentState, TurnState, WorkflowState
@@ -582,3 +582,54 @@ def test_a_true_wait_that_names_no_child_is_not_refuted_by_another_child_that_wo
     assert kinds(beside, CheckId.PARENT_WAITS) == []
     alone = diagnose(told(wait, other, result), owner_alive=True)
     assert kinds(alone, CheckId.PARENT_WAITS) == ["inconsistent_wait_outcome"]
+
+
+def test_a_wait_is_judged_by_the_children_that_it_names() -> None:
+    facts = [one.data for one in child_completed().events if isinstance(one.data, SubagentEvent)]
+    other = SubagentEvent(subagent_id=SubagentId("sub_2"), status=SubagentState.QUEUED)
+    result = ToolResult(call_id=CallId("w9"), ok=True, output={"status": "completed"})
+    rows: tuple[tuple[Json, list[str]], ...] = (
+        ({"ids": ["sub_1"]}, []),
+        ({"ids": ["sub_2"]}, ["inconsistent_wait_outcome"]),
+        ({"ids": ["sub_2"], "all": True}, []),  # of all that it saw: another one may have begun meanwhile
+    )
+    for args, found in rows:
+        wait = ToolCall(call_id=CallId("w9"), name="wait_agent", args=args)
+        assert kinds(diagnose(told(*facts, other, wait, result), owner_alive=True), CheckId.PARENT_WAITS) == found, args
+
+
+def test_a_step_that_the_server_checked_needs_no_claim_of_its_child_and_is_denied_by_its_own_alone() -> None:
+    """The child completed in words; what it claimed of another attempt is no claim."""
+    facts = [one.data for one in child_completed().events if isinstance(one.data, SubagentEvent)]
+    step = {"step_id": StepId("a"), "subagent_id": facts[-1].subagent_id}
+    checked: Json = {"status": "checkpoint_ready", "proof": "checked", "checks": []}
+    claimed: Json = {"status": "checkpoint_ready", "proof": "claimed"}
+    half: dict[str, Json] = {"checkpoint_id": "sub_other.1", "status": "partial", "summary": "half"}
+    other: Json = {**half}
+    own: Json = {**half, "checkpoint_id": f"{facts[-1].subagent_id}.{facts[-1].attempt}"}
+    rows: tuple[tuple[Json, Json, list[str]], ...] = (
+        (None, checked, []),
+        (other, checked, []),
+        (own, checked, ["claim_not_borne_out"]),
+        (None, claimed, ["claim_not_borne_out"]),
+    )
+    for claim, proof, found in rows:
+        ended = structs.replace(facts[-1], checkpoint=claim)
+        report = diagnose(
+            told(
+                fact(K.WORKFLOW_STARTED),
+                fact(K.STEP_SCHEDULED, step_state=StepState.RUNNING, **step),
+                *facts[:-1],
+                ended,
+                fact(
+                    K.CHECKPOINT_DECIDED,
+                    **step,
+                    step_state=StepState.CHECKPOINT_READY,
+                    checkpoint=proof,
+                    summary="done",
+                ),
+                fact(K.WORKFLOW_FINISHED, status=WorkflowState.COMPLETED),
+            ),
+            owner_alive=True,
+        )
+        assert kinds(report, CheckId.WORKFLOW_CHECKPOINTS) == found, claim

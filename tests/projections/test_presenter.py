@@ -391,6 +391,7 @@ def test_results_are_paired_by_call_id_and_occurrence() -> None:
         ("run_workflow", {"status": "timed_out"}, ToolStatus.FAILED),
         ("run_workflow", {"status": "splendid"}, ToolStatus.UNKNOWN),
         ("run_workflow", None, ToolStatus.UNKNOWN),
+        ("run_plan", {"status": "held", "ok": False}, ToolStatus.PARTIAL),
         ("read", {"status": "failed"}, ToolStatus.SUCCEEDED),
     ],
 )

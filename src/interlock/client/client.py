@@ -20,9 +20,11 @@ from msgspec import structs
 from interlock.client.iterators import Lines, Wakeup
 from interlock.client.machine.inputs import CheckReason
 from interlock.client.opening import open_request
+from interlock.client.plans import Plans
 from interlock.client.shell import ClientShell
-from interlock.client.task import TaskHandle, new_id
+from interlock.client.task import TaskHandle
 from interlock.client.timeouts import Chance, ClientTimeouts
+from interlock.client.transport.api import new_id
 from interlock.client.transport.discovery import Address, fixed_address, server_address
 from interlock.client.turn import AsyncOnQuestion, TurnHandle
 from interlock.vocabulary.errors import InterlockError, UsageError
@@ -46,12 +48,15 @@ class Client:
         token: str = "",
         patience: ClientTimeouts | None = None,
         chance: Chance = random.random,
+        home: str | Path | None = None,
     ) -> None:
+        """`home`: whose trust in plan files counts; by default `INTERLOCK_HOME`, or the XDG state folder."""
         address = fixed_address(url, token) if isinstance(url, str) else url
         self._patience = patience or ClientTimeouts()
         self._shell = ClientShell(
             address, patience=self._patience, chance=chance, on_lines=self._tell_lines, on_edge=self._wake
         )
+        self.plans = Plans(self._shell.api, None if home is None else Path(home))
         # Whatever is followed is held by the shell. What was closed is its holder's alone, with all that it knows.
         self._handles: WeakValueDictionary[SessionId, TaskHandle] = WeakValueDictionary()
         self._lines: WeakSet[Lines] = WeakSet()
@@ -252,4 +257,4 @@ def connect_async(
     """A client of the server that runs in a home (by default `INTERLOCK_HOME`, or the XDG state folder), also when that
     is started again at another port; or of the server at `url`, with its `token`. It starts no server: where none runs
     it raises `Unreachable`, which says how to start one."""
-    return Client(server_address(home, url, token, role), patience=patience)
+    return Client(server_address(home, url, token, role), patience=patience, home=home)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from functools import wraps
@@ -23,15 +23,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar
 
+from interlock.client.children import Children
 from interlock.client.client import Client
 from interlock.client.machine.state import TaskState
 from interlock.client.outcome import TurnOutcome, answer_of, check_completed, open_questions
+from interlock.client.plans import Plans, WorkflowHandle
 from interlock.client.task import TaskHandle
 from interlock.client.timeouts import ClientTimeouts
 from interlock.client.transport.discovery import Address, fixed_address, server_address
 from interlock.client.turn import OnQuestion, TurnHandle
 from interlock.vocabulary.errors import InterlockError, UsageError
 from interlock.vocabulary.events.audit import ReplyContract
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import PromptId, SessionId
 from interlock.vocabulary.wire.approval import Approval
 from interlock.vocabulary.wire.frames import Message, QueueView, TaskFrame, TaskSummary
@@ -228,6 +231,63 @@ def _pass_on(_: Approval) -> None:
     """Questions are wanted, and answered in the caller's thread."""
 
 
+class SyncChildren:
+    """The children of a task, as `Children`."""
+
+    def __init__(self, thread: LoopThread, inner: Children) -> None:
+        self._thread = thread
+        self._inner = inner
+
+    list = blocking(Children.list)
+    start = blocking(Children.start)
+    wait = blocking(Children.wait)
+    cancel = blocking(Children.cancel)
+
+
+class SyncWorkflow:
+    """One workflow, as `WorkflowHandle`."""
+
+    def __init__(self, thread: LoopThread, inner: WorkflowHandle) -> None:
+        self._thread = thread
+        self._inner = inner
+        self.workflow_id = inner.workflow_id
+        self.session_id = inner.session_id
+
+    outcome = blocking(WorkflowHandle.outcome)
+    wait = blocking(WorkflowHandle.wait)
+    answer = blocking(WorkflowHandle.answer)
+    release = blocking(WorkflowHandle.release)
+    give_up = blocking(WorkflowHandle.give_up)
+    stop = blocking(WorkflowHandle.stop)
+
+
+class SyncPlans:
+    """The plans of a server, as `Plans`."""
+
+    def __init__(self, thread: LoopThread, inner: Plans) -> None:
+        self._thread = thread
+        self._inner = inner
+
+    list = blocking(Plans.list)
+    _run = blocking(Plans.run)
+
+    def run(
+        self,
+        plan: str | Path,
+        *,
+        params: Mapping[str, Json] | None = None,
+        cwd: str | Path | None = None,
+        workflow_id: str = "",
+    ) -> SyncWorkflow:
+        """Run a plan: see `Plans.run`."""
+        begun = self._run(plan, params=params, cwd=cwd, workflow_id=workflow_id)
+        return SyncWorkflow(self._thread, begun)
+
+    def get(self, workflow_id: str) -> SyncWorkflow:
+        """A workflow by its id."""
+        return SyncWorkflow(self._thread, self._inner.get(workflow_id))
+
+
 class SyncTask:
     """A task that is followed, as `TaskHandle`."""
 
@@ -235,6 +295,7 @@ class SyncTask:
         self._thread = thread
         self._inner = handle
         self.task_id = handle.task_id
+        self.children = SyncChildren(thread, handle.children)
 
     @property
     def first_prompt(self) -> PromptId | None:
@@ -326,10 +387,18 @@ def _opening(
 class SyncClient:
     """Use it as a context manager; `connect()` makes one."""
 
-    def __init__(self, url: str | Address, *, token: str = "", patience: ClientTimeouts | None = None) -> None:
+    def __init__(
+        self,
+        url: str | Address,
+        *,
+        token: str = "",
+        patience: ClientTimeouts | None = None,
+        home: str | Path | None = None,
+    ) -> None:
         address = fixed_address(url, token) if isinstance(url, str) else url
         self._thread = LoopThread()
-        self._inner = self._thread.call(_get(lambda: Client(address, patience=patience)))
+        self._inner = self._thread.call(_get(lambda: Client(address, patience=patience, home=home)))
+        self.plans = SyncPlans(self._thread, self._inner.plans)
 
     def __enter__(self) -> Self:
         return self
@@ -416,4 +485,4 @@ def connect(
     patience: ClientTimeouts | None = None,
 ) -> SyncClient:
     """A client without `async`: see `connect_async`."""
-    return SyncClient(server_address(home, url, token, role), patience=patience)
+    return SyncClient(server_address(home, url, token, role), patience=patience, home=home)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -22,6 +21,7 @@ from weakref import WeakSet
 
 import msgspec
 
+from interlock.client.children import Children
 from interlock.client.errors import Unavailable
 from interlock.client.iterators import ChangeFeed, Frames, Wakeup, refuse_if_lost
 from interlock.client.machine.frame_feed import FrameFeed
@@ -40,6 +40,7 @@ from interlock.client.machine.state import SyncState, TaskState
 from interlock.client.outcome import open_questions, outcome_of
 from interlock.client.prompt_watch import PromptEnding
 from interlock.client.shell import ClientShell
+from interlock.client.transport.api import new_id
 from interlock.client.turn import AsyncOnQuestion, TurnHandle
 from interlock.lifecycle.task_status import has_open_turn
 from interlock.lifecycle.turns import TurnRecord
@@ -47,7 +48,7 @@ from interlock.projections.why import Explanation
 from interlock.vocabulary.errors import InterlockError, PeerFault, Unreachable, UsageError
 from interlock.vocabulary.events.audit import ReplyContract
 from interlock.vocabulary.events.registry import Json
-from interlock.vocabulary.ids import SPAWN_ID_VARIABLE, PromptId, SessionId, TurnId, sortable_id
+from interlock.vocabulary.ids import SPAWN_ID_VARIABLE, PromptId, SessionId, TurnId
 from interlock.vocabulary.states import TurnState
 from interlock.vocabulary.wire.approval import Approval
 from interlock.vocabulary.wire.frames import Message, QueueView, StateDocument, TaskSummary
@@ -85,10 +86,6 @@ _REMEDIES: Final = {
 }
 
 
-def new_id(prefix: str) -> str:
-    return sortable_id(prefix, time.time_ns() // 1_000_000, os.urandom(10))
-
-
 class TaskHandle:
     """A task that is followed, from the moment that this is made until `close`."""
 
@@ -101,6 +98,7 @@ class TaskHandle:
         self._feeds: WeakSet[FrameFeed] = WeakSet()
         self._last = TaskState(task_id=task_id)
         self._is_closed = False
+        self.children = Children(shell.api, task_id)
         shell.open(task_id, self)
 
     # Looking

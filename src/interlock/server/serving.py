@@ -51,7 +51,7 @@ from interlock.runtime.redaction.values import named_secrets
 from interlock.runtime.rules.keeper import RuleKeeper
 from interlock.runtime.runtime import Runtime, SpecSource, spec_from_log
 from interlock.server.browser.login_store import LoginStore
-from interlock.server.commands.agent_calls import AgentCalls
+from interlock.server.commands.child_tool_calls import ChildToolCalls
 from interlock.server.commands.children import ChildCommands
 from interlock.server.commands.commands import Commands
 from interlock.server.commands.workflows import WorkflowCommands
@@ -285,7 +285,7 @@ async def running(
     workflows = WorkflowCommands(runtime, hub, settings, owner, log)
     commands = Commands(runtime, hub, settings, log=log, worktrees=worktrees, workflows=workflows)
     if agents is not None and home is not None:
-        calls = AgentCalls(runtime, hub, owner, children, workflows, agents=agents, home=home)
+        calls = ChildToolCalls(runtime, hub, owner, children, workflows, agents=agents, home=home)
         for driver in runtime.drivers.values():
             if isinstance(driver, TakesChildCalls):
                 driver.use_child_calls(calls)

@@ -152,9 +152,26 @@ def _at_rest(task: TaskSummaryJson, badge: BadgeJson, activity: str, outcome: st
     ended = _OUTCOMES.get(outcome, outcome)
     if is_over:
         return ("ended",) if outcome in ("new", "done") else ("ended", ended)
+    plan = _open_plan(task) if outcome == "done" else ""
     if outcome == "done" and not badge.get("is_seen", True):
-        return ended, "unseen"
-    return ended, "not running" if activity == "gone" else _AT_REST.get(outcome, "")
+        return ended, plan or "unseen"
+    return ended, plan or ("not running" if activity == "gone" else _AT_REST.get(outcome, ""))
+
+
+def _open_plan(task: TaskSummaryJson) -> str:
+    """That its plan is not completed: a session that is done does not hide that."""
+    workflow = task.get("workflow")
+    return f"plan {workflow['status'].replace('_', ' ')}" if workflow and workflow["status"] != "completed" else ""
+
+
+def below_of(task: TaskSummaryJson) -> str:
+    """Who below it waits for a person, and how far its plan is."""
+    waiting, workflow = task.get("waits_below") or 0, task.get("workflow")
+    said = [f"{waiting} below {'waits' if waiting == 1 else 'wait'} for you"] if waiting else []
+    if workflow and workflow["status"] != "completed":
+        held = f", {workflow['held']} held" if workflow["held"] else ""
+        said.append(f"plan {workflow['status'].replace('_', ' ')} {workflow['ready']}/{workflow['total']} ready{held}")
+    return " \u00b7 ".join(said)
 
 
 def _doing(badge: BadgeJson, now: datetime | None) -> str:
@@ -191,6 +208,8 @@ def why_of(task: TaskSummaryJson) -> str:
         return f"prompt waits: {task['waits_for']}"
     if task.get("ending") and shown_of(task).attention == "none" and shown_of(task).activity in ("quiet", "gone"):
         return f"{task['ending']}; next: interlock why {task['task_id']}"
+    if below := below_of(task):
+        return below
     proofs = (task.get("badge") or _NO_BADGE).get("evidence") or ()
     if not proofs:
         return "" if task.get("is_supervised", True) else "no server runs it"

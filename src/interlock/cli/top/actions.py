@@ -24,7 +24,8 @@ from interlock.cli.work.attach import check_pane, find_pane, tmux_command
 from interlock.cli.work.choices import answering, approving, denying, spelled
 from interlock.client.client import Client
 from interlock.client.opening import open_request
-from interlock.client.task import TaskHandle, new_id
+from interlock.client.task import TaskHandle
+from interlock.client.transport.api import new_id
 from interlock.log.home_identity import look_at_home
 from interlock.runtime.config.loading import load
 from interlock.vocabulary.errors import InterlockError, Unreachable, UsageError

@@ -64,6 +64,8 @@ def session_json(task: TaskSummaryJson) -> SessionJson:
         "root_id": task["root_id"],
         "depth": task["depth"],
         "children": task["children"],
+        "waits_below": task["waits_below"],
+        "workflow": task["workflow"],
         "idle_at": None if live is None else live["idle_at"],
         "opened_at": task["opened_at"],
         "last_at": task["last_at"],

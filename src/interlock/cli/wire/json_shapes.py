@@ -27,6 +27,7 @@ from interlock.vocabulary.wire.json_types import (
     TurnRecordJson,
     TurnUsageJson,
     UsageJson,
+    WorkflowCountsJson,
 )
 
 
@@ -43,7 +44,8 @@ class SessionJson(TypedDict):
     the folder when a tree was last recorded, and `changes` counts what the turns changed so far: null where no tree was
     recorded. `max_cost_usd` is the budget, `context_tokens` what the newest model call was given,
     `parent_id` the session that it is a child of, or a copy of where `depth` is 0, `root_id` the root of its tree and
-    `children` counts its own. `is_supervised` is false where no server runs the session.
+    `children` counts its own; `waits_below` how many below it wait for a person, and `workflow` is the one that it runs
+    or began. `is_supervised` is false where no server runs the session.
     """
 
     session_id: str
@@ -78,6 +80,8 @@ class SessionJson(TypedDict):
     root_id: str | None
     depth: int
     children: ChildCountsJson
+    waits_below: int
+    workflow: WorkflowCountsJson | None
     idle_at: str | None
     opened_at: str | None
     last_at: str | None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import AsyncIterator
 from typing import Final, TypeVar
 from urllib.parse import quote
@@ -14,7 +16,7 @@ from interlock.projections.why import Explanation
 from interlock.vocabulary.errors import PeerFault
 from interlock.vocabulary.events.audit import ReplyContract
 from interlock.vocabulary.events.registry import Json
-from interlock.vocabulary.ids import PromptId, SessionId, TurnId
+from interlock.vocabulary.ids import PromptId, SessionId, TurnId, WorkflowId, sortable_id
 from interlock.vocabulary.wire.approval import Approval, ApprovalState
 from interlock.vocabulary.wire.frames import Message, QueueView, RuntimeCheck, StateDocument, TaskSummary
 from interlock.vocabulary.wire.requests import ApprovalDecide
@@ -22,6 +24,11 @@ from interlock.vocabulary.wire.resources import (
     AgentStanding,
     ApprovalStanding,
     Cancelled,
+    ChildOpened,
+    ChildPage,
+    ChildStanding,
+    EndChild,
+    OpenChild,
     OpenTask,
     Page,
     PromptStanding,
@@ -33,11 +40,24 @@ from interlock.vocabulary.wire.resources import (
     TaskTitle,
 )
 from interlock.vocabulary.wire.task_screen import TaskScreen
+from interlock.vocabulary.wire.workflow import (
+    AnswerStep,
+    BeginWorkflow,
+    DecideStep,
+    WorkflowBegun,
+    WorkflowPage,
+    WorkflowStanding,
+)
 from interlock.vocabulary.wire.workspace import ReviewedFile, ReviewFile, TaskDiff, TurnChanges
 
 PAGE: Final = 200
 T = TypeVar("T")
 MAX_PAGES: Final = 10_000
+
+
+def new_id(prefix: str) -> str:
+    """An id that nobody else has."""
+    return sortable_id(prefix, time.time_ns() // 1_000_000, os.urandom(10))
 
 
 class Api:
@@ -136,6 +156,17 @@ class Api:
         query = {"since": since or None}
         return await self._http.get(_task(task_id, "screen"), TaskScreen, query=query, attempts=1)
 
+    async def children(self, task_id: SessionId) -> ChildPage:
+        """The children of a task, oldest first."""
+        return await self._http.get(_task(task_id, "children"), ChildPage)
+
+    async def workflows(self) -> WorkflowPage:
+        """Every workflow, oldest first."""
+        return await self._http.get("/api/workflows", WorkflowPage)
+
+    async def workflow(self, workflow_id: WorkflowId) -> WorkflowStanding:
+        return await self._http.get(_workflow(workflow_id), WorkflowStanding)
+
     # Doing
 
     async def open_task(self, asked: OpenTask, task_id: SessionId) -> TaskOpened:
@@ -194,6 +225,26 @@ class Api:
             "POST", _task(task_id, "review"), ReviewedFile, key=key, body=to_builtins(asked)
         )
 
+    async def open_child(self, task_id: SessionId, asked: OpenChild, key: str) -> ChildOpened:
+        return await self._http.command(
+            "POST", _task(task_id, "children"), ChildOpened, key=key, body=to_builtins(asked)
+        )
+
+    async def cancel_child(self, task_id: SessionId, child: str, reason: str, key: str) -> ChildStanding:
+        path, body = _task(task_id, "children", child, "cancel"), to_builtins(EndChild(reason=reason))
+        return await self._http.command("POST", path, ChildStanding, key=key, body=body)
+
+    async def begin_workflow(self, asked: BeginWorkflow, workflow_id: WorkflowId) -> WorkflowBegun:
+        body = to_builtins(asked)
+        return await self._http.command("POST", "/api/workflows", WorkflowBegun, key=workflow_id, body=body)
+
+    async def decide_workflow(
+        self, workflow_id: WorkflowId, path: str, asked: DecideStep | AnswerStep, key: str
+    ) -> WorkflowStanding:
+        """Decide about a workflow (`stop`) or a step of it (`steps/STEP/answer`)."""
+        where = _workflow(workflow_id, *path.split("/"))
+        return await self._http.command("POST", where, WorkflowStanding, key=key, body=to_builtins(asked))
+
     async def delete(self, task_id: SessionId, key: str) -> None:
         await self._http.command("DELETE", _task(task_id), object, key=key)
 
@@ -212,3 +263,7 @@ class Api:
 
 def _task(task_id: SessionId, *rest: str) -> str:
     return "/".join(("/api/tasks", *(quote(part, safe="") for part in (task_id, *rest))))
+
+
+def _workflow(workflow_id: WorkflowId, *rest: str) -> str:
+    return "/".join(("/api/workflows", *(quote(part, safe="") for part in (workflow_id, *rest))))

@@ -57,6 +57,7 @@ WORKFLOW_EXPIRED: Final = "workflow_expired"
 WORKFLOW_STOPPED: Final = "workflow_stopped"
 GATE_REACHED: Final = "gate_reached"
 GATE_EXPIRED: Final = "gate_expired"
+NO_CLAIM: Final = "no_explicit_checkpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +312,7 @@ def _from_completed(fact: SubagentEvent) -> StepEvidence:
         is_proven = not missing_evidence(fact)
         return _from(fact, claim, "") if is_proven else _from(fact, StepState.NEEDS_ORCHESTRATOR, "unproven_child")
     if claim is None:
-        return _from(fact, StepState.PARTIAL, "no_explicit_checkpoint")
+        return _from(fact, StepState.PARTIAL, NO_CLAIM)
     return _from(fact, claim, "its_checkpoint_says_so")
 
 

@@ -9,9 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec import structs
+
+from interlock.lifecycle.children.checkpoint import bound_checkpoint, checkpoint_id
 from interlock.lifecycle.children.subagents import SubagentFold
 from interlock.lifecycle.children.workflow import MACHINE, WORKFLOW_TIMEOUT
-from interlock.lifecycle.children.workflow_step import OUTCOMES, StepEvidence, step_evidence_from_child
+from interlock.lifecycle.children.workflow_step import NO_CLAIM, OUTCOMES, StepEvidence, step_evidence_from_child
 from interlock.projections.checks.case import Case, Check, CheckId, Issue, failure, judged, of_type, warning
 from interlock.projections.replay.tool_outcomes import WORKFLOW_TOOL, workflow_status
 from interlock.vocabulary.actions import NextAction, NextActionKind
@@ -235,8 +238,14 @@ def _child_problem(fact: WorkflowEvent, told: SubagentEvent) -> str:
     """A step has no more to show than the child that ran it, as far as this log knows the child."""
     if fact.step_state not in _USABLE:
         return ""
+    is_checked = isinstance(fact.checkpoint, dict) and fact.checkpoint.get("proof") == "checked"
+    if is_checked:  # a claim of another attempt is none, and a child without one does not deny what was checked
+        ours = bound_checkpoint(told.checkpoint, checkpoint_id(told.subagent_id, told.attempt))
+        told = structs.replace(told, checkpoint=ours)
     shown = step_evidence_from_child(told)
     if shown is not None and (shown.state is fact.step_state or shown.state is StepState.CHECKPOINT_READY):
+        return ""
+    if is_checked and shown is not None and shown.reason == NO_CLAIM:
         return ""
     child = f"its child {fact.subagent_id} is {told.status.value}"
     return f"step {fact.step_id} of workflow {fact.workflow_id} is {fact.step_state}, and {child}"

@@ -26,6 +26,7 @@ from interlock.projections.task.message_store import MessageStore
 from interlock.projections.task.questions import AgentStatusFold, TaskQuestions
 from interlock.projections.task.run_document import RunDocument, fold_run_event
 from interlock.projections.task.summary import NEWEST_TURNS, RestFold, TaskLine, TaskTally, child_counts, with_facts
+from interlock.projections.task.workflow import WorkflowFold
 from interlock.projections.task.worktree import after
 from interlock.projections.turn_evidence import REFUSALS
 from interlock.projections.usage import Usage, UsageFold
@@ -51,6 +52,7 @@ from interlock.vocabulary.events.audit import (
     SessionSeen,
     ToolCallSuspended,
     UsageScope,
+    WorkflowEvent,
 )
 from interlock.vocabulary.events.conversation import SubagentEvent, UserMessage
 from interlock.vocabulary.events.envelope import Event
@@ -74,6 +76,7 @@ from interlock.vocabulary.wire.frames import (
     TaskFrame,
     TaskStatusChanged,
     TaskSummary,
+    WorkflowCounts,
 )
 from interlock.vocabulary.wire.worktree import TaskWorktree
 
@@ -132,6 +135,7 @@ class TaskFold:
         self.spawns = SpawnLog()
         self._decided_by_rule = 0
         self._children: dict[SubagentId, SubagentState] = {}
+        self._workflows = WorkflowFold()
         self._changes = ChangeFold()
         self._log_since: Moment | None = None
 
@@ -151,6 +155,8 @@ class TaskFold:
         self._decided_by_rule += isinstance(event.data, PermissionDecision)
         if isinstance(event.data, SubagentEvent):
             self._children[event.data.subagent_id] = event.data.status
+        elif isinstance(event.data, WorkflowEvent):
+            self._workflows.add(event.data)
         self._changes.add(event.data)
         self.version, self._last_at, self._heard_at = event.seq, event.ts, event.ts
         return self._tell(self._fold(event), event.ts)
@@ -243,6 +249,7 @@ class TaskFold:
             context_tokens=self._context_tokens,
             decided_by_rule=self._decided_by_rule,
             children=child_counts(self._children.values()),
+            workflow=self.workflow,
             branch=self._changes.branch,
             changes=self._changes.counts,
             cost_usd=self.usage.total.cost_usd,
@@ -256,6 +263,16 @@ class TaskFold:
             queue=self._queue_view,
             now=now or self._heard_at,
         )
+
+    @property
+    def badge(self) -> Badge | None:
+        """The badge that was told last."""
+        return self._badge
+
+    @property
+    def workflow(self) -> WorkflowCounts | None:
+        """How the workflow in its log stands; None: there is none."""
+        return self._workflows.shown
 
     def _shown_by(self, badge: Badge | None) -> _Shown:
         """What `since` is the beginning of. Of an agent of which nothing is heard, the status alone is told."""

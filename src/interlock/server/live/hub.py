@@ -166,7 +166,7 @@ class Hub:
         lines: dict[SessionId, TaskView | RestingTask] = {one.task_id: one for one in found}
         lines |= {key: view for key, view in self.rooms.views.items() if after is None or key > after}
         ids = sorted(lines)
-        return tuple(lines[one].summary(now) for one in ids[:limit]), len(ids) > limit
+        return tuple(self.rooms.line(lines[one], now) for one in ids[:limit]), len(ids) > limit
 
     async def lines(self, after: SessionId | None = None) -> AsyncGenerator[TaskView | RestingTask, None]:
         """Every task in the order of ids, whether it is open or at rest."""
@@ -448,6 +448,8 @@ class Hub:
                     if task_id not in self.rooms.views:
                         self._aside.setdefault(task_id, [])
                 newest = await self.resting.newest()
+                for one in newest:
+                    self.rooms.below.note_line(one.line.summary)
                 for task_id in self.resting.take_changed():
                     self._aside.setdefault(task_id, [])
             if not self._scans_done:

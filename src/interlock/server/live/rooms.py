@@ -20,6 +20,7 @@ from msgspec import Struct, structs
 from interlock.log.port import LogDamage
 from interlock.projections.task.view import TaskView
 from interlock.server.http.problems import UnknownTask
+from interlock.server.live.below import SessionsBelow
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.states import Attention
@@ -91,6 +92,7 @@ class Rooms:
         self._joined: dict[Member, dict[RoomName, None]] = {}
         self._lines: dict[SessionId, tuple[object, ...]] = {}
         self._changes_at: datetime | None = None
+        self.below = SessionsBelow()
 
     # What happens
 
@@ -112,6 +114,7 @@ class Rooms:
             self._tell_room(task_id, view.lose(one.first_seq, one.last_seq))
         self._tell_room(task_id, view.set_supervised(is_supervised))
         self._note_change(view)
+        self._tell_above(view)
         if is_news:
             self._tell_board(task_id)
 
@@ -123,6 +126,7 @@ class Rooms:
         """Drop the view of a task that is at rest, and in whose room nobody is."""
         del self.views[task_id]
         self._lines.pop(task_id, None)
+        self.below.forget(task_id)
 
     def publish(self, event: Event) -> None:
         """Fold one event, logged or live, and tell the room."""
@@ -132,11 +136,13 @@ class Rooms:
         self._tell_room(task_id, frames)
         if not frames or not all(isinstance(frame, _TEXT) for frame in frames):
             self._note_change(view)
+            self._tell_above(view)
             self._tell_board(task_id)
 
     def set_supervised(self, task_id: SessionId, is_supervised: bool) -> None:
         """Somebody runs the session, or nobody does any more."""
         self._tell_room(task_id, self._view(task_id).set_supervised(is_supervised))
+        self._tell_above(self._view(task_id))
         self._tell_board(task_id)
 
     def replace(self, view: TaskView) -> None:
@@ -145,7 +151,12 @@ class Rooms:
         for member in self._members.pop(view.task_id, {}):
             self._fall_behind(member, view.task_id)
             self.catch_up(member)
+        self._tell_above(view)
         self._tell_board(view.task_id)
+
+    def line(self, one: TaskView | RestingLine, now: datetime | None) -> TaskSummary:
+        """The line of a task at that time, with what is below it."""
+        return self.below.completed(one.summary(now))
 
     def now(self) -> datetime | None:
         """The time of badges."""
@@ -160,6 +171,7 @@ class Rooms:
         for task_id, view in self.views.items():
             self._tell_room(task_id, view.refresh(now))
             self._note_change(view)
+            self._tell_above(view)
             self._tell_board(task_id)
 
     def _note_change(self, view: TaskView) -> None:
@@ -185,7 +197,7 @@ class Rooms:
     def join_board(self, member: Member, request: BoardJoin) -> None:
         """Answer with a line of every task, of those at rest the newest, and tell each line that changes from then."""
         now = self.now()
-        tasks = {task_id: one.summary(now) for task_id, one in (self.resting | self.views).items()}
+        tasks = {task_id: self.line(one, now) for task_id, one in (self.resting | self.views).items()}
         at_rest = [one for task_id, one in tasks.items() if self._is_at_rest(task_id)]
         for one in sorted(at_rest, key=line_age, reverse=True)[NEWEST:]:
             del tasks[one.task_id]
@@ -252,12 +264,18 @@ class Rooms:
         if None not in self._members:  # nobody is told: what was told last is no measure of what to tell next
             self._lines.clear()
             return
-        summary = self.views[task_id].summary(self.now())
+        summary = self.line(self.views[task_id], self.now())
         line = _line(summary)
         if self._lines.get(task_id) != line:
             self._lines[task_id] = line
             self.board_tick += 1
             self._tell(None, BoardTask(tick=self.board_tick, task=summary))
+
+    def _tell_above(self, view: TaskView) -> None:
+        """What changed below a session is told on its line, and on those above it."""
+        for task_id in self.below.note(view):
+            if task_id in self.views:
+                self._tell_board(task_id)
 
     def _behind_frame(self, room: RoomName) -> TaskBehind | BoardBehind:
         if room is None:

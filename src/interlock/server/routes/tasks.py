@@ -80,7 +80,10 @@ async def get_task(server: Server, task_id: TaskPath) -> TaskDetail:
     view = await task_of(server, task_id)
     snapshot, now = view.snapshot(limit=1), server.hub.rooms.now()
     return TaskDetail(
-        summary=view.summary(now), turns=len(view.turns.turns), queue=snapshot.queue, approvals=snapshot.approvals
+        summary=server.hub.rooms.line(view, now),
+        turns=len(view.turns.turns),
+        queue=snapshot.queue,
+        approvals=snapshot.approvals,
     )
 
 

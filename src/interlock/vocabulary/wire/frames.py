@@ -25,8 +25,8 @@ from interlock.vocabulary.events.conversation import Count, Ordinal
 from interlock.vocabulary.events.presenter import Status
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.evidence import Moment
-from interlock.vocabulary.ids import PromptId, SessionIdField, StreamId, TurnId
-from interlock.vocabulary.states import Attention, TaskStatus, TurnState
+from interlock.vocabulary.ids import PromptId, SessionIdField, StreamId, TurnId, WorkflowId
+from interlock.vocabulary.states import Attention, TaskStatus, TurnState, WorkflowState
 from interlock.vocabulary.wire.approval import Approval
 from interlock.vocabulary.wire.badge import Badge
 from interlock.vocabulary.wire.patch import Op
@@ -210,6 +210,16 @@ class ChildCounts(Struct, frozen=True, kw_only=True):
     ended_badly: Count = 0
 
 
+class WorkflowCounts(Struct, frozen=True, kw_only=True):
+    """How a workflow stands: `ready` of its `total` steps are proven, `held` wait for a person's decision."""
+
+    id: WorkflowId
+    status: WorkflowState
+    ready: Count
+    total: Count
+    held: Count
+
+
 class TaskSummary(Struct, frozen=True, kw_only=True):
     """One line of a board. `question` is what it asks for, `called_with` the tool and the arguments that it asks for,
     cut where they are very long, `approval_id` that question's name, `asks` what it is about and
@@ -224,10 +234,11 @@ class TaskSummary(Struct, frozen=True, kw_only=True):
     what its turns cost, as far as that was reported, and `max_cost_usd` the budget at which its queue is held, if it
     has one. `context_tokens`: how much the newest model call was given, as far as that was reported. `parent_id`: the
     session that this one is a child of, or a copy of where its `depth` is 0; `root_id`: the root of the tree that it is
-    a child in, and `children` counts its own. `is_adopted`: a person started its agent, and what it did before is not
-    known. `decided_by_rule`: how many of its questions rules answered. `worktree`: the git worktree that was made for
-    it, if one was. `changes`: what its turns changed so far, null where no tree was recorded; `branch`: the branch of
-    its folder when a tree was last recorded.
+    a child in, and `children` counts its own. `waits_below`: how many of those below it, at any depth, wait for a
+    person; `workflow`: the one that it runs or began, the open one first, and null where it has none. `is_adopted`: a
+    person started its agent, and what it did before is not known. `decided_by_rule`: how many of its questions rules
+    answered. `worktree`: the git worktree that was made for it, if one was. `changes`: what its turns changed so far,
+    null where no tree was recorded; `branch`: the branch of its folder when a tree was last recorded.
 
     `is_supervised` is false where no server runs the session: then its status is what the log can prove, and no more.
     `crashed_at`: when its process died and was to be started again, newest last, a few of them. `badge` is what a
@@ -273,6 +284,8 @@ class TaskSummary(Struct, frozen=True, kw_only=True):
     root_id: SessionIdField | None = None
     depth: Count = 0
     children: ChildCounts = ChildCounts()
+    waits_below: Count = 0
+    workflow: WorkflowCounts | None = None
     worktree: TaskWorktree | None = None
     opened_at: Moment | None = None
     last_at: Moment | None = None

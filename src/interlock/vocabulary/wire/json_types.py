@@ -778,6 +778,8 @@ class TaskSummaryJson(TypedDict):
     root_id: str | None
     depth: int
     children: ChildCountsJson
+    waits_below: int
+    workflow: WorkflowCountsJson | None
     worktree: TaskWorktreeJson | None
     opened_at: str | None
     last_at: str | None
@@ -868,6 +870,16 @@ class UsagePageJson(TypedDict):
     items: list[TaskUsageJson]
     next: str | None
     is_complete: bool
+
+
+class WorkflowCountsJson(TypedDict):
+    """`WorkflowCounts` of `interlock.vocabulary.wire.frames`."""
+
+    id: str
+    status: str
+    ready: int
+    total: int
+    held: int
 
 
 class WorkflowStandingJson(TypedDict):

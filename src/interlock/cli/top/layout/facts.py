@@ -16,7 +16,7 @@ import msgspec
 
 from interlock.cli.log.reasons import words_of
 from interlock.cli.look.ps_list import tone_of
-from interlock.cli.look.session_lines import Shown, age, shown_of, since_of
+from interlock.cli.look.session_lines import Shown, age, below_of, shown_of, since_of
 from interlock.cli.output import escape
 from interlock.cli.places import by_rule_of, changes_of, checked_out, context_of, cost_of
 from interlock.cli.tables import Line, Tone
@@ -75,6 +75,7 @@ def about_lines(task: TaskSummaryJson, width: int) -> list[Line]:
         ("changes", changes_of(task)),
         ("cost", cost_of(task)),
         ("answered", by_rule_of(task)),
+        ("below", below_of(task)),
         ("child of" if task.get("depth") else "copy of", str(task.get("parent_id") or "")),
     )
     shown = [(name, said) for name, said in known if said]

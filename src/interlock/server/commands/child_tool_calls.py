@@ -56,7 +56,7 @@ class _Caller:
     options: ModelOptions
 
 
-class AgentCalls:
+class ChildToolCalls:
     """Carries out these calls for the agents of one server: a `ChildCalls` of the model driver."""
 
     def __init__(
