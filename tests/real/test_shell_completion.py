@@ -47,13 +47,10 @@ class Shell:
     def text(self) -> str:
         return self.somebody.tmux("default", "capture-pane", "-p", "-t", "work")
 
-    def clears(self) -> None:
-        self.somebody.tmux("default", "send-keys", "-t", "work", "C-c")
-        self.somebody.tmux("default", "send-keys", "-t", "work", "C-l")
-        until(lambda: "interlock" not in self.text, "an empty screen", lambda: self.text)
-
     def types(self, words: str) -> None:
-        self.clears()
+        """These words and Tab, in a shell that was started for them: no key of another line is on its way to it."""
+        self.somebody.tmux("default", "respawn-pane", "-k", "-t", "work")
+        until(lambda: self.text.rstrip()[-1:] in ("$", "#", "%", ">"), "a prompt", lambda: self.text)
         self.somebody.tmux("default", "send-keys", "-t", "work", "-l", words)
         until(lambda: words.rstrip() in self.text, f"{words!r} stands there", lambda: self.text)
         self.somebody.tmux("default", "send-keys", "-t", "work", "Tab")
@@ -93,11 +90,9 @@ def shell_of(name: str, folder: Path, served: Served) -> Iterator[Shell]:
     }
     with person() as somebody:
         words = ["-i", *(f"{key}={value}" for key, value in settings.items()), program(name), "-i"]
-        size = ("-x", "120", "-y", "30", "-c", str(work))
+        size = ("-x", "240", "-y", "30", "-c", str(work))
         somebody.tmux("default", "-u", "new-session", "-d", "-s", "work", *size, "--", "env", *words)
-        shell = Shell(somebody)
-        until(lambda: shell.text.rstrip()[-1:] in ("$", "#", "%", ">"), "a prompt", lambda: shell.text)
-        yield shell
+        yield Shell(somebody)
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
@@ -113,5 +108,6 @@ def test_a_real_shell_completes_commands_agents_options_and_sessions_and_no_file
             shell.offers("interlock why ", *(one[-6:] for one in sessions))
             shell.offers("interlock completion ", "bash", "fish", "zsh")
             shell.types("interlock show zz-a")
-            shell.completes("interlock log sh", "interlock log show")  # by then Tab has been answered
-            assert "zz-a-file" not in shell.text
+            shell.somebody.tmux("default", "send-keys", "-t", "work", "-l", "-more")  # by then Tab has been answered
+            until(lambda: "-more" in shell.text, "what is typed behind it", lambda: shell.text)
+            assert "interlock show zz-a-more" in shell.text
