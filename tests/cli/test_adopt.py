@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
+
 from interlock.agents.port import ProcessIdentity
 from interlock.agents.processes.identity import identity_of, is_alive
+from interlock.log.host import HOST_VARIABLE
 from tests.cli.serving import Served, serving
 
 AGENT: Final = (sys.executable, "-m", "interlock.testing.scripted_agent")
@@ -107,13 +110,15 @@ def test_all_finds_every_server_and_the_end_of_an_adopted_agent_is_told(tmp_path
         somebody.start("other", *AGENT)
         somebody.start("plain", "sleep", "600")
         env = {"TMUX_TMPDIR": str(somebody.folder)}
-        done = served.cli("adopt", "--all", "--json", **env)
+        done = served.cli("adopt", "--all", "--dry-run", "--json", **env)
         assert done.returncode == 0, done.stderr
-        rows = [row for row in json.loads(done.stdout)["agents"] if row["process"] is None]
+        rows = [row for row in json.loads(done.stdout)["agents"] if row["socket"].startswith(str(somebody.folder))]
         assert [Path(row["socket"]).name for row in rows] == ["default", "other"]
         assert {row["cli"] for row in rows} == {"scripted"}
 
-        session = rows[1]["session_id"]
+        # All of one server: other tests' agents are on this machine, too.
+        (row,) = adopted(served, "--all", "--socket", somebody.socket("other"))
+        session = row["session_id"]
         somebody.tmux("other", "kill-server")
         assert served.cli("wait", session, "--until", "gone", "--timeout", "60").returncode == 0
         spawn = json.loads(served.cli("session", "history", session, "--json").stdout)["spawns"]
@@ -126,6 +131,34 @@ def test_all_finds_every_server_and_the_end_of_an_adopted_agent_is_told(tmp_path
         assert f"interlock resume {session}" in row["evidence"]
 
 
+@pytest.mark.parametrize("host", ["", "portable"])
+def test_all_finds_a_server_wherever_its_socket_is_and_no_agent_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    monkeypatch.setenv(HOST_VARIABLE, host)
+    with person() as somebody, serving(tmp_path) as served, tempfile.TemporaryDirectory(prefix="il-") as elsewhere:
+        # lsof on Linux tells a path up to its first blank.
+        socket = str(Path(elsewhere).resolve() / ("mine" if host else "my socket"))
+        monkeypatch.setattr(Person, "socket", lambda self, name: socket)
+        somebody.start("default", *AGENT)
+        try:
+            config = json.dumps([sys.executable, "-m", "interlock.testing.scripted_agent"])
+            (tmp_path / "config.toml").write_text(f"[agents.ours]\ndriver = 'terminal'\nargv = {config}\n")
+            env = {"TMUX_TMPDIR": str(somebody.folder), "TMUX": "", "INTERLOCK_CONFIG": str(tmp_path / "config.toml")}
+            began = served.cli("run", "ours", "--title", "ours", **env)
+            assert began.returncode == 0, began.stderr
+            assert served.cli("wait", "ours", "--until", "ready", "--timeout", "60").returncode == 0
+            done = served.cli("adopt", "--all", "--dry-run", "--json", **env)
+            assert done.returncode == 0, done.stderr
+            places = [row["socket"] for row in json.loads(done.stdout)["agents"]]
+            assert socket in places
+            assert not [one for one in places if one.startswith(str(served.home))], "these are ours"
+            (row,) = adopted(served, "--all", "--socket", socket)
+            assert (row["result"], row["socket"]) == ("watched", socket)
+        finally:
+            somebody.tmux("default", "kill-server")
+
+
 def test_what_cannot_be_adopted_says_why(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -136,6 +169,7 @@ def test_what_cannot_be_adopted_says_why(tmp_path: Path) -> None:
         for words, said in (
             (("%9", "--socket", where), "no pane"),
             (("--socket", somebody.socket("none")), "no tmux server"),
+            (("--all", "--socket", somebody.socket("none")), "no tmux server"),
             (("--socket", somebody.socket("plain")), "no known CLI is in pane %0"),
             (("--socket", where, "--cli", "nobody"), "no profile for 'nobody'"),
         ):

@@ -36,6 +36,14 @@ def test_a_prompt_is_found_by_its_words_and_hostile_text_is_harmless(served: Ser
     assert served.cli("search", "giraffe").stderr.strip().endswith("no message matches")
 
 
+def test_a_session_that_was_renamed_is_found_by_the_name_that_it_has_now(served: Served) -> None:
+    session = served.done("Say the okapi is shy.", title="before")
+    assert served.cli("search", "okapi").stdout.count("before")
+    assert served.cli("session", "rename", session, "afterwards").returncode == 0
+    told = json.loads(served.cli("search", "okapi", "--json").stdout)
+    assert {one["title"] for one in told["messages"]} == {"afterwards"}
+
+
 @pytest.mark.parametrize(
     "words", [("--limit", "0", "a"), ("--role", "king", "a"), ("--since", "yesterday", "a"), (), ("!!!",)]
 )

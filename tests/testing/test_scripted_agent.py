@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import pty
+import signal
+import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -225,3 +229,20 @@ def test_in_a_real_terminal_it_dies_as_told(
         assert len(read_ledger(tmp_path / "ledger", "spawned")) == 1
 
     run(main())
+
+
+def test_an_interrupted_agent_in_a_terminal_ends_by_its_signal_and_leaves_no_traceback() -> None:
+    """What it leaves is the last screen that a person sees of it."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(command("tui"), stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as agent:
+        os.close(theirs)
+        said = b""
+        while b"Ask for something" not in said:
+            said += os.read(ours, 65536)
+        agent.send_signal(signal.SIGINT)
+        with suppress(OSError):  # the other end is closed: it has ended
+            while piece := os.read(ours, 65536):
+                said += piece
+        assert agent.wait(60) == -signal.SIGINT
+    os.close(ours)
+    assert b"Traceback" not in said

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from interlock.vocabulary.events.audit import SessionOpened, TurnFailed
+from interlock.vocabulary.events.audit import SessionOpened, SessionRenamed, TurnFailed
 from interlock.vocabulary.events.conversation import AssistantMessage, SubagentEvent, ToolCall, ToolResult, UserMessage
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.events.registry import Json
@@ -13,7 +13,7 @@ from interlock.vocabulary.wire.frames import Role
 
 MAX_TOOL_CHARACTERS: Final = 64_000
 """Of what a tool was given or gave, so much can be found."""
-TYPES: Final = (SessionOpened, UserMessage, AssistantMessage, ToolCall, ToolResult, TurnFailed, SubagentEvent)
+TYPES: Final = (SessionOpened, SessionRenamed, UserMessage, AssistantMessage, ToolCall, ToolResult, TurnFailed, SubagentEvent)
 """Every other type holds nothing to be found."""
 
 

@@ -514,6 +514,23 @@ def test_a_session_that_asks_stays_in_sight_however_far_the_list_is_scrolled() -
                              is_roomy=False), 9, 9)) <= 4  # fmt: skip
 
 
+def test_no_session_stands_under_the_heading_of_another_group_however_far_the_list_is_scrolled() -> None:
+    groups = {"question": live("working", "question"), "working": live("working"), "quiet": live("quiet")}
+    tasks = [task(f"{name}{at}", live=one) for name, one in groups.items() for at in range(4)]
+    for is_roomy, height in itertools.product((False, True), range(4, 14)):
+        known = places(arrange(tasks), is_roomy=is_roomy)
+        for top in range(1, len(known)):
+            kept = pinned(known, top, height)
+            shown = [*kept, *known[top + len(kept) :]][:height]
+            heading = ""
+            for one in shown:
+                heading = one.heading or heading
+                if one.task is None or not heading or one in kept:
+                    continue
+                group = next(place.heading for place in reversed(known[: known.index(one)]) if place.heading)
+                assert heading == group, (top, height, [place.heading or place.task for place in shown])
+
+
 def test_the_list_is_grouped_by_folder_and_as_a_tree_on_request() -> None:
     tasks = [
         task("copy", live=live("working", "question"), parent_id="ses_first"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +21,11 @@ from interlock.agents.terminal.launch import Where, foreground_leader, recognise
 from interlock.agents.terminal.side_files import agent_home, home_variable
 from interlock.agents.tmux.panes import PaneInfo, find_pane, list_panes
 from interlock.agents.tmux.server import Absent, NoServer, TmuxServer
+from interlock.log.home_identity import IDENTITY_FILE
+from interlock.log.host import host
 from interlock.screen.profile import Profile
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
+from interlock.vocabulary.ids import SPAWN_ID_VARIABLE
 
 _MAX_ENVIRONMENT_BYTES = 1024 * 1024
 
@@ -47,7 +50,8 @@ class Adoption:
 
 
 def user_servers(environ: Mapping[str, str]) -> tuple[TmuxServer, ...]:
-    """Every tmux server of this user that has a socket in tmux's own folder, and the one around this terminal."""
+    """Every tmux server of this user: with a socket in tmux's own folder, around this terminal, or told by its process,
+    wherever its socket is. Those of homes of ours hold no agent that a person started, and are left out."""
     folder = Path(environ.get("TMUX_TMPDIR") or "/tmp", f"tmux-{os.getuid()}")
     try:
         sockets = {str(path.resolve()) for path in folder.iterdir() if _is_own_socket(path)}
@@ -56,7 +60,21 @@ def user_servers(environ: Mapping[str, str]) -> tuple[TmuxServer, ...]:
     around = environ.get("TMUX", "").partition(",")[0]
     if around and _is_own_socket(Path(around)):
         sockets.add(str(Path(around).resolve()))
-    return tuple(TmuxServer(socket) for socket in sorted(sockets))
+    sockets |= {str(Path(path).resolve()) for path in _served() if _is_own_socket(Path(path))}
+    return tuple(TmuxServer(socket) for socket in sorted(sockets) if not _is_of_a_home(Path(socket)))
+
+
+def _served() -> Iterator[str]:
+    """Where the processes listen that are a tmux."""
+    for row in host().rows(SPAWN_ID_VARIABLE):
+        name = row.command or host().running_name(row.pid) or ""
+        if Path(name.partition(" ")[0].rstrip(":")).name == "tmux":
+            yield from (path for path in host().bound_sockets(row.pid) if path.startswith("/"))
+
+
+def _is_of_a_home(socket: Path) -> bool:
+    home = socket.parent.parent
+    return socket == Path(TmuxServer.of_home(home).socket) and (home / IDENTITY_FILE).exists()
 
 
 def _is_own_socket(path: Path) -> bool:

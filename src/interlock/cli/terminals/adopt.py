@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from interlock.cli.wire.json_shapes import AdoptedJson
 
 _DRY = "not adopted: --dry-run"
+_LIST = "`interlock adopt --all --dry-run` lists the agents in tmux"
 
 
 def adopt(
@@ -35,7 +36,7 @@ def adopt(
     *,
     all_: Annotated[
         bool,
-        Parameter(name="--all", negative="", help="Every known CLI in your tmux servers; Claude and Codex elsewhere."),
+        Parameter(name="--all", negative="", help="Every known CLI in all your tmux servers, or in that of --socket."),
     ] = False,
     control: Annotated[
         bool, Parameter(negative="", help="Allow send, approve and interrupt; by default it is only watched.")
@@ -56,8 +57,8 @@ def adopt(
     Exit code 2: no such pane or process, no known CLI in it, or it is ours already; 3: with --all, some could not be
     adopted; 8: no server, or it belongs to another home.
     """
-    if all_ and (pane or process or socket or cli or title):
-        raise UsageError("--all takes every agent", remedy="leave the pane, --process, --socket, --cli and --title out")
+    if all_ and (pane or process or cli or title):
+        raise UsageError("--all takes every agent", remedy="leave the pane, --process, --cli and --title out")
     if process:
         if pane or socket or cli or control or process < 0:
             raise UsageError("--process names an agent outside tmux", remedy="give no pane, --socket, --cli, --control")
@@ -72,20 +73,22 @@ def adopt(
             return _print(rows, json=json)
         api = ServerApi.of_home(home_folder(home))
         return _print([_adopt(api, *place, cli or "", title, control=control)], json=json)
-    panes, outside = _find_all()
+    panes, outside = _find_all(socket)
     if dry_run:
         rows = [_found_row(one) for one in panes]
         return _print(rows + [_outside_row(one, "", _DRY, is_new=False) for one in outside], json=json)
     return _adopt_all(ServerApi.of_home(home_folder(home)), panes, outside, control=control, json=json)
 
 
-def _find_all() -> tuple[list[FoundAgent], list[OutsideAgent]]:
-    """The agents in panes, and those outside tmux that a file proves. The others are told."""
-    profiles, servers = load_profiles(), user_servers(os.environ)
+def _find_all(socket: str | None) -> tuple[list[FoundAgent], list[OutsideAgent]]:
+    """The agents in panes, and those outside tmux that a file proves. The others are told. `socket`: those of one tmux
+    server only."""
+    profiles = load_profiles()
+    servers = user_servers(os.environ) if socket is None else (TmuxServer(asyncio.run(_path_of(server_of(socket)))),)
     found, problems = asyncio.run(find_agents(servers, profiles))
     for where, problem in problems.items():
         output.note(f"tmux at {where} cannot be asked: {problem}")
-    outside = find_outside(profiles, asyncio.run(pane_processes(servers)))
+    outside = [] if socket is not None else find_outside(profiles, asyncio.run(pane_processes(servers)))
     for one in outside:
         if not one.evidence:
             output.note(f"process {one.where.pid} ({one.where.cli}) is not adopted: {unproven(one)}")
@@ -93,14 +96,21 @@ def _find_all() -> tuple[list[FoundAgent], list[OutsideAgent]]:
 
 
 async def _place(pane: str, socket: str | None) -> tuple[str, str]:
-    """The socket of a pane by its path, and the pane by its id: a server has another environment than this command."""
-    server: TmuxServer = server_of(socket)
+    """The socket of a pane by its path, and the pane by its id."""
+    server = server_of(socket)
+    path = await _path_of(server)
     try:
-        found = await find_pane(server, pane)
-        path = (await server.run(["display-message", "-p", "-t", found.pane_id, "#{socket_path}"])).strip()
+        return path, (await find_pane(server, pane)).pane_id
     except (Absent, NoServer) as error:
-        raise UsageError(str(error), remedy="`interlock adopt --all --dry-run` lists the agents in tmux") from error
-    return path, found.pane_id
+        raise UsageError(str(error), remedy=_LIST) from error
+
+
+async def _path_of(server: TmuxServer) -> str:
+    """The socket by its path: a server of ours has another environment than this command."""
+    try:
+        return (await server.run(["display-message", "-p", "#{socket_path}"])).strip()
+    except NoServer as error:
+        raise UsageError(str(error), remedy=_LIST) from error
 
 
 def _adopt(api: ServerApi, socket: str, pane: str, cli: str, title: str, *, control: bool) -> AdoptedJson:

@@ -167,7 +167,10 @@ class SessionList(Painted, ScrollView, can_focus=True, inherit_bindings=False):
             first -= 1
         covered = len(pinned(self.places, first, height))  # what stays in sight would hide it
         if first < self.scroll_offset.y + covered:
-            self.scroll_to(y=max(0, first - covered) if first > 1 else 0, animate=False, force=True)
+            y = first - covered if first > 1 else 0
+            while y > 0 and len(pinned(self.places, y, height)) > first - y:  # it depends on what is above
+                y -= 1
+            self.scroll_to(y=max(0, y), animate=False, force=True)
         elif last >= self.scroll_offset.y + height:
             self.scroll_to(y=last - height + 1, animate=False, force=True)
 

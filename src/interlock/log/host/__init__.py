@@ -78,6 +78,9 @@ class Host(Protocol):
     def open_names(self, pid: int) -> Iterator[str]:
         """The files and sockets that a process has open, by name."""
 
+    def bound_sockets(self, pid: int) -> Iterator[str]:
+        """The paths of the Unix sockets at which a process can be reached. It may name other files, too."""
+
     def tcp_tables(self) -> Iterator[str]:
         """The kernel's tables of TCP connections, as /proc/net/tcp has them."""
 

@@ -115,6 +115,14 @@ def open_names(pid: int) -> Iterator[str]:
                 yield os.readlink(entry.path)  # noqa: PTH115  # without the import of pathlib
 
 
+def bound_sockets(pid: int) -> Iterator[str]:
+    held = {name for name in open_names(pid) if name.startswith("socket:[")}
+    for line in _text("/proc/net/unix").splitlines()[1:] if held else ():
+        fields = line.split(maxsplit=7)  # a path may hold blanks; what is not bound has none
+        if len(fields) > 7 and f"socket:[{fields[6]}]" in held:
+            yield fields[7]
+
+
 def tcp_tables() -> Iterator[str]:
     for name in ("/proc/net/tcp", "/proc/net/tcp6"):
         yield _text(name)

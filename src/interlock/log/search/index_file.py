@@ -69,10 +69,11 @@ class Opening(NamedTuple):
 
 
 class Added(NamedTuple):
-    """What was read of the log: texts and openings, and up to which event of each session that is."""
+    """What was read of the log: texts, openings and later titles, and up to which event of each session that is."""
 
     texts: Sequence[SearchText]
     openings: Sequence[Opening]
+    titles: Sequence[tuple[SessionId, str]]
     last_seqs: dict[SessionId, int]
 
 
@@ -188,6 +189,8 @@ class SearchIndex:
             for one in added.openings:
                 values = (one.agent, one.title, one.session_id)
                 self._connection.execute("UPDATE sessions SET agent = ?, title = ? WHERE session_id = ?", values)
+            for renamed, title in added.titles:
+                self._connection.execute("UPDATE sessions SET title = ? WHERE session_id = ?", (title, renamed))
             for text in added.texts:
                 self._put(text)
             self._connection.execute(

@@ -47,7 +47,7 @@ from interlock.log.sqlite.store import SqliteLog
 from interlock.projections import searchable as texts
 from interlock.server.http.problems import NotReady, Unfit
 from interlock.vocabulary.errors import MalformedEvent, UsageError
-from interlock.vocabulary.events.audit import SessionOpened
+from interlock.vocabulary.events.audit import SessionOpened, SessionRenamed
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.events.registry import DECLARATIONS
 from interlock.vocabulary.ids import SessionId, is_valid_id
@@ -266,6 +266,7 @@ def read_rows(rows: Iterable[ChainRow], decode: Decoder) -> Added:
     """What can be found in rows. Only events of types that hold something are decoded."""
     found: list[SearchText] = []
     openings: list[Opening] = []
+    titles: list[tuple[SessionId, str]] = []
     last_seqs: dict[SessionId, int] = {}
     for row in rows:
         if not is_valid_id(row.session_id):
@@ -274,10 +275,12 @@ def read_rows(rows: Iterable[ChainRow], decode: Decoder) -> Added:
         event = _event(row, decode)
         if event is not None and isinstance(event.data, SessionOpened):
             openings.append(Opening(row.session_id, event.data.agent, event.data.title))
+        if event is not None and isinstance(event.data, SessionRenamed):
+            titles.append((row.session_id, event.data.title))
         said = None if event is None else texts.searchable(event)
         if event is not None and said is not None:
             found.append(SearchText(row.position, row.session_id, row.seq, said[0].value, event.ts, said[1]))
-    return Added(found, openings, last_seqs)
+    return Added(found, openings, titles, last_seqs)
 
 
 def _event(row: ChainRow, decode: Decoder) -> Event | None:

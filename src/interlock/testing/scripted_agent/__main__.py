@@ -88,6 +88,11 @@ def _serve(face: Face, player: AgentPlayer, options: Options) -> int:
 
 if __name__ == "__main__":
     # Without the interpreter's own clean-up: there is nothing to clean, and hundreds of these are started at once.
-    code = main(sys.argv[1:])
+    code = 128 + signal.SIGINT
+    try:
+        code = main(sys.argv[1:])
+    except KeyboardInterrupt:  # as the interpreter ends by it, but without a traceback as the last screen of a terminal
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
     sys.stderr.flush()
     os._exit(code)

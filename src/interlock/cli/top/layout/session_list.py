@@ -218,18 +218,19 @@ def places(arranged: Arranged, *, is_roomy: bool) -> tuple[ListPlace, ...]:
 
 
 def pinned(known: Sequence[ListPlace], top: int, height: int) -> tuple[ListPlace, ...]:
-    """What stays in sight at the head of a list that was scrolled down to `top`: sessions that ask, at most a third of
-    the room, with the heading of their group if they have one in common, and the heading of what follows."""
+    """What stays in sight at the head of a list that was scrolled down to `top`, in place of the lines there: sessions
+    that ask, at most a third of the room, with the heading of their group if they have one in common; and the heading
+    of the session that would be the next line."""
     above = known[:top]
     asking = [one for one in above if one.task is not None and not one.part and shown_of(one.task).needs_person]
     kept = asking[: max(1, height // 3)]
-    heading = next((one for one in reversed(above) if one.heading), None)
-    goes_on = top < len(known) and known[top].task is not None
-    following = [heading] if heading is not None and goes_on and height > len(kept) + 2 else []
     next_group = next((at for at, one in enumerate(above) if at and one.heading), len(above))
     is_one_group = bool(kept) and above[0].heading and kept[-1] in above[:next_group]
     own = [above[0]] if is_one_group and height > len(kept) + 4 else []
-    return (*own, *kept, *(one for one in following if one not in own))
+    after = top + len(own) + len(kept)
+    heading = next((one for one in reversed(known[:after]) if one.heading), None)
+    is_needed = after < len(known) and known[after].task is not None and heading not in own
+    return (*own, *kept, *([heading] if heading is not None and is_needed and height > len(kept) + 2 else []))
 
 
 def heading_line(place: ListPlace) -> Line:
