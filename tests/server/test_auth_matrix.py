@@ -17,11 +17,14 @@ REFUSED = (401, 403)
 
 # Every route by hand, so that a new one cannot be forgotten: open to all, to observers, to operators only.
 OPEN = {"GET /health", "GET /docs", "GET /api/openapi.json"}
+# Needs a page of the server instead of a token: `test_browser_logins` holds it.
+PAGE = {"POST /api/login"}
 OBSERVERS = {
     "GET /api/server",
     "GET /api/agents",
     "GET /api/pool",
     "GET /api/approvals",
+    "GET /api/logins",
     "GET /api/search",
     "GET /api/spawns",
     "GET /api/usage",
@@ -51,6 +54,8 @@ OBSERVERS = {
     "GET /metrics",
 }
 OPERATORS = {
+    "POST /api/login/tickets",
+    "DELETE /api/logins/{login_id}",
     "POST /api/tasks",
     "POST /api/tasks/{task_id}/archive",
     "POST /api/tasks/{task_id}/restore",
@@ -84,7 +89,7 @@ OPERATORS = {
 async def ask(caller: httpx.AsyncClient, operation: str) -> int:
     """The status that an operation answers on a task that is not there: whoever is let in gets no 401 or 403."""
     method, _, path = operation.partition(" ")
-    for name in ("task_id", "turn_id", "prompt_id", "approval_id", "subagent_id", "workflow_id", "step_id"):
+    for name in ("task_id", "turn_id", "prompt_id", "approval_id", "subagent_id", "workflow_id", "step_id", "login_id"):
         path = path.replace(f"{{{name}}}", f"{name}_none")
     answer = await caller.request(method, path, json=None if method in ("GET", "DELETE") else {})
     return answer.status_code
@@ -95,8 +100,8 @@ def test_the_matrix_names_every_route_that_there_is() -> None:
         async with house() as server:
             app = create_app(server.state).app
             found = {f"{one.method} {one.path}" for one in operations(app)}
-            assert found == OPEN | OBSERVERS | OPERATORS
-            assert {one.partition(" ")[2] for one in OPEN} == OPEN_PATHS
+            assert found == OPEN | PAGE | OBSERVERS | OPERATORS
+            assert {one.partition(" ")[2] for one in OPEN | PAGE} == OPEN_PATHS
             sockets = [route.path for route in app.routes if isinstance(route, WebSocketRoute)]
             assert sockets == ["/api/socket"]
             assert len(app.routes) == len([one for one in app.routes if isinstance(one, HTTPRoute)]) + 1

@@ -36,6 +36,7 @@ CHECKS: Final = [
     checks.response_schema_conformance,
 ]
 KNOWN: Final = {
+    "login_id": "log_1",
     "task_id": "ses_a",
     "turn_id": "trn_a",
     "prompt_id": "prm_a",

@@ -48,6 +48,7 @@ from interlock.runtime.redaction.redactor import Redactor
 from interlock.runtime.redaction.values import named_secrets
 from interlock.runtime.rules.keeper import RuleKeeper
 from interlock.runtime.runtime import Runtime, SpecSource, spec_from_log
+from interlock.server.browser.login_store import LoginStore
 from interlock.server.commands.children import ChildCommands
 from interlock.server.commands.commands import Commands
 from interlock.server.commands.workflows import WorkflowCommands
@@ -281,6 +282,7 @@ async def running(
             search=search,
             tokens=tokens,
             settings=settings,
+            logins=LoginStore.of_home(home),
         )
         server = Running(state, listening)
     except BaseException:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 
 from interlock.log.port import Log
 from interlock.runtime.runtime import Runtime
+from interlock.server.browser.login_store import LoginStore
+from interlock.server.browser.tickets import Tickets
 from interlock.server.commands.children import ChildCommands
 from interlock.server.commands.commands import Commands
 from interlock.server.commands.workflows import WorkflowCommands
@@ -28,3 +31,5 @@ class ServerState:
     search: TranscriptSearch
     tokens: Tokens
     settings: ServerSettings
+    logins: LoginStore = field(default_factory=LoginStore)
+    tickets: Tickets = field(default_factory=lambda: Tickets(time.monotonic))

@@ -4,8 +4,10 @@ Laws:
 1. A name that is not ours (`Host`) is not answered, so that no page can rebind its own name to this server.
 2. A page (`Origin`) asks only where it came from this server, or is allowed by name.
 3. A token is in `Authorization`, or for a browser's socket among its subprotocols. It is never in a URL.
-4. Looking needs an observer, anything else an operator. Only what `OPEN_PATHS` names needs nobody.
+4. Looking needs an observer, anything else an operator. Only what `OPEN_PATHS` names, and the page, needs nobody.
 5. Whoever asks too fast is told when to come back. Strangers use up no rate but their own.
+6. A cookie counts only in what a page of this very origin sends: another port of localhost sends it along, too. So does
+   a login. A cookie and a token together are refused.
 """
 
 from __future__ import annotations
@@ -18,15 +20,30 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import SplitResult, urlsplit
 
-from interlock.server.http.problems import Forbidden, TooMany, Unauthenticated, WrongHost, WrongOrigin
+from interlock.server.browser.login_store import Login, LoginStore
+from interlock.server.browser.pages import is_web_path
+from interlock.server.http.problems import (
+    Forbidden,
+    ForgedRequest,
+    TooMany,
+    TwoCredentials,
+    Unauthenticated,
+    WrongHost,
+    WrongOrigin,
+)
 from interlock.server.settings import ServerSettings
 from interlock.server.token_file import load_or_create_tokens
 from interlock.vocabulary.wire.requests import AccessRole
 
-OPEN_PATHS: Final = frozenset({"/health", "/docs", "/api/openapi.json"})
+LOGIN_PATH: Final = "/api/login"
+OPEN_PATHS: Final = frozenset({"/health", "/docs", "/api/openapi.json", LOGIN_PATH})
 SUBPROTOCOL: Final = "interlock.v1"
 TOKEN_SUBPROTOCOL: Final = "interlock.token."
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_LOGINS: Final = "/api/logins/"
+_PAGE_METHODS: Final = frozenset({"GET", "HEAD"})
+_PAGE_REMEDY: Final = "a page of this server sends Origin, Content-Type: application/json and X-Interlock: 1"
+_MAX_COOKIES: Final = 8
 _LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})
 _DEFAULT_PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
@@ -62,10 +79,15 @@ def _digest(token: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks: what they may do (None: a stranger at an open door), and how the record names them."""
+    """Who asks: what they may do (None: a stranger at an open door), and how the record names them. `login`: the
+    browser whose cookie it is; `scheme`: as its address bar has it, http or https; `set_cookie`: the header that gives
+    it its cookie again, where it is time."""
 
     role: AccessRole | None
     who: str
+    login: Login | None = None
+    scheme: str = "http"
+    set_cookie: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,25 +109,40 @@ class AccessRequest:
 class Entrance:
     """The door of one server. `admit` says who asks, or raises a refusal."""
 
-    def __init__(self, tokens: Tokens, settings: ServerSettings, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, tokens: Tokens, settings: ServerSettings, clock: Callable[[], float], logins: LoginStore | None = None
+    ) -> None:
         self._tokens = tokens
+        self._logins = LoginStore() if logins is None else logins
         self._origins = frozenset(settings.allowed_origins)
         own = () if settings.host in _WILDCARDS else (settings.host.lower(),)
         self._names = _LOOPBACK_NAMES | {name.lower() for name in settings.allowed_hosts} | set(own)
         self._buckets = Buckets(settings.requests_per_second, settings.request_burst, clock)
 
     def admit(self, asked: AccessRequest) -> Caller:
-        """Host, origin, rate, token, role: in this order, so that nobody learns more than they may."""
+        """Host, origin, forgery, rate, token or cookie, role: in this order, so that nobody learns more than they
+        may."""
         host = self._check_host(asked)
         self._check_origin(asked, host)
-        token = given_token(asked)
-        role = None if token is None else self._tokens.role_of(token)
+        scheme = self._scheme(asked, host)
+        token, cookies = given_token(asked), self._cookies(asked, scheme)
+        if cookies or (asked.path == LOGIN_PATH and asked.method not in _READING):
+            _check_page(asked, host, scheme)
+        if cookies and token is not None:
+            raise TwoCredentials("a cookie and a token were given", remedy="send one of them")
+        login = self._logins.find(cookies) if cookies else None
+        role = login.role if login is not None else None if token is None else self._tokens.role_of(token)
         wait_seconds = self._buckets.take((role, asked.peer))
         if wait_seconds > 0:
             raise TooMany("you ask too fast", retry_after_seconds=wait_seconds)
-        if asked.path not in OPEN_PATHS or asked.is_socket:
-            check_role(needed_role(asked), role, has_token=token is not None)
-        return Caller(role=role, who=f"{role.value if role else 'stranger'}@{asked.peer}")
+        if asked.is_socket or not _is_open(asked):
+            if cookies and login is None:
+                raise Unauthenticated("that login is over", remedy="log in again: `interlock open` gives a link")
+            is_own = login is not None and asked.path == _LOGINS + login.login_id  # an observer may log itself out
+            check_role(AccessRole.OBSERVER if is_own else needed_role(asked), role, has_token=token is not None)
+        who = f"{role.value if role else 'stranger'}@{asked.peer}" if login is None else login.who
+        renewed = "" if login is None else self._logins.renewal(login, cookies, is_secure=scheme == "https")
+        return Caller(role=role, who=who, login=login, scheme=scheme, set_cookie=renewed)
 
     def _check_host(self, asked: AccessRequest) -> SplitResult:
         given = asked.values("host")
@@ -126,6 +163,48 @@ class Entrance:
         if len(given) > 1 or not _is_same_origin(given[0], host, asked.scheme):
             remedy = "open the page from this server, or allow its origin when the server is started"
             raise WrongOrigin("a page of another origin asks", remedy=remedy)
+
+    def _scheme(self, asked: AccessRequest, host: SplitResult) -> str:
+        """How the caller came here: by https where its name is allowed as such an origin: a proxy speaks it."""
+        is_proxied = any(one.startswith("https:") and _is_same_origin(one, host, "https") for one in self._origins)
+        return "https" if is_proxied else {"ws": "http", "wss": "https"}.get(asked.scheme, asked.scheme)
+
+    def _cookies(self, asked: AccessRequest, scheme: str) -> list[str]:
+        """The values of our cookie. More than one may be given: other ports of a name can set cookies of it."""
+        name = self._logins.cookie_name(is_secure=scheme == "https")
+        given = (one.strip().partition("=") for line in asked.values("cookie") for one in line.split(";"))
+        return [value for key, _, value in given if key == name][:_MAX_COOKIES]
+
+
+def _is_open(asked: AccessRequest) -> bool:
+    return asked.path in OPEN_PATHS or (asked.method in _PAGE_METHODS and is_web_path(asked.path))
+
+
+def _check_page(asked: AccessRequest, host: SplitResult, scheme: str) -> None:
+    """Law 6. `Sec-Fetch-Site` is the browser's own word, and old ones do not send it; `X-Interlock` is a header that no
+    form can send, and no page of another origin without our leave."""
+    origin, site = asked.values("origin"), asked.values("sec-fetch-site")
+    is_own = len(origin) == 1 and _is_same_origin(origin[0], host, scheme)
+    if asked.is_socket or asked.method not in _READING:
+        wrong = "" if is_own else "it names no `Origin` of this server"
+        wrong = wrong or ("" if asked.is_socket else _wrong_write(asked, site))
+    else:
+        is_api = asked.path.startswith(("/api/", "/metrics"))
+        wrong = (
+            "a page of another origin asks" if is_api and site and site != ["same-origin"] and site != ["none"] else ""
+        )
+        wrong = wrong or ("it names an `Origin` that is not this server" if origin and not is_own else "")
+    if wrong:
+        raise ForgedRequest(f"this is not what a page of this server sends: {wrong}", remedy=_PAGE_REMEDY)
+
+
+def _wrong_write(asked: AccessRequest, site: list[str]) -> str:
+    if site and site != ["same-origin"]:
+        return "`Sec-Fetch-Site` is not same-origin"
+    kinds = [one.partition(";")[0].strip().lower() for one in asked.values("content-type")]
+    if kinds != ["application/json"]:
+        return "`Content-Type` is not application/json"
+    return "" if asked.values("x-interlock") == ["1"] else "`X-Interlock: 1` is missing"
 
 
 def needed_role(asked: AccessRequest) -> AccessRole:

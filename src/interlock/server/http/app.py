@@ -3,7 +3,9 @@
 Laws:
 1. Nothing reaches a route, nor learns whether there is one, before the door let it in.
 2. Every answer bears the headers that keep browsers honest, and every refusal is a problem.
-3. What was shown at the door (tokens) goes no further.
+3. What was shown at the door (tokens, cookies) goes no further.
+4. The page and its files are answered at the door, out of a map: no route, and no disk, is asked for them.
+5. What is being answered to a login ends with the login.
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ from litestar.plugins import PluginProtocol
 from litestar.plugins.core import MsgspecDIPlugin
 from litestar.types import Message, Receive, Scope, Send
 
+from interlock.server.browser import logins
+from interlock.server.browser.pages import answer_of, built_pages, is_web_path
 from interlock.server.changes import TaskChanges
 from interlock.server.http import openapi
 from interlock.server.http.access import SUBPROTOCOL, AccessRequest, Caller, Entrance
 from interlock.server.http.docs_page import DOCS_POLICY
-from interlock.server.http.problems import PROBLEM_TYPE, BrokenOff, WrongMediaType, problem_of
+from interlock.server.http.problems import PROBLEM_TYPE, BrokenOff, NotFound, WrongMediaType, problem_of
 from interlock.server.http.short_way import send_json, short_answer
 from interlock.server.ledger import UsageLedger
 from interlock.server.routes import (
@@ -116,9 +120,10 @@ _API: Final = (
     *worktrees.ROUTES,
     *children.ROUTES,
     *workflows.ROUTES,
+    *logins.ROUTES,
 )
 _POLICY: Final = "default-src 'none'; frame-ancestors 'none'"
-_SECRET: Final = frozenset({b"authorization", b"sec-websocket-protocol"})
+_SECRET: Final = frozenset({b"authorization", b"cookie", b"sec-websocket-protocol"})
 _HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -131,7 +136,7 @@ _HEADERS: Final = (
 def create_app(state: ServerState, *, clock: Callable[[], float] = time.monotonic) -> Door:
     """The whole application. Its parts are started and stopped by whoever made them."""
     routes = create_routes(state.settings.max_request_bytes)
-    return Door(routes, state, Entrance(state.tokens, state.settings, clock))
+    return Door(routes, state, Entrance(state.tokens, state.settings, clock, state.logins))
 
 
 @cache
@@ -206,12 +211,17 @@ class Door:
         except InterlockError as error:
             await _refuse(head, guarded, problem_of(error, instance=scope["path"]))
             return
+        if caller.set_cookie and head["type"] == "http":
+            guarded = _with_cookie(guarded, caller.set_cookie)
+        if is_web_path(scope["path"]) and head.get("method") in ("GET", "HEAD"):
+            await _send_page(head, guarded)
+            return
         body = short_answer(head, self._state)
         if body is not None:
             await send_json(guarded, body)
             return
         _take_in(head, caller)
-        head["state"] = {**head.get("state", {}), **self._within}
+        head["state"] = {**head.get("state", {}), **self._within, "caller": caller}
         await self.app(scope, receive, guarded)
 
 
@@ -247,6 +257,38 @@ def _with_headers(send: Send, path: str) -> Send:
         await send(message)
 
     return sending
+
+
+def _with_cookie(send: Send, cookie: str) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start" and not any(
+            name == b"set-cookie" for name, _ in message["headers"]
+        ):
+            message["headers"] = [*message["headers"], (b"set-cookie", cookie.encode())]
+        await send(message)
+
+    return sending
+
+
+async def _send_page(head: _Head, send: Send) -> None:
+    """The page, or one of its files."""
+    found = built_pages().find(head["path"])
+    if found is None:
+        missing = NotFound("this build of the page has no such file", remedy="reload the page: a new one may be here")
+        await _refuse(head, send, problem_of(missing, instance=head["path"]))
+        return
+    asked = _asked(head)
+    answer = answer_of(
+        found, accepts=",".join(asked.values("accept-encoding")), known=",".join(asked.values("if-none-match"))
+    )
+    start: Any = {"type": "http.response.start", "status": answer.status, "headers": answer.headers}
+    end: Any = {
+        "type": "http.response.body",
+        "body": b"" if head["method"] == "HEAD" else answer.body,
+        "more_body": False,
+    }
+    await send(start)
+    await send(end)
 
 
 async def _refuse(head: _Head, send: Send, problem: Problem) -> None:

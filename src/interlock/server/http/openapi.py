@@ -23,7 +23,7 @@ from litestar.response import Stream
 from litestar.routes import HTTPRoute
 from litestar.typing import FieldDefinition
 
-from interlock.server.http.access import OPEN_PATHS, AccessRequest, needed_role
+from interlock.server.http.access import LOGIN_PATH, OPEN_PATHS, AccessRequest, needed_role
 from interlock.server.http.docs_page import render_page
 from interlock.server.http.problems import PROBLEM_TYPE, statuses
 from interlock.server.settings import server_version
@@ -62,6 +62,7 @@ TAGS: Final = {
     "workflows": "Runs of plans: begin, look at, decide and stop them.",
     "search": "Find messages by their words.",
     "worktrees": "The git worktree of a task: its merge and its end.",
+    "logins": "Log a browser in by a one-time link; list and revoke logins.",
     "live": "Follow a task as it happens.",
     "server": "The server itself: health, limits, agents, pool, figures.",
     "openapi": "This document.",
@@ -72,7 +73,9 @@ _ABOUT: Final = (
     "`Authorization: Bearer TOKEN`: an observer's reads, an operator's acts as well. Lists come in pages: give the "
     "`next` of one as the cursor of the following one. Commands may be repeated with the same `Idempotency-Key`. What "
     "goes wrong is told as a problem (RFC 9457) with its remedy. `GET /api/socket` is a WebSocket for everything that "
-    "happens; a browser offers the subprotocols `interlock.v1` and `interlock.token.TOKEN`."
+    "happens; a browser offers the subprotocols `interlock.v1` and `interlock.token.TOKEN`. The pages of this server "
+    "log in by a one-time link and hold a cookie instead: what they ask to be done bears their own `Origin`, "
+    "`Content-Type: application/json` and `X-Interlock: 1`."
 )
 
 
@@ -187,7 +190,7 @@ def problem_statuses(operation: Operation) -> frozenset[int]:
     names = operation.parameters.keys()
     found = set(_ALWAYS)
     found |= {400} if names or operation.body is not None else set()
-    found |= {401} if operation.path not in OPEN_PATHS else set()
+    found |= {401} if operation.path not in OPEN_PATHS or operation.path == LOGIN_PATH else set()
     found |= {404} if "{" in operation.path else set()
     found |= {422} if names & _CURSORS else set()
     found |= {413, 415} if operation.body is not None else set()

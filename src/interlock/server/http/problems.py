@@ -126,6 +126,18 @@ class WrongOrigin(RequestRefusal):
     kind = ProblemKind("wrong_origin", 403, "Pages of this origin may not ask")
 
 
+class ForgedRequest(RequestRefusal):
+    """A request with a cookie that no page of this server sends."""
+
+    kind = ProblemKind("forged_request", 403, "This is not what a page of this server sends")
+
+
+class TwoCredentials(RequestRefusal):
+    """Two ways to say who asks."""
+
+    kind = ProblemKind("two_credentials", 400, "A cookie and a token were given")
+
+
 class WrongHost(RequestRefusal):
     """A name that is not ours: perhaps a page that rebinds its own."""
 

@@ -20,6 +20,7 @@ from typing import Final, Protocol
 from interlock.server.live.rooms import Member, RoomName
 
 TRY_AGAIN_LATER: Final = 1013
+LOGIN_OVER: Final = 4001
 BATCH_BYTES: Final = 64 * 1024
 _HARD: Final = 2
 

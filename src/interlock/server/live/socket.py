@@ -7,7 +7,8 @@ Laws:
 3. What cannot be read is refused and changes nothing. Three such in a row, or more haste than the limits allow for
    long, end the connection; so does silence of three heartbeats, and a client that does not read.
 4. An observer looks: it joins, leaves and pings.
-5. When it ends, no task of ours is left, and the client is in no room.
+5. When the login of its browser is revoked, it ends at once, with 4001.
+6. When it ends, no task of ours is left, and the client is in no room.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from litestar import WebSocket
 from litestar.exceptions import WebSocketException
 from msgspec import Struct
 
+from interlock.server.browser.login_store import Login
 from interlock.server.http.access import SUBPROTOCOL, Buckets, check_role
 from interlock.server.http.problems import Deadline, ProblemKind, RequestRefusal, TooMany, problem_of
-from interlock.server.live.outbox import TRY_AGAIN_LATER, Outbox
+from interlock.server.live.outbox import LOGIN_OVER, TRY_AGAIN_LATER, Outbox
 from interlock.server.live.socket_protocol import TOO_BIG, WIRE, BoundedSocket, SocketWire
 from interlock.server.peer_process import connection_of
 from interlock.server.settings import ServerSettings
@@ -99,13 +101,17 @@ def socket_options(settings: ServerSettings) -> dict[str, Any]:
     }
 
 
-async def serve_socket(socket: _Socket, state: ServerState, role: AccessRole, who: str) -> None:
-    """Serve one client until it or the server goes away. Who it is, and from where, has been checked."""
+async def serve_socket(
+    socket: _Socket, state: ServerState, role: AccessRole, who: str, login: Login | None = None
+) -> None:
+    """Serve one client until it, its login or the server goes away. Who it is, and from where, has been checked."""
     is_full = state.hub.connections >= state.settings.max_connections
     with state.hub.connection(state.settings) as outbox:
         if is_full:
             outbox.close(TRY_AGAIN_LATER, "too many connections")
-        await SocketConnection(socket, state, role, who, outbox).serve()
+        connection = SocketConnection(socket, state, role, who, outbox)
+        with state.logins.watching(login, connection.log_out):
+            await connection.serve()
 
 
 class SocketConnection:
@@ -146,6 +152,12 @@ class SocketConnection:
             for ended in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(ended, Exception):  # the client sees only that its connection ends
                     _logger.error("a connection failed: %s", type(ended).__name__, exc_info=ended)
+
+    def log_out(self) -> None:
+        """End it: what it asked for and was not begun is not done."""
+        for lane in self._lanes.values():
+            lane.clear()
+        self._outbox.close(LOGIN_OVER, "the login is over")
 
     async def _greet(self) -> bool:
         offered = self._socket.scope.get("subprotocols") or []

@@ -14,24 +14,28 @@ Laws:
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from functools import partial
+from typing import Final, Self, TypeAlias
 
 import msgspec
 from litestar.background_tasks import BackgroundTask
 from litestar.response import Stream
 from msgspec import Struct
 
+from interlock.server.browser.login_store import Login
 from interlock.server.http.problems import NotReady, TooMany, Unfit
 from interlock.server.live.hub import Hub
-from interlock.server.live.outbox import Outbox
+from interlock.server.live.outbox import LOGIN_OVER, Outbox
 from interlock.server.settings import ServerSettings
 from interlock.server.state import ServerState
 from interlock.vocabulary.ids import SessionId, StreamId
 from interlock.vocabulary.wire.requests import TaskJoin, TaskResume
 
 EVENT_STREAM: Final = "text/event-stream"
+LoginWatch: TypeAlias = "Callable[[Callable[[], None]], AbstractContextManager[None]]"
 _REQUEST_ID: Final = "events"
 _MAX_DIGITS: Final = 15
 _RETRY_MS: Final = 1_000
@@ -86,15 +90,25 @@ def parse_cursor(spelled: str) -> Cursor:
     return Cursor(int(version), StreamId(stream_id), int(cursor)) if is_more else Cursor(int(version))
 
 
-def task_events(state: ServerState, task_id: SessionId, *, last_event_id: str = "", after: int | None = None) -> Stream:
-    """The answer to `GET /api/tasks/{id}/events`. `last_event_id` is the header, and comes before `after`."""
+def task_events(
+    state: ServerState,
+    task_id: SessionId,
+    *,
+    last_event_id: str = "",
+    after: int | None = None,
+    login: Login | None = None,
+) -> Stream:
+    """The answer to `GET /api/tasks/{id}/events`. `last_event_id` is the header, and comes before `after`. It ends with
+    the `login` of a browser that asks."""
     hub = state.hub
     hub.check_known(task_id)
     if hub.is_closing:
         raise NotReady("the server is closing")
     if hub.connections >= state.settings.max_connections:
         raise TooMany("too many connections", retry_after_seconds=1.0)
-    events = EventStream(hub, state.settings, _request(task_id, last_event_id, after))
+    events = EventStream(
+        hub, state.settings, _request(task_id, last_event_id, after), partial(state.logins.watching, login)
+    )
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return Stream(events, media_type=EVENT_STREAM, headers=headers, background=BackgroundTask(events.aclose))
 
@@ -118,8 +132,11 @@ def _resume(task_id: SessionId, cursor: Cursor) -> TaskResume:
 class EventStream:
     """The events of one reader. It is in the room from its first event until it is closed."""
 
-    def __init__(self, hub: Hub, settings: ServerSettings, request: TaskJoin | TaskResume) -> None:
+    def __init__(
+        self, hub: Hub, settings: ServerSettings, request: TaskJoin | TaskResume, watching: LoginWatch | None = None
+    ) -> None:
         self._hub = hub
+        self._watching = watching
         self._settings = settings
         self._request: TaskJoin | TaskResume = request
         self._held = ExitStack()
@@ -179,7 +196,9 @@ class EventStream:
     def _joined(self) -> Outbox:
         """In the room, and told what this reader lacks."""
         if self._outbox is None:
-            self._outbox = self._held.enter_context(self._hub.connection(self._settings))
+            self._outbox = outbox = self._held.enter_context(self._hub.connection(self._settings))
+            if self._watching is not None:
+                self._held.enter_context(self._watching(lambda: outbox.close(LOGIN_OVER, "the login is over")))
         if self._has_to_join:
             self._hub.join(self._outbox, self._request)
             self._has_to_join, self._is_joining = False, True

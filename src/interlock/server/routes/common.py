@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, cast
 
 from litestar import Response
 from litestar.di import NamedDependency
 from litestar.params import FromPath, HeaderParameter, QueryParameter, SkipValidation
 from litestar.serialization import default_serializer
-from litestar.types import Serializer
+from litestar.types import Scope, Serializer
 from msgspec import Struct
 
 from interlock.projections.task.view import TaskView
+from interlock.server.http.access import Caller
 from interlock.server.http.problems import NotReady, Unfit, UnknownTask
 from interlock.server.ledger import UsageLedger
 from interlock.server.state import ServerState
@@ -51,6 +52,11 @@ async def task_of(server: ServerState, task_id: str) -> TaskView:
     if not server.hub.is_ready:
         raise NotReady("the server has not read all of its log yet")
     raise UnknownTask(task_id)
+
+
+def caller_of(scope: Scope) -> Caller:
+    """Who asks, as the door said."""
+    return cast("Caller", scope["state"]["caller"])
 
 
 def page_by_number(items: Sequence[ItemT], after: str | None, limit: int) -> tuple[tuple[ItemT, ...], str | None]:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from litestar import WebSocket, get, websocket
+from litestar import Request, WebSocket, get, websocket
 from litestar.datastructures import State
 from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 
 from interlock.server.live.socket import serve_socket
 from interlock.server.live.sse import EVENT_STREAM, task_events
-from interlock.server.routes.common import Server, TaskPath, read_number, task_of
+from interlock.server.routes.common import Server, TaskPath, caller_of, read_number, task_of
 from interlock.vocabulary.wire.requests import AccessRole
 
 
 @get("/tasks/{task_id:str}/events", media_type=EVENT_STREAM)
 async def follow_task(
     server: Server,
+    request: Request[Any, Any, Any],
     task_id: TaskPath,
     last_event_id: Annotated[
         str,
@@ -40,13 +41,14 @@ async def follow_task(
     """The room of a task as server-sent events: where it stands, then everything that happens."""
     view = await task_of(server, task_id)
     version = None if after is None else read_number(after)
-    return task_events(server, view.task_id, last_event_id=last_event_id, after=version)
+    login = caller_of(request.scope).login
+    return task_events(server, view.task_id, last_event_id=last_event_id, after=version, login=login)
 
 
 @websocket("/socket")
 async def open_socket(socket: WebSocket[str, AccessRole, State], server: Server) -> None:
     """One socket a client, for as many tasks as it likes."""
-    await serve_socket(socket, server, socket.auth, socket.user)
+    await serve_socket(socket, server, socket.auth, socket.user, caller_of(socket.scope).login)
 
 
 ROUTES = (follow_task, open_socket)
