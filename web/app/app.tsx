@@ -80,7 +80,7 @@ function Header() {
     <header class="top">
       <Link href="/" class="brand" label="Interlock, the board"><Mark /><span>Interlock</span></Link>
       <p class={`counts${isLive ? "" : " stale"}`}>
-        {counts.filter(([, count]) => count > 0).map(([group, count]) => <span key={group} class={`count-${group}`}><b>{count}</b> {GROUP_NAMES[group].toLowerCase()}</span>)}
+        {counts.filter(([, count]) => count > 0).map(([group, count]) => <span key={group} class={`count-${group}`}><b>{count}</b> {group === "needs_you" && count > 1 ? "need you" : GROUP_NAMES[group].toLowerCase()}</span>)}
       </p>
       <span class="top-end">
         <Freshness isLive={isLive} asOf={connection.asOf} />

@@ -8,6 +8,7 @@ import { Age, Freshness, Glyph, Link, Visible } from "./ui.tsx";
 import { useNow, usePage, useStore } from "./use-store.ts";
 import { byAttention, clockTime, detailOf, folderName, GROUP_NAMES, GROUPS, groupOf, saysOf, titleOf } from "./words.ts";
 
+const WITH_DETAIL: ReadonlySet<string> = new Set(["needs_you", "stuck"]);
 const FOLDED: ReadonlySet<string> = new Set(["ended"]);
 
 export function Board({ selected, filter, onFilter }: { readonly selected: string | null; readonly filter: string; readonly onFilter: (text: string) => void }) {
@@ -85,11 +86,11 @@ const Row = memo(function Row({ line, isLive, now, asOf, isSelected }: RowProps)
   useEffect(() => {
     if (isSelected) element.current?.scrollIntoView({ block: "nearest" });
   }, [isSelected]);
-  const detail = detailOf(line);
+  const detail = WITH_DETAIL.has(groupOf(line)) ? detailOf(line) : "";
   const marks = [
     line.queued > 0 ? `queue ${line.queued}` : "",
     line.is_paused ? "paused" : "",
-    line.cost_usd === null ? "" : `$${line.cost_usd.toFixed(2)}`,
+    line.cost_usd === null || line.cost_usd < 0.005 ? "" : `$${line.cost_usd.toFixed(2)}`,
   ].filter(Boolean);
   return (
     <li ref={element}>

@@ -49,7 +49,7 @@ export function Composer({ taskId, isLive }: { readonly taskId: string; readonly
     }
   };
   const { queue } = state;
-  const says = isDeleted ? "This session is archived" : !isLive ? "Waits until the server can be reached" : flags.blocks_queued_dispatch ? "Prompt: waits in the queue until the agent is free" : "Prompt";
+  const says = isDeleted ? "This session is archived" : !isLive ? "Prompt, kept until the server is back" : flags.blocks_queued_dispatch ? "Prompt, queued until it is free" : "Prompt";
   return (
     <div class="composer">
       {queue.waiting.length > 0 || !queue.is_open ? (

@@ -117,7 +117,7 @@ const MessageView = memo(function MessageView({ message, receipt, isLive }: Mess
       return (
         <article class={`message ${message.role} ${message.status}${message.is_verified ? "" : " unverified"}`} aria-busy={message.status === "streaming"}>
           <header>
-            <b>{message.role === "commentary" ? "Agent, aside" : "Agent"}</b> <time dateTime={message.at}>{shortTime(message.at)}</time>
+            <b>Agent</b> <time dateTime={message.at}>{shortTime(message.at)}</time>
             {message.status === "streaming" ? <span class="chip">{isLive ? "writing" : "was writing"}</span> : message.label ? <span class="chip">{message.label}</span> : null}
             {message.is_verified ? null : <span class="chip">read from the screen</span>}
           </header>
