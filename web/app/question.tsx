@@ -27,8 +27,11 @@ const PIECE_LINES = 8;
 interface Section {
   readonly label: string;
   readonly text: string;
-  readonly tone: "text" | "command" | "removed" | "added";
+  readonly tone: "prose" | "text" | "command" | "removed" | "added";
 }
+
+/** What is to be allowed is known by its arguments; what a question in words was asked with says the same again. */
+const ALLOWED: ReadonlySet<string> = new Set(["approval", "plan"]);
 
 export function QuestionCard({ approval, isOver, isLive }: { readonly approval: Approval; readonly isOver: boolean; readonly isLive: boolean }) {
   const store = usePage();
@@ -39,7 +42,10 @@ export function QuestionCard({ approval, isOver, isLive }: { readonly approval: 
   const [isRaw, setRaw] = useState(false);
   const [isSure, setSure] = useState(false);
   const [words, setWords] = useState(() => readDraft(`answer.${approval.approval_id}`));
-  const sections = useMemo(() => (isRaw ? rawSections(approval.arguments) : sectionsOf(approval)), [approval, isRaw]);
+  const sections = useMemo(() => {
+    const asked: Section = { label: "", text: approval.question, tone: "prose" };
+    return [asked, ...(isRaw ? rawSections(approval.arguments) : ALLOWED.has(approval.attention) ? sectionsOf(approval) : [])];
+  }, [approval, isRaw]);
   const { unread, container } = useUnread(sections);
   const isOpen = approval.state === "open" && !isOver;
   const isBusy = decision !== undefined && decision.stage !== "unknown" && decision.stage !== "refused";
@@ -95,10 +101,9 @@ export function QuestionCard({ approval, isOver, isLive }: { readonly approval: 
       </header>
       <div class="question-body" ref={container} tabIndex={0} role="group" aria-label="What it asks">
         {approval.problem ? <p class="warn">Asked again: the last decision did not reach the agent: {approval.problem}</p> : null}
-        <p class="question-text"><Visible text={approval.question} /></p>
         <Arguments sections={sections} />
         {approval.arguments !== null && typeof approval.arguments === "object" ? (
-          <button type="button" class="link-button" onClick={() => setRaw(!isRaw)}>{isRaw ? "as a person reads it" : "exactly as it was sent"}</button>
+          <button type="button" class="link-button" onClick={() => setRaw(!isRaw)}>{isRaw ? "as a person reads it" : "as it was sent"}</button>
         ) : null}
       </div>
       {isOpen || decision?.stage === "sending" ? null : <Outcome approval={past ?? approval} decision={decision} />}
@@ -279,7 +284,7 @@ interface Answers {
 function answersOf(approval: Approval): Answers {
   const { options, attention } = approval;
   const isYesNo = options.some((one) => one.kind.startsWith("allow") || one.kind.startsWith("reject"));
-  const isPlain = attention === "approval" || attention === "plan";
+  const isPlain = ALLOWED.has(attention);
   const spelled = (option: DialogOption) => (options.filter((one) => one.label === option.label).length === 1 ? option.label : option.id || option.label);
   const decisionOf = (option: DialogOption): Decision => ({ is_allowed: !option.kind.startsWith("reject"), option: spelled(option) });
   const once = options.filter((one) => one.kind === "allow_once");

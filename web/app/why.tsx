@@ -35,7 +35,7 @@ export function WhyPage({ taskId }: { readonly taskId: string }) {
   const { found, problem } = useAnswer<ExplainedTurn>(() => store.shell.api.why(taskId), [taskId, version]);
   return (
     <div class="page-part why">
-      {line === undefined ? null : <EvidenceList line={line} />}
+      {line === undefined ? null : <EvidenceList line={line} label="Evidence of the status" />}
       <h2>The last turn</h2>
       {problem ? <p class="warn">{problem}</p> : null}
       {found?.is_damaged ? <p class="warn">The log of this session has a damaged part.</p> : null}
@@ -44,10 +44,10 @@ export function WhyPage({ taskId }: { readonly taskId: string }) {
   );
 }
 
-export function EvidenceList({ line }: { readonly line: TaskSummary }) {
+export function EvidenceList({ line, label = "Evidence" }: { readonly line: TaskSummary; readonly label?: string }) {
   const evidence = line.badge?.evidence ?? [];
   return (
-    <section aria-label="Evidence">
+    <section aria-label={label}>
       <h2>Why: {saysOf(line)}</h2>
       {evidence.length === 0 ? <p class="hint">No evidence was told.</p> : null}
       <ul class="evidence">{evidence.map((proof, at) => <Proof key={at} proof={proof} />)}</ul>
