@@ -24,6 +24,7 @@ from interlock.server.http.shapes import (
     UsagePage,
 )
 from interlock.vocabulary.wire.frames import RuntimeCheck, StateDocument, TaskFrame
+from interlock.vocabulary.wire.logins import LoginPage
 from interlock.vocabulary.wire.requests import ServerClosing, TaskBehind, TaskJoined
 from interlock.vocabulary.wire.resources import ChildPage, SearchPage, ServerInfo, TaskDetail
 from interlock.vocabulary.wire.task_screen import TaskScreen
@@ -36,6 +37,7 @@ ROOTS: Final[tuple[Any, ...]] = (
         ChildPage,
         ExplainedTurn,
         Health,
+        LoginPage,
         MessagePage,
         RuntimeCheck,
         SearchPage,

@@ -59,6 +59,7 @@ class Served:
         self.folder = folder
         self.gates = Gates(folder / "gates")
         self.process: Birth | subprocess.Popen[bytes] | None = None
+        self.arguments: tuple[str, ...] = ()
 
     # The server
 
@@ -76,7 +77,7 @@ class Served:
 
     def _begin(self, settings: Mapping[str, str], stdout: int, stderr: BinaryIO) -> Birth | subprocess.Popen[bytes]:
         """A fork of a warm interpreter; a cold start where the environment asks for one."""
-        args = ("--home", str(self.home))
+        args = ("--home", str(self.home), *self.arguments)
         with Path(os.devnull).open("rb") as nothing:
             if is_possible(settings):
                 return bear(
@@ -228,12 +229,13 @@ def until(look: Callable[[], T | None], what: str, tell: Callable[[], str] = str
 
 
 @contextmanager
-def serving(folder: Path, **environment: str) -> Iterator[Served]:
+def serving(folder: Path, *, arguments: tuple[str, ...] = (), **environment: str) -> Iterator[Served]:
     """A server in a home of its own, for the block, perhaps with more in its environment. Its agents end with it.
     Whatever else is written is in `folder`."""
     with tempfile.TemporaryDirectory(prefix="il-") as short:  # the paths of sockets may not be long
         served = Served(folder, Path(short) / "home")
         served.home.mkdir(mode=0o700)
+        served.arguments = arguments
         served.start(**environment)
         try:
             yield served

@@ -60,6 +60,7 @@ TYPED: Final = (
 OF_NO_SESSION: Final = (
     *("debug inspect", "debug record", "debug track", "debug score", "debug lab", "debug profiles", "debug machines"),
     *("plan check", "plan trust"),
+    *("open", "pair", "logins ls", "logins revoke"),
     *("doctor", "hooks", "config show", "config path", "config check", "notify test", "demo", "top", "debug shim"),
     *(
         "rules trust",

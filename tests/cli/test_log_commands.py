@@ -523,6 +523,7 @@ OF_A_SERVER = {  # tried with hostile text in their own tests: they have no log 
     ),
     *("approve", "deny", "answer", "interrupt", "stop", "start", "session archive", "attach", "debug screen", "doctor"),
     *("queue ls", "queue edit", "queue rm", "queue pause", "queue resume"),
+    *("open", "pair", "logins ls", "logins revoke"),
     *("search", "adopt", "resume", "session rename", "service", "uninstall"),
     *("worktree ls", "worktree show", "worktree rm", "worktree prune", "merge"),  # of a repository, in `test_worktrees`
     *("diff", "blame"),  # of a repository, in `test_diff`

@@ -57,6 +57,7 @@ HOW = {
         "docs/how-to/notifications.md",
         "console",
     ): "tests/e2e/test_notifications_page.py::test_it_can_be_typed_into_a_shell",
+    ("docs/how-to/open-the-dashboard.md", "toml"): "tests/server/test_browser_logins.py::test_the_page_can_be_typed",
     ("docs/how-to/notifications.md", "toml"): "tests/e2e/test_notifications_page.py::test_every_table_is_understood",
     (
         "docs/how-to/show-a-status-line.md",

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from interlock.server import __main__ as program
+from interlock.server.browser.login_store import LOGIN_FILE
 from interlock.server.http.access import OPEN_PATHS
 from interlock.server.serving import SERVER_FILE
 from interlock.server.settings import ServerSettings
@@ -56,10 +57,10 @@ def test_every_command_prints_what_is_shown(page: str, folder: Path) -> None:
 
 def test_the_page_about_serving_is_true_of_the_code() -> None:
     files = re.findall(r"^\| `([\w.]+)` \|", SERVING, re.MULTILINE)
-    assert files == [SERVER_FILE, TOKEN_FILE, "log.sqlite3"]
+    assert files == [SERVER_FILE, TOKEN_FILE, LOGIN_FILE, "log.sqlite3"]
     codes = {int(code) for code in re.findall(r"^\| (\d) \|", SERVING, re.MULTILINE)}
     assert codes == {0, program._FAILED, program._USAGE, program._UNREACHABLE}
-    needs_none = re.search(r"Every request needs a token, except (.*)\. An \*observer\*", SERVING)
+    needs_none = re.search(r"Every request needs a token, except (.*)\. An\s+\*observer\*", SERVING)
     assert needs_none is not None
     assert set(re.findall(r"`([^`]+)`", needs_none[1])) == OPEN_PATHS
     assert f"`closing_seconds` ({ServerSettings().closing_seconds:g})" in SERVING

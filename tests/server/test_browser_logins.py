@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import httpx
+import msgspec
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -15,6 +18,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from tests.contract.harness import run
 from tests.runtime.conducting import soon
 from tests.server.http_harness import OBSERVER, SETTINGS, House, client, house, problem
+
+PAGE: Final = Path(__file__).parents[2] / "docs/how-to/open-the-dashboard.md"
 
 
 def own(server: House, **more: str) -> dict[str, str]:
@@ -323,5 +328,19 @@ def test_behind_https_the_cookie_is_secure_and_the_origin_is_that_of_the_proxy()
             assert cookie.endswith("; Secure")
             told = await server.stranger.get("/api/server", headers={**there, "Cookie": cookie.partition(";")[0]})
             assert told.json()["role"] == "observer"
+
+    run(story())
+
+
+def test_the_page_can_be_typed() -> None:
+    async def story() -> None:
+        spelled = re.search(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+        assert spelled is not None
+        section = msgspec.toml.decode(spelled[1])["server"]
+        names = {key: tuple(value) for key, value in section.items() if key != "port"}
+        async with house(settings=replace(SETTINGS, **names)) as server:
+            there = {"Host": "box.example"}
+            made = await server.operator.post("/api/login/tickets", json={"role": "operator"}, headers=there)
+            assert made.json()["url"].startswith("https://box.example/login#t=")
 
     run(story())

@@ -91,7 +91,9 @@ function own(fields: Fields, name: string): Found {
   return Object.hasOwn(fields, name) ? fields[name] : undefined;
 }
 
-/** A copy with one more field, also one called `__proto__`. */
+/** A copy with that field, also where it is called `__proto__`. Others keep their places. */
 function withField(fields: Fields, name: string, value: Json): Fields {
-  return Object.fromEntries([...Object.entries(fields).filter(([other]) => other !== name), [name, value]]);
+  const entries = Object.entries(fields);
+  if (!Object.hasOwn(fields, name)) return Object.fromEntries([...entries, [name, value]]);
+  return Object.fromEntries(entries.map((entry) => (entry[0] === name ? [name, value] : entry)));
 }

@@ -28,6 +28,7 @@ FAMILIES: Final = {
     "worktree": "Git worktrees of sessions: look at them, remove them.",
     "review": "Accept, send back or discard what a turn did to a file.",
     "notify": "Notifications: when an agent needs you.",
+    "logins": "Browsers that are logged in to the dashboard.",
     "log": "Read, check, export and repair the log.",
     "debug": "Look behind a verdict; record and check terminals.",
 }
@@ -90,6 +91,37 @@ Exit code 8: no server runs, or it stands still.""",
   interlock top --theme light         for a terminal with a light background
 
 Exit code 2: standard output is not a terminal; `interlock ps` needs none.""",
+    ),
+    Command(
+        "open",
+        "interlock.cli.browser.links:open_",
+        "Open the dashboard in a browser.",
+        """\
+  interlock open                      on this machine, logged in by a one-time link
+  interlock open --no-browser         print the link only""",
+    ),
+    Command(
+        "pair",
+        "interlock.cli.browser.links:pair",
+        "Log in a phone by a QR code.",
+        """\
+  interlock pair --url https://box.example            it may look
+  interlock pair --url https://box.example --role act it may answer and send, too""",
+    ),
+    Command(
+        "logins ls",
+        "interlock.cli.browser.logins:ls",
+        "List the browsers that are logged in.",
+        """\
+  interlock logins ls                 their ids, names, and when they were used last""",
+    ),
+    Command(
+        "logins revoke",
+        "interlock.cli.browser.logins:revoke",
+        "Log a browser out, at once.",
+        """\
+  interlock logins revoke phone       by the name of its device
+  interlock logins revoke log_01      by the beginning of its id""",
     ),
     Command(
         "show",

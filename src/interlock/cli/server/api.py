@@ -124,6 +124,12 @@ class ServerApi:
             ) from missing
         return cls(str(server.get("url", "")), str(tokens.get("operator", "")))
 
+    def called(self, url: str) -> ServerApi:
+        """The same server, asked by the name that others reach it by."""
+        other = ServerApi(self.url, self._token)
+        other._host = urlsplit(url).netloc
+        return other
+
     def get(self, route: Route[AnswerT], **query: str | int | None) -> AnswerT:
         """Ask, and decode the answer."""
         return cast("AnswerT", _decode(self._get(route, query)))

@@ -567,6 +567,14 @@ class StartedServerJson(TypedDict):
     is_new: bool
 
 
+class LoginLinkJson(TypedDict):
+    """A one-time link by which a browser logs in, and what it may do then: `observer` looks, `operator` acts, too."""
+
+    url: str
+    role: str
+    expires_at: str
+
+
 class StoppedServerJson(TypedDict):
     """What became of a server and its agents. `left_running`, `stopped` and the keys of `problems` are session ids;
     `left_running` is null where nobody can tell."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         ChildPageJson,
         ExplainedTurnJson,
         HealthJson,
+        LoginPageJson,
         MessagePageJson,
         RuntimeCheckJson,
         SearchPageJson,
@@ -41,6 +42,7 @@ TASKS: Final[Route[TaskPageJson]] = Route("/api/tasks")
 APPROVALS: Final[Route[ApprovalPageJson]] = Route("/api/approvals")
 SPAWNS: Final[Route[SpawnPageJson]] = Route("/api/spawns")
 SEARCH: Final[Route[SearchPageJson]] = Route("/api/search")
+LOGINS: Final[Route[LoginPageJson]] = Route("/api/logins")
 USAGE: Final[Route[UsagePageJson]] = Route("/api/usage")
 
 

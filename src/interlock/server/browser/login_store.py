@@ -98,7 +98,7 @@ class LoginStore:
         """A new login and its cookie."""
         alive, now, value = self.logins(), self._clock(), secrets.token_urlsafe(_BYTES)
         if len(alive) >= MAX_LOGINS:
-            raise RequestRefusal(f"{MAX_LOGINS} browsers are logged in", remedy="revoke one: `interlock login revoke`")
+            raise RequestRefusal(f"{MAX_LOGINS} browsers are logged in", remedy="revoke one: `interlock logins revoke`")
         made = Login(
             login_id=f"log_{secrets.token_hex(6)}",
             role=role,
@@ -142,7 +142,7 @@ class LoginStore:
         """End a login, and tell its connections. `NotFound` where there is none."""
         found = next((one for one in self._logins.values() if one.login_id == login_id), None)
         if found is None:
-            raise NotFound(f"there is no login {login_id}", remedy="list them: `interlock login ls`")
+            raise NotFound(f"there is no login {login_id}", remedy="list them: `interlock logins ls`")
         self._keep({digest: one for digest, one in self._logins.items() if one is not found})
         for tell in self._on_end.pop(login_id, []):
             tell()

@@ -356,6 +356,24 @@ class LimitsJson(TypedDict):
     heartbeat_seconds: float
 
 
+class LoginLineJson(TypedDict):
+    """`LoginLine` of `interlock.vocabulary.wire.logins`."""
+
+    login_id: str
+    role: str
+    device: str
+    created_at: str
+    seen_at: str
+    is_this: bool
+
+
+class LoginPageJson(TypedDict):
+    """`LoginPage` of `interlock.vocabulary.wire.logins`."""
+
+    items: list[LoginLineJson]
+    next: str | None
+
+
 class LostEventsJson(TypedDict):
     """`LostEvents` of `interlock.lifecycle.turn`."""
 
