@@ -139,7 +139,7 @@ complete -c interlock -n __fish_use_subcommand -l version -d 'Print the version.
 # Options for: adopt
 complete -c interlock -n '__fish_interlock_using_command adopt' -l help -d 'Display this message and exit.'
 complete -c interlock -n '__fish_interlock_using_command adopt' -s h -d 'Display this message and exit.'
-complete -c interlock -n '__fish_interlock_using_command adopt' -l all -d 'Every known CLI in your tmux servers; Claude and Codex elsewhere.'
+complete -c interlock -n '__fish_interlock_using_command adopt' -l all -d 'Every known CLI in all your tmux servers, or in that of --socket.'
 complete -c interlock -n '__fish_interlock_using_command adopt' -l control -d 'Allow send, approve and interrupt; by default it is only watched.'
 complete -c interlock -n '__fish_interlock_using_command adopt' -l dry-run -d 'Print what would be adopted; change nothing.'
 complete -c interlock -n '__fish_interlock_using_command adopt' -l process -r -d 'Claude Code or Codex outside tmux, by its process number.'

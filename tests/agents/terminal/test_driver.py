@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -38,6 +39,7 @@ from interlock.agents.tmux.panes import list_panes, start_pane
 from interlock.agents.tmux.typing import TypingPolicy
 from interlock.monitor.policy import MonitorPolicies, MonitorPolicy
 from interlock.monitor.tracker import TuiTrackerSession, Verdict
+from interlock.testing.scripted_agent import Gates
 from interlock.vocabulary.errors import PeerFault, Unreachable, UsageError
 from interlock.vocabulary.events.audit import DeliveryStage
 from interlock.vocabulary.events.registry import Json
@@ -311,13 +313,19 @@ def test_an_end_names_its_turn_and_is_never_told_among_the_signs_of_the_next_pro
     run(work())
 
 
-def test_each_dialog_is_a_question_of_its_own_though_its_words_are_the_same() -> None:
+def test_each_dialog_is_a_question_of_its_own_though_its_words_are_the_same(tmp_path: Path) -> None:
+    """The gate holds the agent until the end of the first was seen: what stands on no captured frame cannot be known,
+    and is asked anew (below it is told how)."""
+    gates, spec = Gates(tmp_path), replace(scripted(), argv=(*scripted().argv, "--gates", str(tmp_path)))
+
     async def main() -> None:
-        async with driving() as driver, agent(driver) as seen:
+        async with driving() as driver, agent(driver, spec) as seen:
             await seen.until(BecameReady)
-            await seen.handle.submit(prompt("ask Again?; say One.; ask Again?; say Two."))
+            await seen.handle.submit(prompt("ask Again?; say One.; gate between; ask Again?; say Two."))
             first = await seen.until(ApprovalAsked)
             await seen.handle.decide(Decision(request_id=first.request_id, is_allowed=True))
+            assert (await seen.until(ApprovalGone)).is_answered
+            gates.open("between")
             second = await seen.until(ApprovalAsked)
             assert second.request_id != first.request_id
             with pytest.raises(NotDelivered, match="not open any more"):
@@ -365,6 +373,44 @@ def test_a_key_that_was_swallowed_is_pressed_again() -> None:
             asked = await seen.until(ApprovalAsked)
             await seen.handle.decide(Decision(request_id=asked.request_id, is_allowed=True))
             assert (await seen.until(ApprovalGone)).is_answered
+            assert (await seen.until(TurnEnded)).ending is TurnEnding.NATURAL
+
+    run(main())
+
+
+# The next dialog stands there in the frame in which the one before it is gone.
+AT_ONCE: Final = PATCHED.format(
+    patch="""
+answer = tui.Agent.answer
+def hear(self, now):
+    answer(self, now)
+    while self.steps and self.asked is None:
+        self.tick(now)
+tui.Agent.answer = hear
+"""
+)
+
+
+@pytest.mark.parametrize("outcome", ["say One.", "call Bash -> x", "say One.; say Two.; say Three."])
+def test_no_key_goes_into_the_next_dialog_of_the_same_words(outcome: str) -> None:
+    """What came of the first answer stands above the next dialog: that is no notice, after which a key is repeated."""
+
+    async def main() -> None:
+        policy = replace(QUICK, answering=AnswerPolicy(gone_within_seconds=0.3))
+        async with (
+            driving(policy) as driver,
+            agent(driver, replace(scripted(), argv=(sys.executable, "-c", AT_ONCE))) as seen,
+        ):
+            await seen.until(BecameReady)
+            await seen.handle.submit(prompt(f"ask Again?; {outcome}; ask Again?; say Over."))
+            first = await seen.until(ApprovalAsked)
+            with pytest.raises(DeliveryUnknown):
+                await seen.handle.decide(Decision(request_id=first.request_id, is_allowed=True))
+            second = await seen.until(ApprovalAsked)
+            assert (second.question, bool(second.problem)) == (first.question, True)
+            assert not seen.of(TurnEnded), "the second was answered, and nobody decided it"
+            # Its end is seen plainly, since the turn is over after it.
+            await seen.handle.decide(Decision(request_id=second.request_id, is_allowed=True))
             assert (await seen.until(TurnEnded)).ending is TurnEnding.NATURAL
 
     run(main())

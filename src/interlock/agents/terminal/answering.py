@@ -3,8 +3,9 @@
 Laws:
 1. No key is pressed unless the dialog that was asked about takes it.
 2. Enter is pressed only while the option that was chosen is seen to be selected.
-3. A key is pressed again only if nothing changed but a notice: what looks the same with other text around it may be the
-   next dialog, and that was not decided. (One that is the same to the last row of the screen cannot be told apart.)
+3. A key is pressed again only if nothing changed but a notice, and nothing above the dialog: what looks the same under
+   other text may be the next dialog, and that was not decided. (One that is the same to the last row of the screen
+   cannot be told apart.)
 4. The answer was taken once the dialog is gone, or another one stands in its place. What ticks makes no other one.
 """
 
@@ -23,10 +24,11 @@ from interlock.agents.tmux.typing import squeeze
 from interlock.screen.assessment import BusinessState
 from interlock.screen.engine import ScreenReading
 from interlock.screen.profile import Profile
+from interlock.screen.projection import normalize_projection_text
 from interlock.screen.selection import ScreenReader
 from interlock.vocabulary.errors import PeerFault, Unreachable
 
-# A tip comes or goes. The next dialog of the same words comes with the outcome of the one before it, and moves rows.
+# A tip comes or goes below. The next dialog of the same words comes with the outcome of the one before it, above it.
 _MAX_NOTICE_ROWS: Final = 2
 
 
@@ -132,7 +134,7 @@ class _Attempt:
             look = await self._eye.until(self._is_plainly_gone, self._policy.gone_within_seconds)
             if self._is_gone(look):
                 return look.capture.captured_at_seconds
-            if _changed_rows(before, look) > _MAX_NOTICE_ROWS:
+            if _changed_rows(before, look) > _MAX_NOTICE_ROWS or not self._is_below_the_same(before, look):
                 break
         raise AnswerNotTaken(f"{key} was pressed, and a dialog of the same words still stands")
 
@@ -152,6 +154,17 @@ class _Attempt:
 
     def _dialog(self, look: PaneLook) -> ScreenDialog | None:
         return dialog_on(look.reading.assessment, look.capture.snapshot, self._profile)
+
+    def _is_below_the_same(self, before: PaneLook, after: PaneLook) -> bool:
+        """Whether the dialog stands under the same text. Rows may have left or come at the top, as where a tip below
+        moves all of it."""
+        was, now = self._above(before), self._above(after)
+        return was == now or (bool(was and now) and (was.endswith(now) or now.endswith(was)))
+
+    def _above(self, look: PaneLook) -> str:
+        """What stands above that by which the dialog is known, without what changes by itself."""
+        known_by = [row for evidence in look.reading.assessment.evidence[:1] for row in evidence.rows]
+        return normalize_projection_text("\n".join(look.rows[: min(known_by, default=0)]), self._profile.volatile)
 
     def _has_left(self, option: int) -> Callable[[PaneLook], bool]:
         def is_elsewhere(look: PaneLook) -> bool:
