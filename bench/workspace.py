@@ -23,7 +23,7 @@ from interlock.agents.git.repository import Repository, find_repository
 from interlock.agents.git.snapshot import TreeSnapshots, ref_of
 from interlock.runtime.workspace.main_checkout import MainCheckouts, main_changes
 
-FILES: Final = 50_000
+FILES: Final = int(os.environ.get("INTERLOCK_BENCH_FILES", "50000"))
 CHANGED: Final = 10
 ROUNDS: Final = 5
 TICK_SECONDS: Final = 0.005
