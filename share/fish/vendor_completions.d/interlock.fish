@@ -6,8 +6,8 @@ complete -c interlock -f
 function __fish_interlock_using_command
     set -l cmd (commandline -opc)
     set -l subcommands
-    set -l options_with_values '--action --after --agent --anchor --at --base --before --branch --by --cli --config-dir --cwd --dialect --drop --duplicate --executable --for --format --hold --home --host --hz --id --into --jitter --keep --keep-turns --last --limit --log-file --manager --message --model --option --output --param --parent --patience --port --prefix --process --prompt-id --reason --reconnect-timeout --reply-json --reply-word --role --scenario --seconds --seed --session --since --size --socket --status-file --status-socket --theme --time-limit --timeout --title --tool --turn --type --until --worktree-name -m -o'
-    set -l all_commands 'accept adopt answer approvals approve archive attach blame check compact completion config debug demo deny diagnose diff discard doctor down edit export fork give-up history hooks import inspect interrupt lab log logs ls machines merge notify path pause plan profiles prune ps purge queue record release rename repair replay restore resume review rm rules run score screen search seen send send-back service session shim show start status statusline stop suggest tail test top track trust turns uninstall up usage vacuum verify version wait why worktree'
+    set -l options_with_values '--action --after --agent --anchor --as --at --base --before --body --branch --by --cli --config-dir --cwd --dialect --drop --duplicate --executable --for --format --hold --home --host --hz --id --into --jitter --keep --keep-turns --last --limit --log-file --manager --message --model --option --output --param --parent --patience --port --prefix --process --prompt-id --reason --reconnect-timeout --remote --reply-json --reply-word --role --scenario --seconds --seed --session --since --size --socket --status-file --status-socket --theme --time-limit --timeout --title --tool --turn --type --until --url --worktree-name -m -o'
+    set -l all_commands 'accept adopt answer approvals approve archive attach blame check compact completion config debug demo deny diagnose diff discard doctor down edit export fork give-up history hooks import inspect interrupt lab log logs ls machines merge notify path pause plan pr profiles prune ps purge queue record release rename repair replay restore resume review rm rules run score screen search seen send send-back service session shim show start status statusline stop suggest tail test top track trust turns uninstall up usage vacuum verify version wait why worktree'
     set -l skip_next 0
     # Extract command words (only real subcommand names) from command line
     set -e cmd[1]
@@ -46,7 +46,7 @@ end
 function __fish_interlock_positional_index
     set -l cmd (commandline -opc)
     set -l path_len $argv[1]
-    set -l options_with_values '--action --after --agent --anchor --at --base --before --branch --by --cli --config-dir --cwd --dialect --drop --duplicate --executable --for --format --hold --home --host --hz --id --into --jitter --keep --keep-turns --last --limit --log-file --manager --message --model --option --output --param --parent --patience --port --prefix --process --prompt-id --reason --reconnect-timeout --reply-json --reply-word --role --scenario --seconds --seed --session --since --size --socket --status-file --status-socket --theme --time-limit --timeout --title --tool --turn --type --until --worktree-name -m -o'
+    set -l options_with_values '--action --after --agent --anchor --as --at --base --before --body --branch --by --cli --config-dir --cwd --dialect --drop --duplicate --executable --for --format --hold --home --host --hz --id --into --jitter --keep --keep-turns --last --limit --log-file --manager --message --model --option --output --param --parent --patience --port --prefix --process --prompt-id --reason --reconnect-timeout --remote --reply-json --reply-word --role --scenario --seconds --seed --session --since --size --socket --status-file --status-socket --theme --time-limit --timeout --title --tool --turn --type --until --url --worktree-name -m -o'
     set -l skip_next 0
     set -l consumed_path 0
     set -l count 0
@@ -1090,7 +1090,8 @@ complete -c interlock -n '__fish_interlock_using_command why; and test (__fish_i
 complete -c interlock -n '__fish_interlock_using_command worktree' -a 'ls' -d 'List the git worktrees of sessions.'
 complete -c interlock -n '__fish_interlock_using_command worktree' -a 'show' -d 'Show the worktree of a session and what is in it.'
 complete -c interlock -n '__fish_interlock_using_command worktree' -a 'rm' -d 'Remove the worktree of a session, if nothing is lost.'
-complete -c interlock -n '__fish_interlock_using_command worktree' -a 'prune' -d 'List worktrees that can go, or remove them.'
+complete -c interlock -n '__fish_interlock_using_command worktree' -a 'pr' -d 'Push a worktree'\''s branch and open a pull request.'
+complete -c interlock -n '__fish_interlock_using_command worktree' -a 'prune' -d 'List worktrees and kept trees that can go, or remove them.'
 # Options for: worktree
 complete -c interlock -n '__fish_interlock_using_command worktree' -l help -d 'Display this message and exit.'
 complete -c interlock -n '__fish_interlock_using_command worktree' -s h -d 'Display this message and exit.'
@@ -1101,6 +1102,24 @@ complete -c interlock -n '__fish_interlock_using_command worktree ls' -s h -d 'D
 complete -c interlock -n '__fish_interlock_using_command worktree ls' -l all -d 'Those that were removed, too.'
 complete -c interlock -n '__fish_interlock_using_command worktree ls' -l home -r -F -d 'Where the log is; else INTERLOCK_HOME, or the XDG state folder.'
 complete -c interlock -n '__fish_interlock_using_command worktree ls' -l json -d 'Print JSON for a script.'
+
+# Options for: worktree pr
+complete -c interlock -n '__fish_interlock_using_command worktree pr' -l help -d 'Display this message and exit.'
+complete -c interlock -n '__fish_interlock_using_command worktree pr' -s h -d 'Display this message and exit.'
+complete -c interlock -n '__fish_interlock_using_command worktree pr' -l remote -r -d 'The remote of the repository to push to.'
+complete -c interlock -n '__fish_interlock_using_command worktree pr' -l url -r -d 'Push to this address, whatever the repository says.'
+complete -c interlock -n '__fish_interlock_using_command worktree pr' -l as -r -d 'The branch there; that of the worktree if left out.'
+complete -c interlock -n '__fish_interlock_using_command worktree pr' -l into -r -d 'The branch to ask for; the one it began from if left out.'
+complete -c interlock -n '__fish_interlock_using_command worktree pr' -l title -r -d 'The title of the pull request.'
+complete -c interlock -n '__fish_interlock_using_command worktree pr' -l body -r -d 'The text of the pull request.'
+complete -c interlock -n '__fish_interlock_using_command worktree pr' -l commit -d 'First commit what is not committed in the worktree.'
+complete -c interlock -n '__fish_interlock_using_command worktree pr' -l message -r -d 'The message of a commit that is made.'
+complete -c interlock -n '__fish_interlock_using_command worktree pr' -s m -r -d 'The message of a commit that is made.'
+complete -c interlock -n '__fish_interlock_using_command worktree pr' -l yes -d 'Do not ask whether the address is right.'
+complete -c interlock -n '__fish_interlock_using_command worktree pr' -l home -r -F -d 'Where the log is; else INTERLOCK_HOME, or the XDG state folder.'
+complete -c interlock -n '__fish_interlock_using_command worktree pr' -l json -d 'Print JSON for a script.'
+# Positionals for: worktree pr
+complete -c interlock -n '__fish_interlock_using_command worktree pr; and test (__fish_interlock_positional_index 2) = 0; and not string match -q -- "-*" (commandline -ct)' -f -a '(__fish_interlock_complete)'
 
 # Options for: worktree prune
 complete -c interlock -n '__fish_interlock_using_command worktree prune' -l help -d 'Display this message and exit.'
