@@ -1,5 +1,7 @@
 """What a tree at the edge of a turn costs: a repository of 50,000 files, ten of them changed. `make bench` runs this.
 
+The look at the main checkout, which a turn in a linked worktree makes as well, is measured on the same repository.
+
 It stands beside `git status` on the same repository, in the same run and taken in turns. The snapshot is a task of its
 own beside the turn; what a turn may feel is measured as well: the time that an event loop stands still meanwhile.
 """
@@ -19,8 +21,9 @@ from typing import Final
 from interlock.agents.git.comparing import compare
 from interlock.agents.git.repository import Repository, find_repository
 from interlock.agents.git.snapshot import TreeSnapshots, ref_of
+from interlock.runtime.workspace.main_checkout import MainCheckouts, main_changes
 
-FILES: Final = 50_000
+FILES: Final = int(os.environ.get("INTERLOCK_BENCH_FILES", "50000"))
 CHANGED: Final = 10
 ROUNDS: Final = 5
 TICK_SECONDS: Final = 0.005
@@ -66,6 +69,25 @@ async def stands_still(work: Callable[[], object]) -> float:
     return longest
 
 
+def look_at_main(root: Path, linked: Path) -> None:
+    """What it costs to see that an agent in a worktree wrote into the main checkout, and that it is seen."""
+    subprocess.run((*GIT, "worktree", "add", "-q", "--no-checkout", "-b", "linked", str(linked)), cwd=root, check=True)
+    repository, mains = find_repository(linked), MainCheckouts()
+    first = took(lambda: mains.look(repository))
+    before = mains.look(repository)
+    figures = []
+    for round_number in range(ROUNDS):
+        change(root, round_number)
+        figures.append(took(lambda: mains.look(repository)))
+    after = mains.look(repository)
+    assert before is not None
+    assert after is not None
+    assert len(main_changes(before, after)) == CHANGED * ROUNDS
+    seconds, cpu = (median(column) for column in zip(*figures, strict=True))
+    print(f"main checkout, first look: {first[0]:.2f} s, {first[1]:.2f} s of CPU")
+    print(f"main checkout, at each edge of a turn: {seconds:.3f} s, {cpu:.3f} s of CPU")
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "repository")
@@ -90,6 +112,7 @@ def main() -> None:
         ratios = [median(a[at] for a in ours) / median(b[at] for b in theirs) for at in (0, 1)]
         print(f"snapshot to git status: {ratios[0]:.1f}x by the clock, {ratios[1]:.1f}x of CPU")
         print(f"event loop stands still at most {max(still) * 1000:.0f} ms meanwhile")
+        look_at_main(root, Path(folder, "linked"))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import time
@@ -126,9 +127,55 @@ def test_a_session_outside_of_a_repository_has_no_trees_and_it_is_said(served: S
     served.shows(task_id, status="COMPLETED")
     done = served.cli("diff", task_id)
     assert (done.returncode, done.stdout) == (7, "")
-    assert "no git repository" in done.stderr
+    assert "folder without git" in done.stderr
     assert edges(served, task_id) == []
-    assert served.cli("blame", str(tmp_path / "plain" / "x")).returncode == 2
+    assert served.cli("blame", str(tmp_path / "plain" / "x")).returncode == 7
+
+
+def changed_without_git(served: Served, root: Path, at: int) -> tuple[str, Body]:
+    """A session in a folder without git whose turn changes three files, and what is recorded of it."""
+    for name in ("a.txt", "b.txt", "sub/c.txt"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("one\n")
+    task_id = begin(served, root, f"gate work{at}; say hello")
+    until(lambda: served.task(task_id)["summary"]["task_status"] == "RUNNING" or None, "the turn began")
+    rest(root)
+    (root / "a.txt").write_text("two\n")
+    (root / "b.txt").unlink()
+    (root / "sub" / "new.txt").write_text("new\n")
+    (told,) = finish(served, root, task_id, f"work{at}", 1)
+    named = {*(one["path"] for one in told.get("files", ())), *told.get("late", ())}
+    assert {"a.txt", "sub/new.txt"} <= named
+    assert named & {"b.txt", "./"}
+    return task_id, told
+
+
+def test_a_turn_in_a_folder_without_git_tells_what_it_changed_by_hashes(served: Served, tmp_path: Path) -> None:
+    # The look at a start is made beside the turn: what changes before it is told as late, and then this says less.
+    tries = ((tmp_path / f"plain{at}", at) for at in range(10))
+    found = ((root, *changed_without_git(served, root, at)) for root, at in tries)
+    root, task_id, told = next(one for one in found if not one[2].get("late"))
+    assert (told["kind"], told["phase"], told["file_count"], told.get("tree", "")) == ("manifest", "end", 3, "")
+    assert told["base"] != told["manifest"]
+    served.send(task_id, "say again")
+    until(lambda: served.task(task_id)["turns"] == 2 or None, "another turn")
+    served.shows(task_id, status="COMPLETED")
+    done = served.cli("diff", task_id, "--stat")
+    assert [line.split() for line in done.stdout.splitlines() if line.startswith("  ")] == [
+        ["changed", "a.txt"], ["deleted", "b.txt"], ["new", "sub/new.txt"],
+    ]  # fmt: skip
+    assert "3 files" in done.stdout
+    assert "only hashes were kept" in served.cli("diff", task_id, "--turn", "1").stdout
+    blamed = json.loads(served.cli("blame", str(root / "a.txt"), "--json").stdout)
+    last = blamed["last"]
+    assert (last["session_id"], last["change"], blamed["changed_since"]) == (task_id, "changed", False)
+    (root / "a.txt").write_text("three\n")
+    assert "changed since" in served.cli("blame", str(root / "a.txt")).stdout
+    assert served.cli("blame", str(root / "sub" / "c.txt")).returncode == 7
+    assert served.task(task_id)["summary"]["changes"]["files"] == 3
+    refused = served.cli("review", "discard", task_id, "b.txt", "--turn", "1")
+    assert (refused.returncode, "not kept" in refused.stderr) == (2, True)
+    assert served.cli("review", "accept", task_id, "a.txt", "--turn", "1").returncode == 0
 
 
 def test_a_repository_that_cannot_be_looked_at_is_recorded_as_unknown(served: Served, tmp_path: Path) -> None:
@@ -159,6 +206,7 @@ def test_two_agents_in_one_tree_are_in_doubt(served: Served, tmp_path: Path) -> 
 
 
 def test_what_changes_in_the_main_checkout_meanwhile_is_told_and_not_blamed(served: Served, tmp_path: Path) -> None:
+    """Trap 18 of the plan: an agent writes into the main checkout by an absolute path."""
     root, linked = tmp_path / "main", tmp_path / "linked"
     new_repository(root, a_txt="one\n", b_txt="two\n", c_txt="three\n", _gitignore="*.log\n")
     git(root, "worktree", "add", "-q", str(linked))
@@ -169,9 +217,13 @@ def test_what_changes_in_the_main_checkout_meanwhile_is_told_and_not_blamed(serv
     for name in ("a.txt", "new.txt", "noise.log"):
         (root / name).write_text("by its absolute path\n")
     (root / "b.txt").unlink()
+    os.utime(root / "c.txt")  # its times are new, and its content is not
     end = finish(served, linked, task_id, "escape", 2)[1]
     assert (end["main_root"], sorted(end["main_changed"])) == (str(root), ["a.txt", "b.txt", "new.txt"])
     assert [one["path"] for one in end["files"]] == ["a.txt"]
+    (first, gone, new) = end["main_files"]
+    assert first["after"] == new["after"] == git(root, "hash-object", "a.txt")
+    assert (gone["before"], gone.get("after", "")) == (git(root, "rev-parse", "HEAD:b.txt"), "")
     done = served.cli("diff", task_id)
     assert done.returncode == 0
     assert f"changed meanwhile in the main checkout {root}, by whom is not known: " in done.stdout

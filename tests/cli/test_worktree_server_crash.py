@@ -62,6 +62,7 @@ def killed_when(served: Served, root: Path, path: str, body: Body, task_id: str,
 
 
 def test_a_worktree_that_was_planned_is_made_by_the_next_server(served: Served, root: Path) -> None:
+    """Trap 22 of the plan."""
     argv = [str(served.folder / "agent")]
     body: Body = {
         "agent": "scripted",
@@ -125,6 +126,7 @@ def test_a_merge_in_the_midst_of_it_is_whole_or_not_at_all(served: Served, root:
 def test_a_removal_is_finished_if_it_was_proven_and_else_taken_back(
     served: Served, root: Path, mark: str, phase: str
 ) -> None:
+    """Trap 22 of the plan."""
     task = opened(served, root, "say hello", name="removing")
     task_id, tree = str(task["task_id"]), Path(task["worktree"]["path"])
     stopped(served, task_id)

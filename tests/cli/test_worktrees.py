@@ -7,6 +7,7 @@ import shlex
 import shutil
 import tomllib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ import pytest
 from interlock import connect
 from interlock.cli.server.api import ServerRefusal
 from interlock.runtime.config.sections import WorktreeSection
+from interlock.server.commands.worktrees import FIRST_PORT, PORTS_EACH
 from interlock.testing.scripted_agent import command, write_program
 from interlock.vocabulary.errors import UsageError
 from tests.agents.git.repositories import git, new_repository
@@ -301,6 +303,7 @@ def test_what_was_set_aside_before_is_never_written_over(served: Served, root: P
 
 
 def test_a_worktree_that_is_gone_is_said_and_never_replaced_by_the_main_tree(served: Served, root: Path) -> None:
+    """Trap 17 of the plan."""
     task = opened(served, root, "say hello", name="vanished")
     task_id = str(task["task_id"])
     stopped(served, task_id)
@@ -319,6 +322,7 @@ def test_a_worktree_that_is_gone_is_said_and_never_replaced_by_the_main_tree(ser
 
 
 def test_archive_takes_a_worktree_that_holds_nothing_and_says_why_another_stays(served: Served, root: Path) -> None:
+    """Trap 17 of the plan."""
     clean, kept, dirty = (opened(served, root, "say hello", name=f"archived-{at}") for at in range(3))
     trees = [Path(task["worktree"]["path"]) for task in (clean, kept, dirty)]
     git(trees[1], "commit", "-q", "--allow-empty", "-m", "work")
@@ -332,6 +336,35 @@ def test_archive_takes_a_worktree_that_holds_nothing_and_says_why_another_stays(
     assert [tree.exists() for tree in trees] == [False, False, True]
     assert git(root, "rev-parse", "interlock/archived-1") == head
     assert (trees[2] / "a.txt").read_text() == "work\n"
+
+
+def test_a_purge_leaves_the_worktree(served: Served, root: Path) -> None:
+    """Trap 17 of the plan."""
+    task = opened(served, root, "say hello", name="purged")
+    tree = Path(task["worktree"]["path"])
+    (tree / "a.txt").write_text("work\n")
+    stopped(served, task["task_id"])
+    assert served.stop() == 0
+    assert served.cli("session", "purge", str(task["task_id"]), "--yes").returncode == 0
+    served.start()
+    assert ((tree / "a.txt").read_text(), git(tree, "symbolic-ref", "--short", "HEAD")) == (
+        "work\n",
+        "interlock/purged",
+    )
+
+
+@pytest.mark.deep
+def test_twenty_sessions_at_once_get_worktrees_and_ports_of_their_own(served: Served, root: Path) -> None:
+    """Trap 14 of the plan."""
+    with ThreadPoolExecutor(20) as at_once:
+        told = list(at_once.map(lambda at: opened(served, root, name=f"port{at}")["worktree"], range(20)))
+    ports = {int(one["port"]) for one in told}
+    assert len(ports) == len({one["path"] for one in told}) == 20
+    assert min(ports) >= FIRST_PORT
+    assert all((one - FIRST_PORT) % PORTS_EACH == 0 for one in ports)
+    assert (
+        sum(git(root, "branch", "--list", "interlock/port*").count(f"interlock/port{at}") > 0 for at in range(20)) == 20
+    )
 
 
 def test_prune_takes_only_what_is_proven(served: Served, root: Path) -> None:
@@ -353,6 +386,7 @@ def test_prune_takes_only_what_is_proven(served: Served, root: Path) -> None:
 
 
 def test_another_session_in_the_same_tree_keeps_it(served: Served, root: Path) -> None:
+    """Trap 15 of the plan: a second sharer."""
     task = opened(served, root, "say hello", name="shared")
     stopped(served, task["task_id"])
     body = body_of(served, Path(task["worktree"]["path"]))

@@ -60,6 +60,7 @@ def test_what_stands_in_a_file_holds_from_the_next_question_on(place: Place) -> 
 
 
 def test_a_file_that_cannot_be_read_asks_for_everything(place: Place) -> None:
+    """Trap 26 of the plan: a broken file."""
     place.user.write_text(LS)
     place.theirs.mkdir()
     assert place.said({"command": "ls"}) == "ask"

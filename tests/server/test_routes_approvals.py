@@ -288,6 +288,8 @@ def test_an_option_that_contradicts_the_verdict_decides_nothing(call: bool, opti
 
 
 def test_an_agent_may_not_decide_what_it_asks_itself() -> None:
+    """Trap 29 of the plan."""
+
     async def story() -> None:
         async with house() as server:
             task_id, approval_id = await asked(server, "ses_a")

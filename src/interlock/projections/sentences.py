@@ -130,6 +130,8 @@ def _recorded(event: Event) -> str:
 
 def _workspace(told: WorkspaceChanged) -> str:
     edge = "began" if told.phase is WorkspacePhase.START else "ended"
+    if told.manifest:
+        return f"{told.file_count} files changed in the turn, by their hashes: the folder is in no git repository"
     if not told.tree:
         return f"the files when the turn {edge} are not known: {excerpt(told.problem)}"
     since = (

@@ -16,7 +16,13 @@ from msgspec import structs
 
 from interlock.vocabulary.events.envelope import Event
 from interlock.vocabulary.events.registry import Payload
-from interlock.vocabulary.events.workspace import FileReviewAct, FileReviewed, WorkspaceChanged, WorkspacePhase
+from interlock.vocabulary.events.workspace import (
+    FileReviewAct,
+    FileReviewed,
+    WorkspaceChanged,
+    WorkspaceKind,
+    WorkspacePhase,
+)
 from interlock.vocabulary.ids import SessionId, TurnId
 from interlock.vocabulary.wire.frames import ChangeCounts
 
@@ -42,8 +48,15 @@ class TurnTrees:
 
     @property
     def is_known(self) -> bool:
-        """Whether both trees were kept, in one and the same work tree."""
+        """Whether both trees were kept, in one and the same work tree; without git: whether both were listed."""
+        if self.is_manifest:
+            return True
         return bool(self.start and self.end and self.start.tree and self.end.tree and self.start.root == self.end.root)
+
+    @property
+    def is_manifest(self) -> bool:
+        """Whether the files were listed by hash: nothing of them is kept."""
+        return self.end is not None and bool(self.end.manifest and self.end.base)
 
     @property
     def is_certain(self) -> bool:
@@ -55,6 +68,8 @@ class TurnTrees:
     def counted(self) -> WorkspaceChanged | None:
         """The record that counts what the turn changed; None where its end was not compared with its own start."""
         start, end = self.start, self.end
+        if self.is_manifest:
+            return end
         is_counted = self.is_known and start is not None and end is not None and end.base == start.tree
         return end if is_counted else None
 
@@ -67,6 +82,8 @@ class TurnTrees:
         """Why it is not known what the turn did; blank where it is."""
         if self.is_known:
             return ""
+        if self.end is not None and self.end.kind is WorkspaceKind.MANIFEST:
+            return self.end.problem
         for edge, found in (("start", self.start), ("end", self.end)):
             if found is None or not found.tree:
                 return f"no tree at its {edge}: {found.problem if found else _NOT_TAKEN}"
@@ -75,7 +92,7 @@ class TurnTrees:
     @property
     def doubts(self) -> tuple[str, ...]:
         """What makes the difference between the two trees prove less."""
-        edges = [told for told in (self.start, self.end) if told is not None and told.tree]
+        edges = [told for told in (self.start, self.end) if told is not None and (told.tree or told.manifest)]
         return tuple(dict.fromkeys(doubt for told in edges for doubt in doubts_of(told)))
 
 
@@ -116,7 +133,7 @@ class WorkspaceView:
         if not isinstance(told, WorkspaceChanged):
             return
         turn = self._turn(event.session_id, told.turn_id)
-        told = structs.replace(told, files=())  # the trees tell them, all of them
+        told = told if told.manifest else structs.replace(told, files=())  # the trees tell them, all of them
         if told.phase is WorkspacePhase.START:
             turn.start, turn.start_seq = turn.start or told, turn.start_seq or event.seq
         else:
@@ -156,6 +173,7 @@ class ChangeFold:
             self._open, self._start_tree = told.turn_id, told.tree
             return
         is_counted = bool(told.base) and self._open == told.turn_id and told.base == self._start_tree
+        is_counted = is_counted or bool(told.manifest and told.base)
         self._open = None
         self.counts = self._with(before, told) if is_counted else _with_unknown(before)
 

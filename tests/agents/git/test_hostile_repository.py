@@ -74,6 +74,7 @@ def plant(folder: Path, trap: Path) -> None:
 
 
 def test_nothing_that_a_repository_configures_is_run(tmp_path: Path, trap: Path) -> None:
+    """Trap 19 of the plan."""
     folder = tmp_path / "repository"
     new_repository(folder, a_txt="one\r\n", b_txt="two\n")
     plant(folder, trap)

@@ -192,6 +192,7 @@ def test_a_branch_for_a_pull_request_is_new(root: Path, plan: WorktreePlan) -> N
 
 
 def test_nothing_that_a_repository_configures_runs(root: Path, plan: WorktreePlan, trap: Path) -> None:
+    """Traps 15 and 19 of the plan: no signing program, no merge driver."""
     plant(root, trap)
     (root / ".gitattributes").unlink()
     (plan.path / "new.txt").write_text("new\n")

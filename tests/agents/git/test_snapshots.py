@@ -151,6 +151,7 @@ def test_what_changed_after_the_moment_is_told_and_a_file_that_went_too(tmp_path
 
 
 def test_what_cannot_be_kept_is_named_and_never_taken_for_deleted(tmp_path: Path) -> None:
+    """Trap 20 of the plan: a nested clone."""
     repository = new_repository(tmp_path / "repository", a_txt="a\n", b_txt="b\n")
     snapshots = TreeSnapshots(LookLimits(file_bytes=100))
     first = snapshots.take(repository, REF)
@@ -167,6 +168,7 @@ def test_what_cannot_be_kept_is_named_and_never_taken_for_deleted(tmp_path: Path
 
 
 def test_a_folder_that_cannot_be_read_is_named_and_what_was_in_it_is_not_taken_for_deleted() -> None:
+    """Trap 20 of the plan."""
     with without_rights_of_root() as folder:
         repository = new_repository(folder / "repository")
         closed, never_open = repository.root / "closed", repository.root / "never-open"

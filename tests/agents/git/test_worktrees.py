@@ -83,6 +83,7 @@ def test_a_worktree_has_the_files_of_its_base_and_a_branch_of_its_own(tmp_path: 
 
 
 def test_a_named_base_is_found_once(tmp_path: Path) -> None:
+    """Trap 16 of the plan."""
     root = tmp_path / "project"
     new_repository(root)
     first = git(root, "rev-parse", "HEAD")
@@ -98,6 +99,7 @@ def test_a_named_base_is_found_once(tmp_path: Path) -> None:
 
 
 def test_what_is_there_is_refused_and_stays(tmp_path: Path) -> None:
+    """Trap 16 of the plan: an existing path or branch."""
     root, home = tmp_path / "project", tmp_path / "home"
     new_repository(root)
     plan = made(root, home, name="mine")
@@ -196,6 +198,7 @@ def test_a_lock_that_somebody_holds_for_ever_ends_the_wait(tmp_path: Path, monke
 
 
 def test_twenty_at_once_are_all_made(tmp_path: Path) -> None:
+    """Trap 14 of the plan."""
     root, home = tmp_path / "project", tmp_path / "home"
     new_repository(root)
     plans = [planned(root, home, owner=f"ses_{number:06}", name=f"n{number}") for number in range(20)]
@@ -225,6 +228,7 @@ def test_nothing_that_a_repository_configures_runs(tmp_path: Path, trap: Path) -
 
 
 def test_ignored_files_are_copied_by_name_and_nothing_else(tmp_path: Path) -> None:
+    """Trap 21 of the plan."""
     root = tmp_path / "project"
     new_repository(root, a_txt="one\n", _gitignore=".env\nconf/*\nout\nlink\n")
     (tmp_path / "secret").write_text("outside")
@@ -248,6 +252,7 @@ def test_ignored_files_are_copied_by_name_and_nothing_else(tmp_path: Path) -> No
 
 
 def test_a_setup_command_that_fails_hangs_or_floods_is_told(tmp_path: Path) -> None:
+    """Trap 21 of the plan: the setup command."""
     environment = {"PATH": os.environ["PATH"]}
     run_setup(("sh", "-c", "echo done > here"), tmp_path, environment, 60.0)
     assert (tmp_path / "here").read_text() == "done\n"
@@ -350,6 +355,7 @@ def spoil_unseen(path: Path, how: str) -> None:
 
 @pytest.mark.parametrize("how", LOSSES)
 def test_what_would_lose_something_is_refused_and_forced_it_is_kept(tmp_path: Path, how: str) -> None:
+    """Trap 15 of the plan."""
     root = tmp_path / "project"
     new_repository(root, a_txt="a\n", _gitignore="*.db\n")
     (root / "src").mkdir()
@@ -434,6 +440,7 @@ def test_commits_that_something_keeps_are_no_loss(tmp_path: Path) -> None:
 
 
 def test_neither_the_main_tree_nor_a_link_nor_a_foreign_worktree_is_ever_removed(tmp_path: Path) -> None:
+    """Trap 15 of the plan: the main tree, and a link to it."""
     root = tmp_path / "project"
     new_repository(root)
     plan = made(root, tmp_path / "home")
@@ -451,6 +458,7 @@ def test_neither_the_main_tree_nor_a_link_nor_a_foreign_worktree_is_ever_removed
 
 
 def test_a_process_that_works_in_it_keeps_it(tmp_path: Path) -> None:
+    """Trap 15 of the plan: a live process."""
     root = tmp_path / "project"
     new_repository(root)
     plan = made(root, tmp_path / "home")

@@ -33,5 +33,6 @@ def test_the_list_is_as_long_as_it_should_be() -> None:
 
 @each_row(("command", "verdict"), ROWS)
 def test_each_command_is_decided_as_it_was_meant(rules: RuleFile, command: str, verdict: str) -> None:
+    """Traps 23, 24 and 25 of the plan, and more."""
     call = AskedCall(agent="claude", tool="Bash", arguments={"command": command}, folder=FOLDER)
     assert judge((rules,), call, date(2030, 1, 1)).then.value == verdict

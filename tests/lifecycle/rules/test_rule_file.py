@@ -97,6 +97,7 @@ def test_every_problem_is_told_at_once() -> None:
 
 
 def test_the_strictest_of_all_layers_wins_and_a_project_loosens_nothing_until_trusted() -> None:
+    """Trap 26 of the plan."""
     deny, ask, allow = (file(rule(one, 'command = ["ls", "..."]')) for one in ("deny", "ask", "allow"))
     assert [then("ls", allow, other) for other in (deny, ask, allow)] == ["deny", "ask", "allow"]
     assert then("ls", ask, deny) == "deny"

@@ -225,4 +225,5 @@ def test_a_person_and_a_rule_at_once_make_one_decision_and_one_delivery() -> Non
 @pytest.mark.deep
 @pytest.mark.parametrize("part", range(20))
 def test_a_thousand_races_make_one_decision_and_one_delivery_each(part: int) -> None:
+    """Trap 27 of the plan."""
     run(_race(50, random.Random(seed_of(f"race of a rule {part}"))))

@@ -145,13 +145,14 @@ class Looker:
         except OSError as error:
             self._leave_out(path, error.strerror or "unreadable")
             return
-        stamp = Stamp(seen.st_dev, seen.st_ino, seen.st_mode, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+        # A plain tuple: to make a named one costs more than all the rest, and is only done for what changed.
+        stamp = (seen.st_dev, seen.st_ino, seen.st_mode, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
         self._note_time(path, seen.st_ctime_ns)
         known = self._known.get(path)
         if known is not None and known.stamp == stamp:
             self._found.files[path] = known
         else:
-            self._read(path, full, stamp)
+            self._read(path, full, Stamp(*stamp))
 
     def _note_time(self, path: bytes, changed_ns: int) -> None:
         if self._since_ns is not None and changed_ns >= self._since_ns:

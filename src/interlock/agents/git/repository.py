@@ -62,6 +62,15 @@ class Repository:
         """The commit that a ref, a branch or an id names; blank where it names none."""
         return self.git.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 
+    def resolve_all(self, *names: str) -> tuple[str, ...]:
+        """As `resolve`, of several in one call of git."""
+        with tempfile.TemporaryFile() as asked:
+            asked.write("".join(f"{name}^{{commit}}\n" for name in names).encode())
+            asked.seek(0)
+            told = self.git.run("cat-file", "--batch-check=%(objectname)", stdin=asked).decode().splitlines()
+        length = _FORMATS[self.object_format]
+        return tuple(one if len(one) == length else "" for one in told)
+
     @contextmanager
     def objects(self) -> Iterator[Git]:
         """Git over the objects of this repository, and nothing else of it."""

@@ -102,7 +102,7 @@ class _Attempt:
 
     def take(self, known: _Known, *, trusts_index: bool) -> tuple[TreeSnapshot, _Known]:
         repository = self.repository
-        head, branch, parent = repository.head, repository.branch, repository.resolve(self.ref)
+        branch, (head, parent) = repository.branch, repository.resolve_all("HEAD", self.ref)
         with tempfile.TemporaryFile() as stream, repository.objects() as objects:
 
             def keep(_: str, content: bytes) -> None:
@@ -149,11 +149,12 @@ class _Attempt:
 def _changes(known: _Known, found: Look) -> list[bytes]:
     """What leads from the known tree to the found one, deletions first: a folder may stand where a file was."""
     gone = [b"D %s\n" % _quoted(path) for path in known.files if path not in found.files]
-    return gone + [
-        b"M %s %s %s\n" % (one.mode, one.object_id.encode(), _quoted(path))
+    changed = [
+        (path, one)
         for path, one in found.files.items()
-        if (known.files[path][:2] if path in known.files else None) != one[:2]
+        if (before := known.files.get(path)) is not one and (before is None or before[:2] != one[:2])
     ]
+    return gone + [b"M %s %s %s\n" % (one.mode, one.object_id.encode(), _quoted(path)) for path, one in changed]
 
 
 def _quoted(path: bytes) -> bytes:

@@ -59,14 +59,16 @@ def blame(file: FileArgument, /, *, home: HomeOption = None, json: JsonFlag = Fa
     was merged. Exit code 7: no turn is known that changed the file.
     """
     from interlock.agents.git.looking import decoded, look_at_one, path_in
-    from interlock.agents.git.repository import NoRepository, find_repository
+    from interlock.agents.git.repository import NoRepository, OddRepository, find_repository
     from interlock.vocabulary.errors import UsageError
 
     place = Path(os.path.abspath(file))  # noqa: PTH100  (a link is a file of its own, and is not resolved)
     try:
         repository = find_repository(_folder_of(place))
-    except NoRepository as error:
-        raise UsageError(str(error), remedy="name a file in a git repository") from error
+    except OddRepository as error:
+        raise UsageError(str(error), remedy="look at its `.git/config` with git") from error
+    except NoRepository:
+        return _blame_listed(place, home, json=json)
     path = path_in(repository.root, _folder_of(place).resolve() / place.relative_to(_folder_of(place)))
 
     async def work(log: SqliteLog) -> int:
@@ -83,6 +85,36 @@ def blame(file: FileArgument, /, *, home: HomeOption = None, json: JsonFlag = Fa
             output.print_json(told)
         else:
             output.print_text("\n".join(output.escape(line) for line in _lines(told)))
+        return ExitCode.COMPLETED if found.edge is not None else ExitCode.UNKNOWN
+
+    return read_log(home, work)
+
+
+def _blame_listed(place: Path, home: Path | None, *, json: bool) -> int:
+    """Of a folder without git: the last turn whose record names the file, with the hash that it left."""
+    from interlock.runtime.workspace.manifest import digest_of
+
+    place = _folder_of(place).resolve() / place.relative_to(_folder_of(place))
+
+    async def work(log: SqliteLog) -> int:
+        edges = await log.query(lambda connection: list(_edges(connection, "/", "")))
+        found, now = _Found(), digest_of(place)
+        for edge in edges:
+            told = edge.told
+            if not _is_below(str(place), told.root) or told.repository:
+                continue
+            path = str(place.relative_to(told.root))
+            change = next((one for one in told.files if one.path == path), None)
+            found.unknown_turns += not told.manifest or (change is None and told.file_count > len(told.files))
+            if change is not None:
+                found.edge, found.is_of_turn, found.entry = edge, True, change.after
+                found.change = _change_word(change.before, change.after)
+        root = str(place.parent) if found.edge is None else found.edge.told.root
+        told_json = _json_of(str(place.relative_to(root)), root, found, now)
+        if json:
+            output.print_json(told_json)
+        else:
+            output.print_text("\n".join(output.escape(line) for line in _lines(told_json)))
         return ExitCode.COMPLETED if found.edge is not None else ExitCode.UNKNOWN
 
     return read_log(home, work)

@@ -57,7 +57,9 @@ def diff(
         elif found:
             print_paged([line for one in found for line in _lines(one)])
         else:
-            output.note("no turn of this session has a tree: its folder is in no git repository, or none was recorded")
+            output.note(
+                "no turn of this session has a record: in a folder without git, only those that changed files have"
+            )
         if tell_damage(damage):
             return ExitCode.DAMAGED_LOG
         return _exit_code(found)
@@ -123,7 +125,8 @@ def _tone(line: str) -> str:
 
 
 def _file_line(change: TreeChange, turn: TurnTrees | None = None) -> Line:
-    lines = "binary" if change.added is None else f"+{change.added} -{change.removed}"
+    unknown = "" if turn is not None and turn.is_manifest else "binary"
+    lines = unknown if change.added is None else f"+{change.added} -{change.removed}"
     review = None if turn is None else turn.reviews.get(change.path)
     said = "" if review is None else f"  ({review.act.value.replace('_', ' ')})"
     return [(f"  {_WORDS.get(change.change, change.change):<8} {lines:>10}  {output.escape(change.path)}{said}", "")]
@@ -133,7 +136,9 @@ def _counts(changes: Sequence[TreeChange]) -> str:
     if not changes:
         return "changed no file"
     added, removed = sum(one.added or 0 for one in changes), sum(one.removed or 0 for one in changes)
-    return f"{len(changes)} {'file' if len(changes) == 1 else 'files'} +{added} -{removed}"
+    count = f"{len(changes)} {'file' if len(changes) == 1 else 'files'}"
+    is_uncounted = all(one.added is None for one in changes)
+    return count if is_uncounted else f"{count} +{added} -{removed}"
 
 
 def _json_of(found: Sequence[TurnDiff]) -> WorkspaceDiffJson:

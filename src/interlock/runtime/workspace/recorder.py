@@ -4,7 +4,8 @@ Laws:
 1. What cannot be seen is recorded as not seen, with the reason. Nothing about a tree is ever guessed.
 2. An edge is looked at right after it. A file that changed between the edge and the look is told as late: its change
    may be on either side of the edge.
-3. The edges of one session are recorded in their order. A folder outside of every repository has no record.
+3. The edges of one session are recorded in their order. Of a folder outside of every repository the end of a turn is
+   recorded, if files changed: by hashes.
    A session is looked at once before its first turn, when it is opened, so that the look at a start is a short one.
 4. A failure here is a record or a line of the server's log, and no concern of the session.
 """
@@ -18,23 +19,28 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
+
+from msgspec import structs
 
 from interlock.agents.git.comparing import TreeChange, compare
 from interlock.agents.git.looking import TooMuch, decoded
-from interlock.agents.git.main_checkout import changed_since, main_checkout_of
 from interlock.agents.git.repository import NoRepository, OddRepository, Repository, find_repository
 from interlock.agents.git.running import GitFailed
 from interlock.agents.git.snapshot import TreeSnapshot, TreeSnapshots, ref_of
+from interlock.runtime.workspace.main_checkout import MainCheckout, MainCheckouts, main_changes
+from interlock.runtime.workspace.manifest import Manifest, Manifests
 from interlock.vocabulary.errors import InterlockError
 from interlock.vocabulary.events.audit import RunState, SessionOpened, TurnStarted
 from interlock.vocabulary.events.conversation import UserMessage
 from interlock.vocabulary.events.envelope import Event
-from interlock.vocabulary.events.workspace import FileChange, WorkspaceChanged, WorkspacePhase
+from interlock.vocabulary.events.workspace import FileChange, WorkspaceChanged, WorkspaceKind, WorkspacePhase
 from interlock.vocabulary.ids import SessionId, TurnId
 from interlock.vocabulary.run import RunStatus
 
+T = TypeVar("T")
 MAX_LISTED: Final = 200
 _THREADS: Final = 2
 _MAX_SPANS: Final = 64
@@ -75,8 +81,10 @@ class _Session:
     open_turn: TurnId | None = None
     span: _Span | None = None
     start_tree: str = ""
+    start_main: MainCheckout | None = None
+    start_manifest: Manifest | str = ""
+    """Of a folder without git; a text: why there is none."""
     last_tree: str = ""
-    began_ns: int | None = None
     tail: asyncio.Task[None] | None = None
 
 
@@ -87,8 +95,6 @@ class _Edge:
     phase: WorkspacePhase
     since_ns: int
     problem: str = ""
-    began_ns: int | None = None
-    """Of an end: when its turn began; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +103,7 @@ class _Seen:
     taken: TreeSnapshot
     base: str
     changes: tuple[TreeChange, ...]
-    main_root: str = ""
-    main_changed: tuple[bytes, ...] = ()
+    main: MainCheckout | None = None
 
 
 @dataclass(slots=True)
@@ -108,6 +113,8 @@ class WorkspaceRecorder:
     record: Record
     folder_of: FolderOf
     snapshots: TreeSnapshots = field(default_factory=TreeSnapshots)
+    manifests: Manifests = field(default_factory=Manifests)
+    mains: MainCheckouts = field(default_factory=MainCheckouts)
     _sessions: defaultdict[SessionId, _Session] = field(default_factory=lambda: defaultdict(_Session))
     _spans: defaultdict[str, list[_Span]] = field(default_factory=lambda: defaultdict(list))
     _threads: ThreadPoolExecutor = field(
@@ -151,14 +158,7 @@ class WorkspaceRecorder:
     def _follow(self, session_id: SessionId, turn_id: TurnId, phase: WorkspacePhase, problem: str = "") -> None:
         since_ns = time.time_ns() - _CLOCK_TICK_NS
         known = self._sessions[session_id]
-        began_ns = None
-        if phase is WorkspacePhase.START:
-            known.began_ns = since_ns
-        elif known.span is not None:
-            began_ns = known.began_ns
-        edge = _Edge(
-            session_id=session_id, turn_id=turn_id, phase=phase, since_ns=since_ns, problem=problem, began_ns=began_ns
-        )
+        edge = _Edge(session_id=session_id, turn_id=turn_id, phase=phase, since_ns=since_ns, problem=problem)
         known.tail = asyncio.create_task(self._after(known.tail, edge, known.span))
 
     async def _after(self, before: asyncio.Task[None] | None, edge: _Edge, span: _Span | None) -> None:
@@ -185,13 +185,40 @@ class WorkspaceRecorder:
         except OddRepository as error:
             return _unseen(edge, folder, str(error))
         except NoRepository:
-            return None
+            return await self._look_without_git(edge, folder, span)
         except (GitFailed, TooMuch, OSError) as error:
             known.start_tree = ""
             return _unseen(edge, folder, str(error) or type(error).__name__)
         known.last_tree = seen.taken.tree
         known.start_tree = seen.taken.tree if is_start else ""
-        return _told(edge, seen, self._sharers(str(seen.repository.root), edge, span))
+        before, known.start_main = known.start_main, seen.main if is_start else None
+        told = _told(edge, seen, self._sharers(str(seen.repository.root), edge, span))
+        return told if is_start else _with_main(told, before, seen.main)
+
+    async def _look_without_git(self, edge: _Edge, folder: str, span: _Span | None) -> WorkspaceChanged | None:
+        """Remember what is there at a start, and compare with it at the end."""
+        known = self._sessions[edge.session_id]
+        root = await self._in_thread(lambda: os.path.realpath(folder))
+        sharers = self._sharers(root, edge, span)
+        now: Manifest | str
+        try:
+            now = await self._in_thread(lambda: self.manifests.take(folder, edge.since_ns))
+        except (TooMuch, OSError) as error:
+            now = str(error) or type(error).__name__
+        if edge.phase is WorkspacePhase.START:
+            known.start_manifest = now
+            return None
+        before, known.start_manifest = known.start_manifest, ""
+        if span is None or before == "":
+            return None  # its start was not seen
+        wrong = next((one for one in (before, now) if isinstance(one, str)), "")
+        if isinstance(before, str) or isinstance(now, str):
+            return _unseen(edge, folder, wrong, WorkspaceKind.MANIFEST)
+        told = _listed(edge, root, before, now)
+        return structs.replace(told, shared_with=sharers) if told.file_count or told.late else None
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def _look_first(self, session_id: SessionId) -> None:
         """The tree when a session is opened: what its first start is compared with, and what makes that look a short
@@ -201,11 +228,17 @@ class WorkspaceRecorder:
             return
 
         def see() -> str:
-            return self.snapshots.take(find_repository(folder), ref_of(session_id), message=f"{session_id} open\n").tree
+            repository = find_repository(folder)
+            tree = self.snapshots.take(repository, ref_of(session_id), message=f"{session_id} open\n").tree
+            self.mains.look(repository)
+            return tree
 
         try:
-            tree = await asyncio.get_running_loop().run_in_executor(self._threads, see)
-        except (NoRepository, GitFailed, TooMuch, OSError):
+            tree = await self._in_thread(see)
+        except (NoRepository, GitFailed, TooMuch, OSError) as error:
+            if isinstance(error, NoRepository) and not isinstance(error, OddRepository):
+                with suppress(TooMuch, OSError):
+                    await self._in_thread(lambda: self.manifests.take(folder))
             return
         self._sessions[session_id].last_tree = tree
 
@@ -214,12 +247,12 @@ class WorkspaceRecorder:
         repository = find_repository(folder)
         message = f"{edge.session_id} {edge.turn_id} {edge.phase.value}\n"
         taken = self.snapshots.take(repository, ref_of(edge.session_id), message=message, since_ns=edge.since_ns)
-        main_root, main_changed = _in_main_checkout(repository, edge.began_ns)
+        main = self.mains.look(repository, edge.since_ns)
         if not base:
-            return _Seen(repository, taken, "", (), main_root, main_changed)
+            return _Seen(repository, taken, "", (), main)
         with repository.objects() as objects:
             changes = compare(objects, base, taken.tree)
-        return _Seen(repository, taken, base, changes, main_root, main_changed)
+        return _Seen(repository, taken, base, changes, main)
 
     def _sharers(self, root: str, edge: _Edge, span: _Span | None) -> tuple[SessionId, ...]:
         """The sessions that had a turn in the same tree while this one was open."""
@@ -240,6 +273,7 @@ class WorkspaceRecorder:
     async def close(self) -> None:
         """Give up what is not recorded yet: that a tree is missing is said by its absence."""
         self.snapshots.close()
+        self.manifests.close()
         tails = [one.tail for one in self._sessions.values() if one.tail is not None]
         for tail in tails:
             tail.cancel()
@@ -247,19 +281,29 @@ class WorkspaceRecorder:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _in_main_checkout(repository: Repository, began_ns: int | None) -> tuple[str, tuple[bytes, ...]]:
-    """The main checkout of a linked worktree, with what changed there since the turn began; blank: not looked at."""
-    main = None if began_ns is None else main_checkout_of(repository)
-    if main is None or began_ns is None:
-        return "", ()
-    try:
-        return str(main.root), changed_since(main, began_ns)
-    except (GitFailed, TooMuch, OSError):
-        return "", ()
+def _unseen(edge: _Edge, folder: str, why: str, kind: WorkspaceKind = WorkspaceKind.TREE) -> WorkspaceChanged:
+    root = os.path.realpath(folder)
+    return WorkspaceChanged(turn_id=edge.turn_id, phase=edge.phase, root=root, problem=why, kind=kind)
 
 
-def _unseen(edge: _Edge, folder: str, why: str) -> WorkspaceChanged:
-    return WorkspaceChanged(turn_id=edge.turn_id, phase=edge.phase, root=os.path.realpath(folder), problem=why)
+def _listed(edge: _Edge, root: str, before: Manifest, now: Manifest) -> WorkspaceChanged:
+    """The end of a turn in a folder without git."""
+    changes = now.changes_since(before)
+    late = dict.fromkeys((*before.late, *now.late))
+    not_kept = {**before.not_kept, **now.not_kept}
+    return WorkspaceChanged(
+        turn_id=edge.turn_id,
+        phase=edge.phase,
+        root=root,
+        kind=WorkspaceKind.MANIFEST,
+        base=before.digest,
+        manifest=now.digest,
+        files=changes[:MAX_LISTED],
+        file_count=len(changes),
+        late=tuple(decoded(path) for path in late)[:MAX_LISTED],
+        not_kept=tuple(f"{decoded(path)} ({why})" for path, why in sorted(not_kept.items())[:MAX_LISTED]),
+        problem=edge.problem,
+    )
 
 
 def _told(edge: _Edge, seen: _Seen, sharers: tuple[SessionId, ...]) -> WorkspaceChanged:
@@ -284,7 +328,14 @@ def _told(edge: _Edge, seen: _Seen, sharers: tuple[SessionId, ...]) -> Workspace
         late=tuple(decoded(path) for path in taken.changed_after[:MAX_LISTED]),
         not_kept=tuple(f"{decoded(path)} ({why})" for path, why in sorted(taken.not_kept.items())[:MAX_LISTED]),
         shared_with=sharers,
-        main_root=seen.main_root,
-        main_changed=tuple(decoded(path) for path in seen.main_changed[:MAX_LISTED]),
         problem=edge.problem,
     )
+
+
+def _with_main(told: WorkspaceChanged, before: MainCheckout | None, now: MainCheckout | None) -> WorkspaceChanged:
+    """With what changed in the main checkout during the turn, if both looks at it could be made."""
+    if before is None or now is None or before.root != now.root:
+        return told
+    files = main_changes(before, now)[:MAX_LISTED]
+    paths = tuple(one.path for one in files)
+    return structs.replace(told, main_root=str(now.root), main_changed=paths, main_files=files)

@@ -40,6 +40,8 @@ def diff_of(
     """The difference of one turn; `before` is the turn before it. `patch_of`: the path of the file whose patch is
     wanted, `WHOLE` for that of all files, None for no patch."""
     told = TurnDiff(turn, turn.unknown)
+    if turn.is_manifest and turn.end is not None:
+        return _listed(told, turn.end, patch_of)
     kept = next((one for one in (turn.end, turn.start) if one is not None and one.tree), None)
     if kept is None:
         return told
@@ -53,6 +55,28 @@ def diff_of(
                 _add_patch(objects, told, patch_of)
     except GitFailed as error:
         told.unknown = f"its trees cannot be read: {error}"
+    return told
+
+
+def _listed(told: TurnDiff, end: WorkspaceChanged, patch_of: str | None) -> TurnDiff:
+    """Of a folder without git the record itself has the files, and nothing has their lines."""
+    told.changes = tuple(
+        TreeChange(
+            path=one.path,
+            raw_path=one.path.encode(),
+            change=one.change,
+            before=one.before,
+            after=one.after,
+            mode_before="",
+            mode_after="",
+            added=None,
+            removed=None,
+        )
+        for one in end.files
+    )
+    more = end.file_count - len(end.files)
+    whole = "the folder is in no git repository: only hashes were kept" if patch_of is not None else ""
+    told.trouble = "; ".join(one for one in (whole, f"{more} more files changed" if more else "") if one)
     return told
 
 

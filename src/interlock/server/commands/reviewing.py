@@ -33,6 +33,10 @@ def change_meant(found: TurnDiff, asked: ReviewFile) -> TreeChange:
         raise RequestRefusal(
             f"what turn {number} did is unknown: {found.unknown}", remedy="look at the files themselves"
         )
+    if asked.act is ReviewAct.DISCARD and found.turn.is_manifest:
+        raise RequestRefusal(
+            "the folder is in no git repository: what was in the file before is not kept", remedy="change it by hand"
+        )
     change = next((one for one in found.changes if one.path == asked.path), None)
     if change is None:
         raise NotFound(

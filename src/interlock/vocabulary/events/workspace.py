@@ -23,12 +23,22 @@ class WorkspacePhase(StrEnum):
 
 class FileChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A file that differs from the tree before. `change` is A(dded), D(eleted), M(odified) or T(ype changed). Lines are
-    absent where they cannot be counted."""
+    absent where they cannot be counted. `before` and `after`: the hashes of its content (sha256 in a manifest), blank
+    where it was not there, is not known, or where trees tell them."""
 
     path: Name
     change: str
     added: Count | None = None
     removed: Count | None = None
+    before: str = ""
+    after: str = ""
+
+
+class WorkspaceKind(StrEnum):
+    """What a record rests on: a tree of git that is kept, or a list of hashes of a folder without git."""
+
+    TREE = "tree"
+    MANIFEST = "manifest"
 
 
 class FileReviewAct(StrEnum):
@@ -53,7 +63,11 @@ class WorkspaceChanged(Payload, frozen=True, kw_only=True):
     looked at, so that their change may be on either side of it. `not_kept`: paths whose content is not in the tree,
     each with its reason. `shared_with`: sessions that had a turn in the same work tree meanwhile. `main_root`: for the
     end of a turn in a linked worktree, the main checkout of its repository, if that was looked at, and `main_changed`
-    what changed there since the turn began, by whom is not known (at most 200 are listed).
+    what changed there since the turn began, by whom is not known (at most 200 are listed); `main_files` has their
+    hashes, as git gives them: one that changed right after the start of the turn has none of before.
+
+    A `manifest` is of a folder without git, and recorded at the end of a turn only if files changed or something is in
+    doubt: `base` and `manifest` are the hashes of the list of files at its start and at its end, and nothing is kept.
     """
 
     turn_id: TurnId
@@ -74,10 +88,13 @@ class WorkspaceChanged(Payload, frozen=True, kw_only=True):
     shared_with: tuple[SessionIdField, ...] = ()
     main_root: str = ""
     main_changed: tuple[str, ...] = ()
+    main_files: tuple[FileChange, ...] = ()
     problem: str = ""
+    kind: WorkspaceKind = WorkspaceKind.TREE
+    manifest: str = ""
 
     def __post_init__(self) -> None:
-        if not self.tree and not self.problem:
+        if not (self.tree or self.manifest or self.problem):
             raise ContractError("a workspace_changed without a tree says why it has none")
 
 
