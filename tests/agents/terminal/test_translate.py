@@ -19,6 +19,7 @@ from interlock.monitor.tracker import TuiTrackerSession
 from interlock.screen.selection import select_reader
 from interlock.screen.snapshot import read_snapshot
 from interlock.vocabulary.evidence import EvidenceSource
+from interlock.vocabulary.states import Attention
 from tests.agents.terminal.harness import QUICK, agent, driving
 from tests.contract.harness import run
 
@@ -37,11 +38,11 @@ DIALOG = (
 
 
 class Screen:
-    """Frames of Codex, seen one after the other."""
+    """Frames of a CLI, seen one after the other."""
 
-    def __init__(self, title: str = TITLE) -> None:
+    def __init__(self, title: str = TITLE, cli: str = "codex", version: str = "0.166.0") -> None:
         self._title = title
-        reader = select_reader(builtin_profiles(), "codex", "0.166.0")
+        reader = select_reader(builtin_profiles(), cli, version)
         self.translator = Translator(reader, "dialog", is_adopted=True)
         self._session = TuiTrackerSession(reader, DEFAULT_POLICY, saw_start=False)
         self._now = 0.0
@@ -139,6 +140,28 @@ def test_half_a_dialog_that_stays_where_a_whole_one_stood_is_another_question() 
     half = screen.translator.unfinished
     assert half is not None
     assert [type(one) for one in screen.translator.settle(half)] == [ApprovalGone, ApprovalAsked]
+
+
+FOOT = (
+    "─" * 80,
+    "  4. Chat about this",
+    "",
+    "Enter to select · ↑/↓ to navigate · ctrl+g to edit in Vim · Esc to cancel",
+)
+COLOURS = ("─" * 80, " ☐ Colour", "", "Which colour shall it be?", "", "❯ 1. Red", "  2. Blue", "  3. Type something.")
+
+
+def test_what_is_left_of_a_question_that_was_answered_is_no_new_one() -> None:
+    """Claude Code wipes it away by rows: its foot may stand alone for a frame."""
+    screen = Screen("claude", "claude", "2.1.325")
+    (asked,) = [one for one in screen.shows("● Hm.", *COLOURS, *FOOT) if isinstance(one, ApprovalAsked)]
+    assert asked.attention is Attention.QUESTION
+    screen.translator.answered(asked.request_id, gone_at=0.06)
+    told = screen.shows("● Hm.", "", *FOOT)
+    half = screen.translator.unfinished
+    assert half is not None
+    assert [type(one) for one in told if isinstance(one, ApprovalAsked | ApprovalGone)] == [ApprovalGone]
+    assert questions(screen.translator.settle(half)) == ["4. Chat about this"], "what stays is told"
 
 
 ONLY_A_TITLE = f"""

@@ -28,6 +28,7 @@ from interlock.screen.snapshot import Snapshot
 _MAX_QUESTION: Final = 4096
 _YES_AND_NO: Final = 2
 _ALLOWING: Final = (BlockKind.APPROVAL, BlockKind.PLAN, BlockKind.TRUST)
+_CHOOSING: Final = (BlockKind.QUESTION, BlockKind.OTHER)
 _FRAME: Final = re.compile(r"[─━═╌▔│╭╮╰╯┌┐└┘]+")
 _SEVERAL: Final = re.compile(r"\[[ x✔✓]\] ")
 _YES: Final = re.compile(r"(?:yes|allow|approve|accept|trust|proceed|run|continue)\b", re.IGNORECASE)
@@ -62,8 +63,10 @@ class ScreenDialog:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether it may be half drawn: what asks for leave offers a yes and a no."""
-        return self.kind in _ALLOWING and len(self.options) < _YES_AND_NO
+        """Whether it may be half drawn, or half wiped away: what asks for leave offers a yes and a no, and most others
+        some option."""
+        least = _YES_AND_NO if self.kind in _ALLOWING else int(self.kind in _CHOOSING)
+        return len(self.options) < least
 
     @property
     def selected(self) -> int | None:
