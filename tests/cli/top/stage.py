@@ -98,10 +98,11 @@ class Seat:
 
     async def needs(self, *titles: str) -> None:
         """Wait until these need a person, and no others: how many do is also true of another one a moment before."""
-        arranged = lambda: self.app.arranged.tasks  # noqa: E731
-        await until(
-            lambda: tuple(one["title"] for one in arranged() if shown_of(one).needs_person) == titles, str(titles)
-        )
+
+        def waiting() -> tuple[object, ...]:
+            return tuple(one["title"] for one in self.app.arranged.tasks if shown_of(one).needs_person)
+
+        await until(lambda: waiting() == titles, str(titles))
         await self.is_drawn()
 
     async def is_asked(self, question: str) -> None:
