@@ -1,7 +1,8 @@
-"""The board in a real terminal whose window is resized while agents work: no row is stale, and who asks stays in sight."""
+"""The board in a real terminal that is resized while agents work: no row is stale, and who asks stays in sight."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests.cli.serving import until
-from tests.e2e.test_a_day import Day, day, groups
+from tests.e2e.test_a_day import ROW, Day, day, groups
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(600)]
 SIZES: Final = ((80, 24), (200, 50), (60, 16), (120, 36), (12, 4), (181, 40), (99, 30), (3, 2), (80, 24), (120, 36))
@@ -25,13 +26,12 @@ def stands(here: Day, columns: int, rows: int) -> None:
 
     def is_so() -> bool:
         lines = here.text("desk").splitlines()
-        left = [line.split("│")[0] for line in lines]
-        once = all(sum(f" {title} " in line for line in left) <= 1 for title in TITLES)
-        asks = any("! asks " in line for line in left)
+        listed = [row[1] for line in lines if (row := ROW.match(line.split("│")[0])) is not None]
+        once = all(listed.count(title) <= 1 for title in TITLES)
         fits = all(cell_len(line) <= columns for line in lines) and len(lines) <= rows
         panes = lines[1].count("│") if rows > 20 else -1
         expected = 2 if columns >= 180 else 1 if columns >= 100 else 0
-        return once and fits and asks and panes in (-1, expected) and lines[-1].startswith(" n next")
+        return once and fits and "asks" in listed and panes in (-1, expected) and lines[-1].startswith(" n next")
 
     until(is_so, f"a board of {columns}x{rows}", lambda: here.text("desk"))
 
@@ -45,7 +45,7 @@ def test_a_window_that_is_resized_while_agents_work(tmp_path: Path) -> None:
         here.run("stream", "talks", "pace 0.02; words 100000")
         here.run("pane", "asks", "ask Which colour? | red | green")
         here.sees("desk", "Which colour?")
-        for first, second in zip(SIZES, SIZES[1:], strict=False):
+        for first, second in pairwise(SIZES):
             for columns, rows in (first, second, first, second):  # as one drags an edge: nothing is waited for
                 resized(here, columns, rows)
             if second[0] >= 60:

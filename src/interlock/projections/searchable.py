@@ -13,7 +13,10 @@ from interlock.vocabulary.wire.frames import Role
 
 MAX_TOOL_CHARACTERS: Final = 64_000
 """Of what a tool was given or gave, so much can be found."""
-TYPES: Final = (SessionOpened, SessionRenamed, UserMessage, AssistantMessage, ToolCall, ToolResult, TurnFailed, SubagentEvent)
+TYPES: Final = (
+    *(SessionOpened, SessionRenamed, TurnFailed),
+    *(UserMessage, AssistantMessage, ToolCall, ToolResult, SubagentEvent),
+)
 """Every other type holds nothing to be found."""
 
 

@@ -12,6 +12,7 @@ from textual.events import Key, Paste
 from textual.pilot import Pilot
 
 from interlock.agents.observations import ApprovalAsked, ApprovalOption, OptionKind, ToolCalled
+from interlock.cli.look.session_lines import shown_of
 from interlock.cli.server.api import ServerApi
 from interlock.cli.top.app import TopApp
 from interlock.cli.top.following import FRAME_SECONDS
@@ -94,6 +95,15 @@ class Seat:
         """Wait until a session of that title is selected, and its room is joined."""
         app = self.app
         await until(lambda: app.called == name and app.selected is not None and app.selected.state is not None, name)
+
+    async def needs(self, *titles: str) -> None:
+        """Wait until these need a person, and no others: how many do is also true of another one a moment before."""
+
+        def waiting() -> tuple[object, ...]:
+            return tuple(one["title"] for one in self.app.arranged.tasks if shown_of(one).needs_person)
+
+        await until(lambda: waiting() == titles, str(titles))
+        await self.is_drawn()
 
     async def is_asked(self, question: str) -> None:
         """Wait until a question is the one that keys answer."""

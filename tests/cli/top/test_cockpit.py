@@ -10,6 +10,7 @@ from interlock.agents.observations import MessageEnded, TurnEnded, TurnEnding
 from interlock.cli.top import board
 from interlock.log.sqlite.store import SqliteLog
 from tests.cli.top.stage import COLOURS, House, Seat
+from tests.client.waiting import until
 from tests.contract.harness import run
 
 
@@ -161,6 +162,28 @@ def test_a_search_that_is_left_changes_nothing(monkeypatch: pytest.MonkeyPatch) 
                 await seat.press("escape")
                 await seat.selects(before)
                 assert "DONE  2" in await seat.sees("first", "second")
+
+    run(story())
+
+
+def test_the_session_below_one_that_is_archived_is_selected_next() -> None:
+    """Not the first of the list, which would count as looked at."""
+
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            for title in ("first", "second", "third"):
+                await house.open(title)
+            async with house.board((120, 36)) as seat:
+                await until(lambda: len(seat.app.arranged.ids) == 3, "all three")
+                names = [str(one["title"]) for one in seat.app.arranged.tasks]
+                await seat.press("home", "down")
+                await seat.selects(names[1])
+                for left in (names[2], names[0]):
+                    await seat.press("X")
+                    await seat.sees("archive it?")
+                    await seat.press("y")
+                    await seat.selects(left)
 
     run(story())
 

@@ -18,7 +18,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -286,15 +286,24 @@ class BoardApp(App[int]):
         self._arranged_at = self.sessions.changes
         first = self.sessions.bodies.get(self._first)
         self.every = self.every or (first is not None and shown_of(first).is_over)
+        before = self.arranged.ids
         self.arranged = arrange(self.sessions.bodies.values(), wanted=self.wanted, every=self.every, order=self.order)
         ids, said = self.arranged.ids, self.said
         if self._first in ids:
             self.select(self._first)
             self._first = ""
         if self.selected_id not in ids:
-            self.select(ids[0] if ids else "")
+            self.select(self._next_of(before))
         self.said = said  # what was done is still to be read, whatever it did to the list
         self.mark()
+
+    def _next_of(self, before: Sequence[str]) -> str:
+        """What is selected in place of a session that left the list: the one that was below it, else the one above.
+        Where a search narrows the list, its first."""
+        at = before.index(self.selected_id) if self.selected_id in before and not self.wanted else len(before)
+        near = (*before[at:], *reversed(before[:at])) if at < len(before) else ()
+        ids = self.arranged.ids
+        return next((one for one in (*near, *ids) if one in ids), "")
 
     def draw(self, now: datetime) -> None:
         """Show what is known, as of a moment."""

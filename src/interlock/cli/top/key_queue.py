@@ -3,7 +3,8 @@
 Laws:
 1. A key that is for a session waits until the sessions are known, and the keys behind it wait with it.
 2. Keys behind one that opens a dialog are for the dialog, also those that were pressed before it was drawn.
-3. Nothing waits for ever: after `HELD_SECONDS` what waited is let go, and the board says so.
+3. Nothing waits for ever: after `HELD_SECONDS` in which no key was taken up what waited is let go, and the board says
+   so.
 4. A key in a dialog is taken up once the one before it has done all that it does: letters are handled by the field, and
    others, such as backspace, by its bindings, which a key reaches only after it went up through every parent. A dialog
    that closes meanwhile holds up nothing.
@@ -30,6 +31,7 @@ class KeyQueue:
         self._clock = clock
         self._typed: deque[tuple[float, Typed]] = deque()
         self._given_at: float | None = None
+        self._moved_at = clock()
 
     def put(self, event: Typed) -> None:
         self._typed.append((self._clock(), event))
@@ -43,6 +45,7 @@ class KeyQueue:
         """The next one, if it may be taken up now."""
         if not self._typed or self._is_held or not may(self._typed[0][1]):
             return None
+        self._moved_at = self._clock()
         return self._typed.popleft()[1]
 
     @property
@@ -61,7 +64,7 @@ class KeyQueue:
 
     def let_go(self) -> int:
         """Let all go if the first one waited for too long; how many that were."""
-        if not self._typed or self._clock() - self._typed[0][0] < HELD_SECONDS:
+        if not self._typed or self._clock() - max(self._typed[0][0], self._moved_at) < HELD_SECONDS:
             return 0
         count = len(self._typed)
         self._typed.clear()

@@ -57,7 +57,9 @@ KEYS: Final[tuple[tuple[str, tuple[BoardKey, ...]], ...]] = (
         (
             BoardKey("s", "s", "send", "send a prompt; it waits in the queue if need be", "send"),
             BoardKey("N", "N", "new", "a new session: agent, folder, worktree, prompt", "new"),
-            BoardKey("enter", "enter", "enter", "go to its terminal here; Ctrl-b d comes back (Ctrl-b twice in tmux)", "open"),
+            BoardKey(
+                "enter", "enter", "enter", "its terminal, here; Ctrl-b d comes back (in tmux: Ctrl-b twice)", "open"
+            ),
             BoardKey("p", "p", "pause", "pause or resume its queue"),
             BoardKey("A", "A", "rules", "rules for this session: pause, resume, add one (asks first)"),
             BoardKey("r", "r", "rename", "rename the session"),

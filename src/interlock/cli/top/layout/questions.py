@@ -137,7 +137,8 @@ def _arguments(tool: str, arguments: object, width: int, *, is_whole: bool) -> t
     for name, value in arguments.items():
         said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         first, *rest = plain_lines(said) or [""]
-        head, *more = wrap(f"{'' if lines else f'{escape(tool)}  '}{escape(str(name))}: {first}", max(1, width - len(_DEEPER)))
+        said = f"{'' if lines else f'{escape(tool)}  '}{escape(str(name))}: {first}"
+        head, *more = wrap(said, max(1, width - len(_DEEPER)))
         lines.append([(_INDENT + head, Tone.PLAIN.value)])
         lines += wrapped_lines([*more, *rest], width, _DEEPER)
     return lines or wrapped_lines([escape(tool)], width, _INDENT), 0
