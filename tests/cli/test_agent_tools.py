@@ -274,7 +274,7 @@ def test_a_plan_of_a_model_is_held_for_a_person_and_never_said_to_be_done_before
     assert above["workflow"] == {"id": workflow, "status": "held", "ready": 1, "total": 2, "held": 1}
     listed = {one["session_id"]: one for one in fleet.served.json("ps", "--all")["sessions"]}
     assert (listed[session]["waits_below"], listed[session]["workflow"]) == (1, above["workflow"])
-    line = next(one for one in fleet.cli("ps", "--tree").stdout.splitlines() if "plan held" in one)
+    line = next(one for one in fleet.cli("ps", "--tree").stdout.splitlines() if "done \u00b7 plan held" in one)
     assert "1 below waits for you" in line
     assert "run_plan" in fleet.cli("logs", session).stdout
     other = fleet.lead("strange", ScriptedCall("run_plan", {"plan": "touch", "workflow_id": workflow}), Text("No."))
