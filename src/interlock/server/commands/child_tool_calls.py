@@ -215,7 +215,15 @@ class ChildToolCalls:
         return SubagentId(child)
 
     async def _own_workflows(self, me: _Caller) -> list[WorkflowStanding]:
-        return [one for one in await self._workflows.list() if await self._is_below(me, one.workflow_id)]
+        """Those that it began, oldest first. Lines say whose they are: no other log is read for it."""
+        first = session_of(WorkflowId(PREFIX))
+        ids: list[WorkflowId] = []
+        async for one in self._hub.lines(first):
+            if not one.task_id.startswith(first):
+                break
+            if one.summary().parent_id == me.session:
+                ids.append(WorkflowId(one.task_id.removeprefix("ses_")))
+        return [await self._workflows.get(one) for one in ids]
 
     async def _own_workflow(self, me: _Caller, workflow: str) -> WorkflowStanding:
         if not workflow.startswith(PREFIX) or not await self._is_below(me, WorkflowId(workflow)):
