@@ -11,11 +11,13 @@ import msgspec
 import pytest
 
 from interlock.agents.model.driver import read_options
-from interlock.agents.model.tools.children import CHECKPOINT_TOOL, CHILD_TOOLS, HARMLESS_RULES, PLAN_TOOL
+from interlock.agents.model.tools.children import CHECKPOINT_TOOL, HARMLESS_RULES, child_tools
 from interlock.projections.checks.diagnose import ReportStatus
 from interlock.runtime.config.sections import Config
+from interlock.server.commands.child_tool_calls import ChildToolCalls
 from interlock.testing.scripted_agent import command, write_program
 from interlock.testing.scripted_model import Gate, ScriptedCall, ScriptedModel, Text
+from interlock.vocabulary.ids import SpawnId
 from tests.cli.fleet import Fleet, agent_section
 from tests.cli.serving import STREAM, serving, until
 
@@ -137,7 +139,9 @@ def test_the_page_is_true_of_the_code(fleet: Fleet) -> None:
     assert read_options(config.agents["reviewer"].options).tools[-1] == CHECKPOINT_TOOL
     rows = [one for one in PAGE.splitlines() if one.startswith("| `")]
     named = [row.removeprefix("| `").partition("(")[0] for row in rows]
-    assert named == [*CHILD_TOOLS, PLAN_TOOL, CHECKPOINT_TOOL]
+    nobody = ChildToolCalls(agents=lambda name, _: pytest.fail(name), home=fleet.served.home)
+    made = child_tools(nobody, SpawnId("spn_1"), children=("a",), plans=("p",), has_checkpoint=True)
+    assert named == [tool.name for tool in made]
     harmless = {name for name, row in zip(named, rows, strict=True) if "only if a rule says" in row}
     assert harmless == {rule.removeprefix("allow ") for rule in HARMLESS_RULES}
     shown = json.loads(PAGE.partition("```json\n")[2].partition("```")[0])
@@ -274,7 +278,7 @@ def test_a_plan_of_a_model_is_held_for_a_person_and_never_said_to_be_done_before
     assert above["workflow"] == {"id": workflow, "status": "held", "ready": 1, "total": 2, "held": 1}
     listed = {one["session_id"]: one for one in fleet.served.json("ps", "--all")["sessions"]}
     assert (listed[session]["waits_below"], listed[session]["workflow"]) == (1, above["workflow"])
-    line = next(one for one in fleet.cli("ps", "--tree").stdout.splitlines() if "plan held" in one)
+    line = next(one for one in fleet.cli("ps", "--tree").stdout.splitlines() if "done \u00b7 plan held" in one)
     assert "1 below waits for you" in line
     assert "run_plan" in fleet.cli("logs", session).stdout
     other = fleet.lead("strange", ScriptedCall("run_plan", {"plan": "touch", "workflow_id": workflow}), Text("No."))

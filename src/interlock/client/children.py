@@ -47,7 +47,7 @@ class ChildrenOutcome:
         return {one.subagent_id: one.summary for one in done}
 
 
-class Children:
+class TaskChildren:
     """The children of one task."""
 
     def __init__(self, api: Api, task_id: SessionId) -> None:

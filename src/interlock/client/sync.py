@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar
 
-from interlock.client.children import Children
+from interlock.client.children import TaskChildren
 from interlock.client.client import Client
 from interlock.client.machine.state import TaskState
 from interlock.client.outcome import TurnOutcome, answer_of, check_completed, open_questions
@@ -232,16 +232,16 @@ def _pass_on(_: Approval) -> None:
 
 
 class SyncChildren:
-    """The children of a task, as `Children`."""
+    """The children of a task, as `TaskChildren`."""
 
-    def __init__(self, thread: LoopThread, inner: Children) -> None:
+    def __init__(self, thread: LoopThread, inner: TaskChildren) -> None:
         self._thread = thread
         self._inner = inner
 
-    list = blocking(Children.list)
-    start = blocking(Children.start)
-    wait = blocking(Children.wait)
-    cancel = blocking(Children.cancel)
+    list = blocking(TaskChildren.list)
+    start = blocking(TaskChildren.start)
+    wait = blocking(TaskChildren.wait)
+    cancel = blocking(TaskChildren.cancel)
 
 
 class SyncWorkflow:

@@ -21,7 +21,7 @@ from weakref import WeakSet
 
 import msgspec
 
-from interlock.client.children import Children
+from interlock.client.children import TaskChildren
 from interlock.client.errors import Unavailable
 from interlock.client.iterators import ChangeFeed, Frames, Wakeup, refuse_if_lost
 from interlock.client.machine.frame_feed import FrameFeed
@@ -98,7 +98,7 @@ class TaskHandle:
         self._feeds: WeakSet[FrameFeed] = WeakSet()
         self._last = TaskState(task_id=task_id)
         self._is_closed = False
-        self.children = Children(shell.api, task_id)
+        self.children = TaskChildren(shell.api, task_id)
         shell.open(task_id, self)
 
     # Looking

@@ -153,7 +153,11 @@ async def _live(
     setup: Setup, asked: asyncio.Event, is_started: asyncio.Event, on_ready: Callable[[ServerFile], None]
 ) -> None:
     tokens = Tokens.load_or_create(setup.home)
-    drivers = builtin_drivers(setup.home, monitor=setup.monitor) if setup.drivers is None else setup.drivers
+    drivers = builtin_drivers(setup.home, monitor=setup.monitor) if setup.drivers is None else tuple(setup.drivers)
+    calls = None if setup.agents is None else ChildToolCalls(agents=setup.agents, home=setup.home)
+    for driver in drivers:
+        if calls is not None and isinstance(driver, TakesChildCalls):
+            driver.use_child_calls(calls)
     # Agents inherit our environment: what is a secret by its name is one, also where no agent is given it by name.
     redactor = Redactor({tokens.operator, tokens.observer} | named_secrets(os.environ) | setup.secrets)
     with log_without_secrets(redactor), bind(setup.settings) as listening:
@@ -184,7 +188,7 @@ async def _live(
                 listening,
                 home=setup.home,
                 tree=setup.tree,
-                agents=setup.agents,
+                calls=calls,
             ) as server,
         ):
             if standing.is_fresh_copy:  # what waits in it is held first, however long that takes
@@ -272,23 +276,19 @@ async def running(
     *,
     home: Path | None = None,
     tree: TreeLimits = DEFAULT_LIMITS,
-    agents: AgentsByName | None = None,
+    calls: ChildToolCalls | None = None,
 ) -> AsyncIterator[Running]:
     """A server over a runtime that runs, for as long as the block. It ends as a restart would: clients come back.
 
-    `home`: below it worktrees are made; without one there are none. `agents`: how to run those that agents start by
-    tools; without it they have no such tools."""
+    `home`: below it worktrees are made; without one there are none. `calls` carries out what agents ask by tools."""
     hub = Hub(runtime, log)
     worktrees = Worktrees(runtime, hub, log, home)
     owner = ChildOwner(runtime, log, limits=tree, trees=None if home is None else worktrees)
     children = ChildCommands(runtime, hub, settings, owner)
     workflows = WorkflowCommands(runtime, hub, settings, owner, log)
     commands = Commands(runtime, hub, settings, log=log, worktrees=worktrees, workflows=workflows)
-    if agents is not None and home is not None:
-        calls = ChildToolCalls(runtime, hub, owner, children, workflows, agents=agents, home=home)
-        for driver in runtime.drivers.values():
-            if isinstance(driver, TakesChildCalls):
-                driver.use_child_calls(calls)
+    if calls is not None:
+        calls.bind(runtime, hub, owner, children, workflows)
     repairing: asyncio.Task[None] | None = None
     search = TranscriptSearch(store_of(log), lambda: hub.is_ready)
     try:

@@ -146,6 +146,7 @@ class BoardApp(App[int]):
         self._question_since = 0.0
         self._looked_at = ("", "")
         self._looked_since = 0.0
+        self._is_left_alone = False
         self._handles_signals = handles_signals
         self._is_dirty = True
         self._arranged_at = -1
@@ -213,6 +214,8 @@ class BoardApp(App[int]):
     # Keys, in their order
 
     async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, (events.Key, events.Paste, events.MouseEvent)):
+            self._is_left_alone = False
         if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
             self._typed.put(event)
             await self._take_typed()
@@ -321,12 +324,13 @@ class BoardApp(App[int]):
             self.refresh_bindings()
 
     def _heed_look(self, tick: float) -> None:
-        """What was selected for a moment, with its end on the screen, was seen."""
+        """What was selected for a moment, with its end on the screen, was seen. What the board selected in the place of
+        a session that went away was not, before a person does something: nobody may be there."""
         line = self.line
         badge = None if line is None else line.get("badge")
         is_searching = isinstance(self.screen, AskSearch)  # which selects what its words leave, of its own accord
         is_shown = self.selected is not None and self.sessions.is_connected and not is_searching
-        if line is None or badge is None or badge["is_seen"] or not is_shown:
+        if line is None or badge is None or badge["is_seen"] or not is_shown or self._is_left_alone:
             self._looked_at = ("", "")
             return
         looked = (self.selected_id, str(line.get("turn_id") or ""))

@@ -57,32 +57,33 @@ class _Caller:
 
 
 class ChildToolCalls:
-    """Carries out these calls for the agents of one server: a `ChildCalls` of the model driver."""
+    """Carries out these calls for the agents of one server: a `ChildCalls` of the model driver. It is made before the
+    runtime, which may start agents at once; a call waits until `bind` has named who does the work."""
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        hub: Hub,
-        owner: ChildOwner,
-        children: ChildCommands,
-        workflows: WorkflowCommands,
-        *,
-        agents: AgentsByName,
-        home: Path,
-    ) -> None:
-        self._runtime = runtime
-        self._hub = hub
-        self._owner = owner
-        self._children = children
-        self._workflows = workflows
+    _runtime: Runtime
+    _hub: Hub
+    _owner: ChildOwner
+    _children: ChildCommands
+    _workflows: WorkflowCommands
+
+    def __init__(self, *, agents: AgentsByName, home: Path) -> None:
         self._agents = agents
         self._home = home
+        self._is_bound = asyncio.Event()
+
+    def bind(
+        self, runtime: Runtime, hub: Hub, owner: ChildOwner, children: ChildCommands, workflows: WorkflowCommands
+    ) -> None:
+        """From here on calls are carried out."""
+        self._runtime, self._hub, self._owner = runtime, hub, owner
+        self._children, self._workflows = children, workflows
+        self._is_bound.set()
 
     # Children
 
     async def spawn_agent(self, caller: SpawnId, agent: str, task: str, timeout_seconds: float) -> Json:
         """Start a child, and say how it stands."""
-        me = self._caller(caller)
+        me = await self._caller(caller)
         if agent not in me.options.children:
             known = ", ".join(me.options.children)
             raise UsageError(f"you may not start the agent {agent!r}", remedy=f"you may start: {known}")
@@ -92,14 +93,14 @@ class ChildToolCalls:
 
     async def send_to_agent(self, caller: SpawnId, child: str, text: str) -> Json:
         """Give an ended child more to do."""
-        me = self._caller(caller)
+        me = await self._caller(caller)
         mine = await self._own(me, child)
         await self._owner.subagents.send_input(mine, text)
         return await self._outcome(me, [mine])
 
     async def wait_agent(self, caller: SpawnId, ids: Sequence[str], seconds: float, *, every: bool) -> Json:
         """Wait until children are at their end, or so many seconds."""
-        me = self._caller(caller)
+        me = await self._caller(caller)
         if not ids and not every:
             told = await self._outcome(me, [])
             return {**told, "hint": "name children in `ids`, or say `all`"}
@@ -112,13 +113,13 @@ class ChildToolCalls:
 
     async def list_agents(self, caller: SpawnId) -> Json:
         """Every child and workflow of the caller, and how each stands."""
-        me = self._caller(caller)
+        me = await self._caller(caller)
         told = await self._outcome(me, list(await self._facts(me)))
         return {**told, "workflows": [_workflow(one) for one in await self._own_workflows(me)]}
 
     async def stop_agent(self, caller: SpawnId, child: str, reason: str) -> Json:
         """End a child or a workflow of the caller. One that has ended stays as it ended."""
-        me = self._caller(caller)
+        me = await self._caller(caller)
         if child.startswith(PREFIX):
             workflow = await self._own_workflow(me, child)
             if workflow.status in (WorkflowState.RUNNING, WorkflowState.HELD):
@@ -136,7 +137,7 @@ class ChildToolCalls:
         self, caller: SpawnId, plan: str, params: Mapping[str, Json], workflow: str, seconds: float
     ) -> Json:
         """Run a plan that the caller may run, or go on waiting for one; say how it stands after so many seconds."""
-        me = self._caller(caller)
+        me = await self._caller(caller)
         if workflow:
             workflow_id = (await self._own_workflow(me, workflow)).workflow_id
         else:
@@ -182,7 +183,7 @@ class ChildToolCalls:
     ) -> Json:
         """Take a checkpoint of the attempt that the caller works on. It is kept as the call and its result, in the log
         of the caller, and read from there."""
-        me = self._caller(caller)
+        me = await self._caller(caller)
         child, parent = me.opened.subagent_id, me.opened.parent_id
         if child is None or parent is None or me.opened.workflow_id is None:
             raise UsageError("you work on no step of a plan", remedy="answer in words")
@@ -195,7 +196,8 @@ class ChildToolCalls:
 
     # Who asks, and what is theirs
 
-    def _caller(self, caller: SpawnId) -> _Caller:
+    async def _caller(self, caller: SpawnId) -> _Caller:
+        await self._is_bound.wait()
         for one in self._runtime.sessions:
             book = self._runtime.supervisor(one).book
             if book.spawn is not None and book.spawn.spawn_id == caller and book.opened is not None:
@@ -213,7 +215,15 @@ class ChildToolCalls:
         return SubagentId(child)
 
     async def _own_workflows(self, me: _Caller) -> list[WorkflowStanding]:
-        return [one for one in await self._workflows.list() if await self._is_below(me, one.workflow_id)]
+        """Those that it began, oldest first. Lines say whose they are: no other log is read for it."""
+        first = session_of(WorkflowId(PREFIX))
+        ids: list[WorkflowId] = []
+        async for one in self._hub.lines(first):
+            if not one.task_id.startswith(first):
+                break
+            if one.summary().parent_id == me.session:
+                ids.append(WorkflowId(one.task_id.removeprefix("ses_")))
+        return [await self._workflows.get(one) for one in ids]
 
     async def _own_workflow(self, me: _Caller, workflow: str) -> WorkflowStanding:
         if not workflow.startswith(PREFIX) or not await self._is_below(me, WorkflowId(workflow)):

@@ -21,8 +21,6 @@ from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SpawnId
 
 CHECKPOINT_TOOL: Final = "submit_checkpoint"
-CHILD_TOOLS: Final = ("spawn_agent", "send_to_agent", "wait_agent", "list_agents", "stop_agent")
-PLAN_TOOL: Final = "run_plan"
 # What a person need not be asked about: it looks, waits, tells its own parent, or ends what the caller itself began.
 HARMLESS_RULES: Final = tuple(f"allow {name}" for name in ("wait_agent", "list_agents", "stop_agent", CHECKPOINT_TOOL))
 MAX_WAIT_SECONDS: Final = 45.0
