@@ -8,7 +8,9 @@ import pytest
 
 from interlock.agents.observations import MessageEnded, TurnEnded, TurnEnding
 from interlock.cli.top import board
+from interlock.cli.top.actions import archive
 from interlock.log.sqlite.store import SqliteLog
+from interlock.vocabulary.ids import SessionId
 from tests.cli.top.stage import COLOURS, House, Seat
 from tests.client.waiting import until
 from tests.contract.harness import run
@@ -184,6 +186,36 @@ def test_the_session_below_one_that_is_archived_is_selected_next() -> None:
                     await seat.sees("archive it?")
                     await seat.press("y")
                     await seat.selects(left)
+
+    run(story())
+
+
+def test_what_the_board_selects_by_itself_is_not_seen_before_a_person_does_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another device archives the selected session: the next one is selected, and nobody may be at this board."""
+    monkeypatch.setattr(board, "SEEN_SECONDS", 3600.0)
+
+    async def story() -> None:
+        house = House()
+        async with house.serving():
+            for title in ("first", "second"):
+                puppet = await house.open(title, f"prompt of {title}")
+                assert puppet is not None
+                puppet.say(TurnEnded(ending=TurnEnding.NATURAL, text="Done."))
+            async with house.board((120, 36)) as seat:
+                await seat.sees("DONE  2")
+                await seat.press("home")
+                before = seat.app.called
+                other = "second" if before == "first" else "first"
+                await archive(seat.app.client.task(SessionId(f"ses_{before}")))
+                await seat.selects(other)
+                monkeypatch.setattr(board, "SEEN_SECONDS", 0.0)
+                for _ in range(5):
+                    await seat.is_drawn()
+                await seat.sees("DONE  1")
+                await seat.press("home")
+                await seat.misses("DONE  1")
 
     run(story())
 

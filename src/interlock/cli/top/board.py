@@ -296,6 +296,7 @@ class BoardApp(App[int]):
             self.select(self._first)
             self._first = ""
         if self.selected_id not in ids:
+            self._is_left_alone = bool(self.selected_id)
             self.select(self._next_of(before))
         self.said = said  # what was done is still to be read, whatever it did to the list
         self.mark()
