@@ -173,6 +173,17 @@ def test_a_prompt_that_was_taken_back_from_the_transcript_was_interrupted() -> N
     assert names(shell) == ["ready", "interrupted", "ready"]
 
 
+def test_a_prompt_that_was_taken_back_from_a_screen_that_scrolled_was_interrupted() -> None:
+    """An older prompt is the latest again, with nothing new below it: what came later cannot scroll away before it."""
+    before = composer("far away", "> else", "answer")
+    at_work = composer("> else", "answer", "> do it", "* Working (1s)")
+    shell = polled((0, before), (1, "do it"), (1.2, at_work), *every(0.2, 2, 5, composer("> else", "answer")))
+    assert names(shell) == ["ready", "interrupted", "ready"]
+    other = composer("> else", "answer", "and more of it")
+    shell = polled((0, before), (1, "do it"), (1.2, at_work), *every(0.2, 2, 5, other))
+    assert names(shell) == ["ready", "completed", "ready"]
+
+
 def test_a_prompt_that_was_shown_before_and_is_answered_the_same_way_completes() -> None:
     """A full screen of the same turns shows after each what it showed before it."""
     rows = ("> do it", "* Working (3s)")

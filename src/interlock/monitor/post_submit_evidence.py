@@ -153,14 +153,26 @@ def has_scrolled(turn: Submit, seen: DialogProjection) -> bool:
 
 def has_same_transcript(turn: Submit, seen: DialogProjection) -> bool:
     """Whether the same text as at the submit stands above the composer. Its footer may differ: a draft changes it."""
-    above = _above_composer(seen)
-    return above is not None and above == _above_composer(turn.baseline)
+    above = _above_composer(seen, 0)
+    return above is not None and above == _above_composer(turn.baseline, 0)
 
 
-def _above_composer(projection: DialogProjection) -> tuple[str, ...] | None:
-    if not projection.composer_rows:
-        return None
-    return tuple(filter(None, projection.rows[: min(projection.composer_rows)]))
+def ends_with_same_prompt(turn: Submit, seen: DialogProjection) -> bool:
+    """Whether the latest prompt that is shown is the one before the submit, with the same rows between it and the
+    composer, but for what a profile masks. What was said later cannot scroll away before it."""
+    was, now = max(turn.baseline.prompt_rows, default=None), max(seen.prompt_rows, default=None)
+    if was is None or now is None:
+        return False
+    before, after = _above_composer(turn.baseline, was), _above_composer(seen, now)
+    if before is None or after is None or len(before) != len(after):
+        return False
+    return all(one == other or (MASK in one and MASK in other) for one, other in zip(before, after, strict=True))
+
+
+def _above_composer(projection: DialogProjection, start: int) -> tuple[str, ...] | None:
+    """The rows from `start` to the composer; None where there is none below it."""
+    end = min(projection.composer_rows, default=-1)
+    return tuple(filter(None, projection.rows[start:end])) if end > start else None
 
 
 def _shows_what_nothing_explains(turn: Submit, seen: DialogProjection) -> bool:

@@ -51,7 +51,14 @@ from interlock.monitor.observation import Arrival, ObservationTimerFired, Shadow
 from interlock.monitor.observer import native_end
 from interlock.monitor.observer.native_status import trusted_status
 from interlock.monitor.policy import DEFAULT_POLICY, MonitorPolicy
-from interlock.monitor.post_submit_evidence import Observer, Submit, has_same_transcript, has_scrolled, shows_change
+from interlock.monitor.post_submit_evidence import (
+    Observer,
+    Submit,
+    ends_with_same_prompt,
+    has_same_transcript,
+    has_scrolled,
+    shows_change,
+)
 from interlock.monitor.progress import AgentProgress, ProgressState
 from interlock.monitor.results import BlockedResult, FailedResult, ObserverPayload, Output, Phase
 from interlock.monitor.sources.surface import claim_of_screen, claim_of_title
@@ -295,13 +302,14 @@ class TuiTrackerSession:
             self._was_refused = not turn.is_inferred
 
     def _is_taken_back(self, turn: Submit, projection: DialogProjection) -> bool:
-        """Whether the prompt was in the transcript, and that is as it was before. Not where it scrolled: the same long
-        answer to the same prompt leaves the same screen."""
-        if not self._prompt or not self._was_echoed or self._has_scrolled:
+        """Whether the prompt was in the transcript, and that is as it was before. Where no older prompt tells, not if
+        it scrolled: the same long answer to the same prompt leaves the same screen."""
+        if not self._prompt or not self._was_echoed:
             return False
         latest = _latest_prompt(projection)
-        is_gone = latest is None or not latest.endswith(_first_line(self._prompt))
-        return is_gone and has_same_transcript(turn, projection)
+        if latest is None:
+            return not self._has_scrolled and has_same_transcript(turn, projection)
+        return not latest.endswith(_first_line(self._prompt)) and ends_with_same_prompt(turn, projection)
 
     def _firm(self, reading: ScreenReading, title: str, bare: Callable[[], ScreenReading], now: float) -> ScreenReading:
         """A title that is known to spin while this CLI works, and is calm now, makes a weak idle a strong one.
