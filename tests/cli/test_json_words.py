@@ -51,7 +51,7 @@ ASKED: Final = (
 TYPED: Final = (
     *("run", "approve", "deny", "answer", "interrupt", "attach", "up", "down", "session archive", "session purge"),
     *("queue edit", "queue rm", "debug screen", "adopt", "resume", "blame"),
-    *("worktree ls", "worktree show", "worktree rm", "worktree prune", "merge"),
+    *("worktree ls", "worktree show", "worktree rm", "worktree pr", "worktree prune", "merge"),
     *("review accept", "review send-back", "review discard"),
     # Those that tell of a workflow are asked in `test_plan_commands.py`.
     *("plan run", "plan ls", "plan show", "plan wait", "plan stop", "plan release", "plan give-up", "plan answer"),

@@ -525,7 +525,14 @@ OF_A_SERVER = {  # tried with hostile text in their own tests: they have no log 
     *("queue ls", "queue edit", "queue rm", "queue pause", "queue resume"),
     *("open", "pair", "logins ls", "logins revoke"),
     *("search", "adopt", "resume", "session rename", "service", "uninstall"),
-    *("worktree ls", "worktree show", "worktree rm", "worktree prune", "merge"),  # of a repository, in `test_worktrees`
+    *(
+        "worktree ls",
+        "worktree show",
+        "worktree rm",
+        "worktree pr",
+        "worktree prune",
+        "merge",
+    ),  # of a repository, in `test_worktrees`
     *("diff", "blame"),  # of a repository, in `test_diff`
     *("review accept", "review send-back", "review discard"),  # of a repository, in `test_diff`
     *("rules ls", "rules check", "rules trust", "rules pause", "rules resume"),  # files of rules, in `test_rules`

@@ -80,12 +80,15 @@ def test_a_folder_that_cannot_be_read_is_named_and_what_was_in_it_is_not_taken_f
     with without_rights_of_root() as folder:
         (folder / "closed").mkdir()
         (folder / "closed" / "a").write_text("a")
+        (folder / "b").write_text("b")
         manifests = Manifests()
         before = manifests.take(folder)
         (folder / "closed").chmod(0)
+        (folder / "b").chmod(0)
         now = manifests.take(folder)
         (folder / "closed").chmod(0o700)
-        assert (now.changes_since(before), now.not_kept) == ((), {b"closed/": "a folder that cannot be read"})
+        assert now.changes_since(before) == ()
+        assert now.not_kept == {b"closed/": "a folder that cannot be read", b"b": "Permission denied"}
 
 
 @pytest.mark.parametrize(
@@ -113,6 +116,9 @@ def test_a_file_within_a_tick_of_the_clock_is_read_again_and_one_that_changed_la
     now = manifests.take(tmp_path, since_ns=0)
     assert ([one.path for one in now.changes_since(found)], now.late) == (["a"], [b"a"])
     assert manifests.take(tmp_path, since_ns=time.time_ns() + 10**12).late == []
+    soon = time.time_ns() + 10**12
+    os.utime(tmp_path / "a", ns=(soon, soon))
+    assert manifests.take(tmp_path).files[b"a"].stamp is None
 
 
 def test_what_went_before_the_first_look_is_told_by_its_folder(tmp_path: Path) -> None:

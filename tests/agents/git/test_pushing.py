@@ -59,7 +59,8 @@ def test_nothing_that_repository_or_remote_configures_runs(root: Path, trap: Pat
     (root.parent / "sprung").unlink(missing_ok=True)
     head = git(root, "rev-parse", "HEAD")
     (root.parent / "sprung").unlink(missing_ok=True)
-    push_commit(root / ".git", head, str(remote), "work", os.environ)
+    bound = {**os.environ, "GIT_COMMON_DIR": str(root / ".git"), "GIT_WORK_TREE": str(root)}  # as in a hook of git
+    push_commit(root / ".git", head, str(remote), "work", bound)
     assert not is_sprung(trap)
     assert git(remote, "rev-parse", "work") == head
 

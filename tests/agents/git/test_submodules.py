@@ -96,7 +96,9 @@ def test_a_dirty_submodule_keeps_its_worktree(root: Path, how: str) -> None:
     if how == "deep":
         (lib / "deep" / "inner" / "i.txt").write_text("work\n")
     if how == "moved":
-        git(lib, "checkout", "-q", "HEAD~1")
+        git(root / "lib", "commit", "-q", "--allow-empty", "-m", "later")  # so that its commit is kept elsewhere
+        git(lib, *ALLOW, "fetch", "-q", str(root / "lib"))
+        git(lib, "checkout", "-q", "FETCH_HEAD")
     with pytest.raises(UsageError, match="submodule lib"):
         check_removal(removal(plan))
     asked = removal(plan, force=True)

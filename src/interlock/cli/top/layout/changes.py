@@ -35,7 +35,8 @@ def title_line(called: str, told: TaskDiff) -> Line:
     files = len(told.files)
     added, removed = sum(one.added or 0 for one in told.files), sum(one.removed or 0 for one in told.files)
     reviewed = sum(one.review is not FileReviewState.NEW for one in told.files)
-    counts = f"{files} {'file' if files == 1 else 'files'} +{added} -{removed}, {reviewed} reviewed"
+    lines = f" +{added} -{removed}" if told.tree_after else ""  # without git nobody counted them
+    counts = f"{files} {'file' if files == 1 else 'files'}{lines}, {reviewed} reviewed"
     is_sure = told.is_certain or not told.is_known
     return joined(
         [
@@ -62,12 +63,13 @@ def file_lines(told: TaskDiff, selected: int, width: int) -> list[Line]:
     """A line for each file, the selected one marked."""
     if told.is_known and not told.files:
         return [joined([("  this turn changed no file", Tone.FAINT)])]
-    return [_file_line(one, width, is_selected=at == selected) for at, one in enumerate(told.files)]
+    uncounted = "binary" if told.tree_after else ""
+    return [_file_line(one, width, uncounted, is_selected=at == selected) for at, one in enumerate(told.files)]
 
 
-def _file_line(one: FileDiff, width: int, *, is_selected: bool) -> Line:
+def _file_line(one: FileDiff, width: int, uncounted: str, *, is_selected: bool) -> Line:
     review, tone = _REVIEWS[one.review]
-    counts = "binary" if one.added is None else f"+{one.added} -{one.removed or 0}"
+    counts = uncounted if one.added is None else f"+{one.added} -{one.removed or 0}"
     marks = "  ".join(word for word in (review, "in doubt" if one.is_late else "") if word)
     room = max(10, width - 12 - _COUNTS - len(marks) - 2)
     return joined(
