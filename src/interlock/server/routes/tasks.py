@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, TypeAlias
 
 from litestar import delete, get, post
@@ -53,8 +54,10 @@ async def list_tasks(server: Server, after: After = None, limit: Limit = DEFAULT
 
 @post("/tasks", status_code=201)
 async def open_task(server: Server, data: JSONBody[OpenTask], key: Key = None) -> WireResponse[TaskOpened]:
-    """Open a task. The key, if one is given, is its id; without one, every request opens another task."""
-    opened = await server.commands.open_task(data, task_id=read_key(key) or "")
+    """Open a task. The key, if one is given, is its id; without one, every request opens another task. With a blank
+    driver the agent is run as the server is configured to."""
+    asked = data if data.driver else await asyncio.to_thread(server.agents.filled, data)
+    opened = await server.commands.open_task(asked, task_id=read_key(key) or "")
     return WireResponse(
         opened,
         status_code=201 if opened.is_new else 200,
