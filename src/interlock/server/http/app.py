@@ -25,7 +25,7 @@ from litestar.plugins.core import MsgspecDIPlugin
 from litestar.types import Message, Receive, Scope, Send
 
 from interlock.server.browser import logins
-from interlock.server.browser.pages import answer_of, built_pages, is_web_path
+from interlock.server.browser.pages import WebPages, answer_of, built_pages, is_web_path
 from interlock.server.changes import TaskChanges
 from interlock.server.http import openapi
 from interlock.server.http.access import PREFLIGHT, SUBPROTOCOL, AccessRequest, Caller, Entrance
@@ -200,6 +200,7 @@ class Door:
         self._state = state
         self._within = {"server": state, "ledger": UsageLedger(state.log), "changes": TaskChanges(state.log)}
         self._entrance = entrance
+        self._pages = built_pages()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -219,7 +220,7 @@ class Door:
         if caller.set_cookie and head["type"] == "http":
             guarded = _with_cookie(guarded, caller.set_cookie)
         if is_web_path(scope["path"]) and head.get("method") in ("GET", "HEAD"):
-            await _send_page(asked, guarded)
+            await _send_page(self._pages, asked, guarded)
             return
         body = short_answer(head, self._state)
         if body is not None:
@@ -285,9 +286,9 @@ async def _send_preflight(send: Send) -> None:
     await send(end)
 
 
-async def _send_page(asked: AccessRequest, send: Send) -> None:
+async def _send_page(pages: WebPages, asked: AccessRequest, send: Send) -> None:
     """The page, or one of its files."""
-    found = built_pages().find(asked.path)
+    found = pages.find(asked.path)
     if found is None:
         missing = NotFound("this build of the page has no such file", remedy="reload the page: a new one may be here")
         await _refuse({"type": "http"}, send, problem_of(missing, instance=asked.path))

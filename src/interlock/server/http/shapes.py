@@ -169,6 +169,18 @@ class MessagePage(Struct, frozen=True, kw_only=True):
     next: str | None
 
 
+class ToolOutput(Struct, frozen=True, kw_only=True):
+    """A piece of what a tool gave, from code point `offset` on, of `length` in all, and the whole `arguments` that it
+    was called with: null where they are not known."""
+
+    message_id: Count
+    call_id: str
+    arguments: Json
+    offset: Count
+    text: str
+    length: Count
+
+
 class ApprovalPage(Struct, frozen=True, kw_only=True):
     """Questions, oldest first."""
 
