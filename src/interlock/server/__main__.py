@@ -22,7 +22,8 @@ from interlock.log.paths import default_home
 from interlock.log.port import LogUnavailable
 from interlock.runtime.config.agent_choice import configured_secrets
 from interlock.runtime.config.loading import load
-from interlock.runtime.config.spec_lookup import agents_by, specs_by
+from interlock.runtime.config.spec_lookup import specs_by
+from interlock.server.commands.configured import ConfiguredAgents
 from interlock.server.serving import ServerFile, Setup, serve
 from interlock.server.settings import ServerSettings
 from interlock.vocabulary.errors import InterlockError, Unreachable, UsageError
@@ -47,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             tree=config.tree.limits(),
             notify=config.notify,
             specs=specs_by(config, os.environ),
-            agents=agents_by(config, os.environ),
+            agents=ConfiguredAgents(config, dict(os.environ)),
             secrets=secrets,
         )
         return asyncio.run(serve(setup, _tell, ends_process=True))

@@ -19,7 +19,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, cast
@@ -41,8 +41,7 @@ from interlock.monitor.policy import DEFAULT_POLICIES, MonitorPolicies
 from interlock.runtime.children.owner import ChildOwner
 from interlock.runtime.children.subagents import DEFAULT_LIMITS
 from interlock.runtime.children.tree_limits import TreeLimits
-from interlock.runtime.config.sections import NotifySection
-from interlock.runtime.config.spec_lookup import AgentsByName
+from interlock.runtime.config.sections import Config, NotifySection
 from interlock.runtime.notify.channels import channels_of, desktop_channel
 from interlock.runtime.notify.notifier import NoticeChannel
 from interlock.runtime.policy import RunPolicy
@@ -54,6 +53,7 @@ from interlock.server.browser.login_store import LoginStore
 from interlock.server.commands.child_tool_calls import ChildToolCalls
 from interlock.server.commands.children import ChildCommands
 from interlock.server.commands.commands import Commands
+from interlock.server.commands.configured import ConfiguredAgents
 from interlock.server.commands.workflows import WorkflowCommands
 from interlock.server.commands.worktrees import Worktrees
 from interlock.server.http.access import Tokens
@@ -105,9 +105,9 @@ class Setup:
     tree: TreeLimits = DEFAULT_LIMITS
     notify: NotifySection | None = None
     specs: SpecSource = spec_from_log
-    agents: AgentsByName | None = None
     secrets: frozenset[str] = frozenset()
     records_workspaces: bool = True
+    agents: ConfiguredAgents = field(default_factory=lambda: ConfiguredAgents(Config(), os.environ))
 
 
 async def serve(
@@ -154,9 +154,9 @@ async def _live(
 ) -> None:
     tokens = Tokens.load_or_create(setup.home)
     drivers = builtin_drivers(setup.home, monitor=setup.monitor) if setup.drivers is None else tuple(setup.drivers)
-    calls = None if setup.agents is None else ChildToolCalls(agents=setup.agents, home=setup.home)
+    calls = ChildToolCalls(agents=setup.agents.found, home=setup.home)
     for driver in drivers:
-        if calls is not None and isinstance(driver, TakesChildCalls):
+        if isinstance(driver, TakesChildCalls):
             driver.use_child_calls(calls)
     # Agents inherit our environment: what is a secret by its name is one, also where no agent is given it by name.
     redactor = Redactor({tokens.operator, tokens.observer} | named_secrets(os.environ) | setup.secrets)
@@ -181,13 +181,10 @@ async def _live(
             # Before agents are let go, and after clients were told: an agent that we end ourselves is no news.
             noticing(setup.home, setup.notify or NotifySection(), _channels(setup)) as notices,
             running(
-                runtime,
-                log,
-                tokens,
-                setup.settings,
-                listening,
+                *(runtime, log, tokens, setup.settings, listening),
                 home=setup.home,
                 tree=setup.tree,
+                agents=setup.agents,
                 calls=calls,
             ) as server,
         ):
@@ -276,11 +273,13 @@ async def running(
     *,
     home: Path | None = None,
     tree: TreeLimits = DEFAULT_LIMITS,
+    agents: ConfiguredAgents | None = None,
     calls: ChildToolCalls | None = None,
 ) -> AsyncIterator[Running]:
     """A server over a runtime that runs, for as long as the block. It ends as a restart would: clients come back.
 
-    `home`: below it worktrees are made; without one there are none. `calls` carries out what agents ask by tools."""
+    `home`: below it worktrees are made; without one there are none. `agents`: those that are opened by name. `calls`
+    carries out what agents ask by tools."""
     hub = Hub(runtime, log)
     worktrees = Worktrees(runtime, hub, log, home)
     owner = ChildOwner(runtime, log, limits=tree, trees=None if home is None else worktrees)
@@ -305,6 +304,7 @@ async def running(
             tokens=tokens,
             settings=settings,
             logins=LoginStore.of_home(home),
+            agents=agents or ConfiguredAgents(Config(), os.environ),
         )
         server = Running(state, listening)
     except BaseException:

@@ -128,7 +128,8 @@ def _serve(
 def _setup(home: Path, host: str | None, port: int | None, *, allow_remote: bool) -> Setup:
     """What is configured, but for what the command line says."""
     from interlock.runtime.config.loading import load
-    from interlock.runtime.config.spec_lookup import agents_by, specs_by
+    from interlock.runtime.config.spec_lookup import specs_by
+    from interlock.server.commands.configured import ConfiguredAgents
     from interlock.server.serving import Setup
     from interlock.server.settings import ServerSettings
 
@@ -149,6 +150,6 @@ def _setup(home: Path, host: str | None, port: int | None, *, allow_remote: bool
         tree=config.tree.limits(),
         notify=config.notify,
         specs=specs_by(config, os.environ),
-        agents=agents_by(config, os.environ),
         records_workspaces=config.workspace.record_trees,
+        agents=ConfiguredAgents(config, dict(os.environ)),
     )

@@ -8,14 +8,14 @@ Laws:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from msgspec import structs, to_builtins
 
 from interlock.agents.pool.masking import MASK
 from interlock.agents.port import AgentSpec
-from interlock.runtime.config.agent_choice import argv_of, choose_agent, environment_of
+from interlock.runtime.config.agent_choice import argv_of, environment_of
 from interlock.runtime.config.loading import agent_section
 from interlock.runtime.config.sections import Config
 from interlock.runtime.redaction.redactor import Redactor
@@ -24,20 +24,6 @@ from interlock.runtime.runtime import SpecSource, spec_from_log
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.audit import SessionOpened
 from interlock.vocabulary.ids import SessionId
-
-AgentsByName = Callable[[str, str], tuple[AgentSpec, dict[str, bool | int | float | None] | None]]
-"""How to run a configured agent in a folder, by its name, and its policy where it has one of its own."""
-
-
-def agents_by(config: Config, environ: Mapping[str, str]) -> AgentsByName:
-    """As the configuration has them. `UsageError` for a name that it does not have."""
-
-    def agent_of(name: str, folder: str) -> tuple[AgentSpec, dict[str, bool | int | float | None] | None]:
-        own = agent_section(config, name).run
-        spec = choose_agent(config, name, environ, cwd=folder)
-        return replace(spec, cwd=folder), structs.asdict(own) if own != config.run else None
-
-    return agent_of
 
 
 def specs_by(config: Config, environ: Mapping[str, str]) -> SpecSource:

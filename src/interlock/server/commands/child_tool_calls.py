@@ -27,10 +27,10 @@ from interlock.lifecycle.children.subagents import WaitStatus, wait_outcome
 from interlock.lifecycle.plans.plan_file import read_plan
 from interlock.runtime.children.owner import ChildOwner
 from interlock.runtime.config.plan_files import FoundPlan, find_plan, require_trust
-from interlock.runtime.config.spec_lookup import AgentsByName
 from interlock.runtime.lineage import Lineage, lineage_below
 from interlock.runtime.runtime import Runtime, new_id
 from interlock.server.commands.children import ChildCommands
+from interlock.server.commands.configured import AgentsByName
 from interlock.server.commands.workflows import PREFIX, WorkflowCommands, session_of
 from interlock.server.live.hub import Hub
 from interlock.vocabulary.actions import NextAction
