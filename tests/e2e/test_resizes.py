@@ -26,6 +26,8 @@ def stands(here: Day, columns: int, rows: int) -> None:
 
     def is_so() -> bool:
         lines = here.text("desk").splitlines()
+        if len(lines) < 2:  # the window was resized a moment ago, and nothing is painted yet
+            return False
         listed = [row[1] for line in lines if (row := ROW.match(line.split("│")[0])) is not None]
         once = all(listed.count(title) <= 1 for title in TITLES)
         fits = all(cell_len(line) <= columns for line in lines) and len(lines) <= rows
