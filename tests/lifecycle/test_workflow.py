@@ -11,6 +11,7 @@ import pytest
 
 from interlock.lifecycle.children.workflow import (
     MACHINE,
+    BudgetUsedUp,
     Output,
     StopWorkflow,
     WorkflowInput,
@@ -115,6 +116,7 @@ def every_input(before: Walked) -> Iterator[Move]:
             yield StepReported(known.id, SubagentId("sub_other"), LOST[0]), NOW
             yield StepReported(known.id, SubagentId("sub_other"), AGAIN), NOW
     yield StopWorkflow("enough"), NOW
+    yield BudgetUsedUp("budget_used_up: 9 of 8 USD"), NOW
     yield WorkflowTimerFired(), NOW
     yield WorkflowTimerFired(), DUE
     yield StepReported(A, CHILD, ENDS[S.CHECKPOINT_READY]), DUE
@@ -202,7 +204,10 @@ STATE_LAWS: Final = {
 
 
 def facts_say_what_moved(before: Walked, _: Move, after: Walked) -> bool:
-    facts = [output for output in after.outputs if isinstance(output, WorkflowEvent)]
+    told = [output for output in after.outputs if isinstance(output, WorkflowEvent)]
+    facts = [fact for fact in told if fact.kind is not WorkflowEventKind.BUDGET_USED_UP]
+    if (len(facts) < len(told)) is not (after.closed != before.closed and after.closed.startswith("budget")):
+        return False
     said = {fact.step_id: fact.step_state for fact in facts if fact.step_id is not None}
     ends = [fact.status for fact in facts if fact.kind is WorkflowEventKind.WORKFLOW_FINISHED]
     ended = after.record.is_terminal and not before.record.is_terminal
@@ -609,3 +614,16 @@ def test_a_gate_that_nobody_answers_in_time_is_given_up_or_waits_on(on_timeout: 
     with pytest.raises(ContractError):
         step(record, AnswerGate(A, "go"), at(3))
     assert step(record, AnswerGate(A, "go"), at(2.9))[0].states[A] is S.CHECKPOINT_READY
+
+
+def test_a_budget_that_is_used_up_lets_what_runs_end_and_starts_nothing_more() -> None:
+    spec = plan(one("a"), replace(one("b"), rounds=2, checks=CHECKS, retries=1, once=False), one("c", "a"))
+    running = play(spec, *ran(A, S.CHECKPOINT_READY), StartStep(B, CHILD))
+    record, facts = step(running, BudgetUsedUp("budget_used_up: 9 of 8 USD"), NOW)
+    assert [getattr(fact, "kind", None) for fact in facts] == ["budget_used_up", "step_held"]
+    assert (record.states, record.status) == ({A: S.CHECKPOINT_READY, B: S.RUNNING, C: S.HELD}, W.RUNNING)
+    assert step(record, BudgetUsedUp("again"), NOW) == (record, ())
+    for shown in (AGAIN, LOST[0]):  # no further round, and no further attempt
+        ended, _ = step(record, StepReported(B, CHILD, shown), NOW)
+        assert (ended.states[B], ended.status) == (shown.state, W.PARTIAL)
+        assert ended.closed == "budget_used_up: 9 of 8 USD"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from interlock.agents.drivers import TELLS_COST, TELLS_NOTHING
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.home import HomeOption, JsonFlag
@@ -25,6 +26,7 @@ from interlock.lifecycle.children.workflow_plan import (
 )
 from interlock.lifecycle.plans.plan_file import read_plan
 from interlock.runtime.children.step_places import head_of, resolve_bases
+from interlock.runtime.config.agent_choice import choose_agent
 from interlock.runtime.config.loading import agent_section, load
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.registry import Json
@@ -55,6 +57,8 @@ def check(
         output.print_text("\n".join(lines))
     else:
         _print(workflow)
+        for one in _unheld(workflow):
+            output.note(one)
         if not is_trusted(home, found):
             output.note(f"not trusted as it stands now: `interlock plan trust {shlex.quote(str(found.path))}`")
     return ExitCode.USAGE if problems else ExitCode.COMPLETED
@@ -87,6 +91,17 @@ def _unknown_agents(workflow: WorkflowSpec) -> Iterator[PlanProblem]:
             yield PlanProblem(f"the agent {name!r} of {steps} is not configured", unknown.remedy)
 
 
+def _unheld(workflow: WorkflowSpec) -> Iterator[str]:
+    """The agents that a budget cannot be held to."""
+    config, here = load(os.environ).config, Path.cwd()
+    for name in dict.fromkeys(step.agent for step in workflow.steps if step.agent):
+        driver = choose_agent(config, name, os.environ, cwd=str(here)).driver
+        figures = ["max_cost_usd"] if workflow.max_cost_usd is not None and driver not in TELLS_COST else []
+        figures += ["max_tokens"] if workflow.max_tokens is not None and driver in TELLS_NOTHING else []
+        for figure in figures:
+            yield f"{figure} cannot be held for agent {name!r}: it does not report what it uses ({driver})"
+
+
 def _print(workflow: WorkflowSpec) -> None:
     rows = [
         (
@@ -107,6 +122,8 @@ def _print(workflow: WorkflowSpec) -> None:
         [tuple(map(output.escape, row)) for row in rows],
     )
     limits = f"at most {workflow.max_concurrency} at a time, {workflow.timeout_ms // 60_000} min in all"
+    limits += "" if workflow.max_cost_usd is None else f", {workflow.max_cost_usd:.2f} USD and a turn each"
+    limits += "" if workflow.max_tokens is None else f", {workflow.max_tokens} tokens and a turn each"
     output.print_text(f"{workflow.name or 'this plan'}: {len(rows)} {'step' if len(rows) == 1 else 'steps'}, {limits}")
 
 
@@ -151,11 +168,17 @@ def _json(found: FoundPlan, workflow: WorkflowSpec | None, problems: tuple[PlanP
         "problems": [{"message": one.message, "remedy": one.remedy} for one in problems],
     }
     if workflow is None:
-        return {**told, "name": None, "limits": None, "waves": [], "steps": []}
+        return {**told, "name": None, "limits": None, "notes": [], "waves": [], "steps": []}
     return {
         **told,
         "name": workflow.name,
-        "limits": {"timeout_ms": workflow.timeout_ms, "max_running": workflow.max_concurrency},
+        "limits": {
+            "timeout_ms": workflow.timeout_ms,
+            "max_running": workflow.max_concurrency,
+            "max_cost_usd": workflow.max_cost_usd,
+            "max_tokens": workflow.max_tokens,
+        },
+        "notes": list(_unheld(workflow)) if not problems else [],
         "waves": [list(wave) for wave in waves(workflow)],
         "steps": [_step_json(step) for step in workflow.steps],
     }

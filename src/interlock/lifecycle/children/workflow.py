@@ -19,6 +19,7 @@ Laws:
    A workflow that runs has a deadline, which is its whole `timeout_ms` again after a decision; a held one has none, for
    the time that a person takes is not the workflow's. A due deadline comes before the input: running steps are timed
    out, pending ones held, the workflow is closed, and the input is not applied but noted.
+   When its budget is used up it is closed as well, and what runs goes on to its end: no further step, round or attempt.
 5. Each step that moves, or begins another round, gives one fact. Nothing else moves a step but the table of
    `workflow_step`.
 6. Commands are strict: one that the tables do not allow is a `ContractError` and changes nothing. Reports that come
@@ -51,6 +52,7 @@ from interlock.lifecycle.children.workflow_step import (
     WAITING,
     WORKFLOW_COMPLETED,
     WORKFLOW_EXPIRED,
+    WORKFLOW_SPENT,
     WORKFLOW_STOPPED,
     AnswerGate,
     GiveUpStep,
@@ -84,13 +86,21 @@ class StopWorkflow:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetUsedUp:
+    """Nothing more may start: what runs goes on to its end."""
+
+    on: ClassVar[str] = "budget_used_up"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkflowTimerFired:
     """Look at the deadline."""
 
     on: ClassVar[str] = "timer_fired"
 
 
-WorkflowInput: TypeAlias = StepCommand | StopWorkflow | StepReported | WorkflowTimerFired
+WorkflowInput: TypeAlias = StepCommand | StopWorkflow | BudgetUsedUp | StepReported | WorkflowTimerFired
 Output: TypeAlias = WorkflowEvent | Anomaly
 
 
@@ -204,11 +214,15 @@ def step(state: WorkflowRecord, input: WorkflowInput, now: datetime) -> tuple[Wo
             return state, ()
         case StepReported():
             moved = _believe(state, input)
+        case BudgetUsedUp(reason):
+            return _spend(state, reason, now)
         case StopWorkflow(reason):
             _refuse_if_terminal(state, input)
             moved = _close(state, WORKFLOW_STOPPED, _said(reason), now)
         case StartStep() | ReleaseStep() | GiveUpStep() | AnswerGate():
             _refuse_if_terminal(state, input)
+            if state.closed:
+                raise ContractError(f"workflow {state.spec.id} is ending ({state.closed}): {input.on!r} comes too late")
             moved = _obey(state, input)
         case unreachable:
             assert_never(unreachable)
@@ -274,6 +288,8 @@ def _believe(state: WorkflowRecord, input: StepReported) -> WorkflowRecord:
     if known is None:
         return state
     shown = input.evidence
+    if state.closed:  # nothing of it starts once more
+        shown = replace(shown, again="", cause="")
     context = StepContext(state.spec, state.states, known, input.child, shown)
     target = STEP_MACHINE.next_state(known.state, input.on, context)
     if target is StepState.RUNNING and a_round_is_left(context):
@@ -299,13 +315,24 @@ def _close(state: WorkflowRecord, on: str, reason: str, now: datetime) -> Workfl
 def _expire_gates(state: WorkflowRecord, now: datetime) -> WorkflowRecord:
     """Give up the gates that nobody answered in time, where the plan says so."""
     expired = state
-    for known in () if state.is_terminal else state.steps:
+    for known in () if state.is_terminal or state.closed else state.steps:
         context = StepContext(expired.spec, expired.states, known, now=now)
         target = STEP_MACHINE.next_state(known.state, GATE_EXPIRED, context)
         if target is not known.state and known.answer_by is not None:
             shown = StepEvidence(state=target, reason=NOBODY_ANSWERED)
             expired = _with(expired, replace(known, state=target, evidence=shown))
     return state if expired is state else _settle(expired, now)
+
+
+def _spend(state: WorkflowRecord, reason: str, now: datetime) -> tuple[WorkflowRecord, tuple[Output, ...]]:
+    """Hold what is pending, and let what runs end; told once."""
+    if state.closed or state.is_terminal:
+        return state, ()
+    fact = WorkflowEvent(
+        kind=WorkflowEventKind.BUDGET_USED_UP, workflow_id=state.spec.id, reason=reason, status=state.status
+    )
+    spent = _settle(_close(state, WORKFLOW_SPENT, reason, now), now)
+    return spent, (fact, *_facts(state, spent))
 
 
 def _settle(state: WorkflowRecord, now: datetime) -> WorkflowRecord:
@@ -371,7 +398,7 @@ def _refuse_if_terminal(state: WorkflowRecord, input: StepCommand | StopWorkflow
 
 
 def _anomaly(kind: str, state: WorkflowRecord, input: WorkflowInput) -> Anomaly:
-    of = "" if isinstance(input, StopWorkflow | WorkflowTimerFired) else f" of step {input.step_id}"
+    of = "" if isinstance(input, StopWorkflow | BudgetUsedUp | WorkflowTimerFired) else f" of step {input.step_id}"
     message = f"{input.on}{of} was not applied: workflow {state.spec.id} was {state.status.value}"
     return Anomaly(kind=kind, source="workflow", message=message)
 

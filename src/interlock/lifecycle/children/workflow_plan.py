@@ -127,13 +127,16 @@ class StepSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowSpec:
-    """A plan that can be run. `timeout_ms` bounds the whole; a step's own bounds its child."""
+    """A plan that can be run. `timeout_ms` bounds the whole; a step's own bounds its child. `max_cost_usd` and
+    `max_tokens`: when all that its sessions used reaches one of them, nothing more starts."""
 
     id: WorkflowId
     steps: tuple[StepSpec, ...]
     name: str = ""
     max_concurrency: int = 6
     timeout_ms: int = 120_000
+    max_cost_usd: float | None = None
+    max_tokens: int | None = None
 
     def __post_init__(self) -> None:
         problems = tuple(_problems(self))

@@ -55,6 +55,7 @@ DEPENDENCY_LOST: Final = "dependency_lost"
 WORKFLOW_COMPLETED: Final = "workflow_completed"
 WORKFLOW_EXPIRED: Final = "workflow_expired"
 WORKFLOW_STOPPED: Final = "workflow_stopped"
+WORKFLOW_SPENT: Final = "budget_used_up"
 GATE_REACHED: Final = "gate_reached"
 GATE_EXPIRED: Final = "gate_expired"
 
@@ -256,6 +257,7 @@ STEP_TRANSITIONS: Final[tuple[Edge[StepState, StepContext], ...]] = (
     Edge(StepState.PENDING, DEPENDENCY_LOST, StepState.HELD),
     Edge(StepState.PENDING, WORKFLOW_EXPIRED, StepState.HELD),
     Edge(StepState.PENDING, WORKFLOW_STOPPED, StepState.HELD),
+    Edge(StepState.PENDING, WORKFLOW_SPENT, StepState.HELD),
     Edge(StepState.PENDING, WORKFLOW_COMPLETED, StepState.HELD),
     Edge(StepState.RUNNING, WORKFLOW_EXPIRED, StepState.TIMED_OUT),
     Edge(StepState.RUNNING, WORKFLOW_STOPPED, StepState.FAILED),
@@ -276,6 +278,7 @@ STEP_MACHINE: Final[Machine[StepState, StepContext]] = Machine(
             DEPENDENCY_LOST,
             WORKFLOW_EXPIRED,
             WORKFLOW_STOPPED,
+            WORKFLOW_SPENT,
             WORKFLOW_COMPLETED,
             *map(_reported, OUTCOMES),
         }

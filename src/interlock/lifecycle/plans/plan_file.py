@@ -32,11 +32,9 @@ _DEFAULT_RUNNING: Final = 4
 _MOST_RUNNING: Final = 64
 _DEFAULT_TIMEOUT_MS: Final = 60 * 60 * 1000
 _KEYS: Final = ("plan", "name", "params", "limits", "defaults", "step")
-_LIMITS: Final = ("timeout", "max_running", "max_steps")
-_LIMITS_UNSUPPORTED: Final = {
-    key: f"leave `{key}` out, and limit the cost in the configuration of each agent"
-    for key in ("max_cost_usd", "max_tokens")
-}
+_LIMITS: Final = ("timeout", "max_running", "max_steps", "max_cost_usd", "max_tokens")
+_MOST_TOKENS: Final = 10**12
+_MOST_USD: Final = 1_000_000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +44,8 @@ class PlanLimits:
     timeout_ms: int = _DEFAULT_TIMEOUT_MS
     max_running: int = _DEFAULT_RUNNING
     max_steps: int = _DEFAULT_STEPS
+    max_cost_usd: float | None = None
+    max_tokens: int | None = None
 
 
 def read_plan(text: str | bytes, params: Mapping[str, object], workflow_id: WorkflowId) -> WorkflowSpec:
@@ -99,12 +99,13 @@ def _limits(plan: PlanTable) -> PlanLimits:
         plan.wrong("limits", "a table")
         return PlanLimits()
     table = PlanTable("[limits]", found, plan.problems)
-    table.refuse_unsupported(_LIMITS_UNSUPPORTED)
-    table.refuse_unknown((*_LIMITS, *_LIMITS_UNSUPPORTED))
+    table.refuse_unknown(_LIMITS)
     return PlanLimits(
         timeout_ms=table.duration_ms("timeout") or _DEFAULT_TIMEOUT_MS,
         max_running=table.number("max_running", _DEFAULT_RUNNING, _MOST_RUNNING),
         max_steps=table.number("max_steps", _DEFAULT_STEPS, MAX_STEPS),
+        max_cost_usd=table.amount("max_cost_usd", _MOST_USD),
+        max_tokens=table.number("max_tokens", 1, _MOST_TOKENS) if "max_tokens" in found else None,
     )
 
 
@@ -155,7 +156,13 @@ def _workflow(
     if problems:
         raise InvalidWorkflow(workflow_id, _at_most(problems))
     return WorkflowSpec(
-        id=workflow_id, steps=steps, name=name, max_concurrency=limits.max_running, timeout_ms=limits.timeout_ms
+        id=workflow_id,
+        steps=steps,
+        name=name,
+        max_concurrency=limits.max_running,
+        timeout_ms=limits.timeout_ms,
+        max_cost_usd=limits.max_cost_usd,
+        max_tokens=limits.max_tokens,
     )
 
 

@@ -51,17 +51,19 @@ def plan_in(started: WorkflowEvent) -> StoredPlan | None:
 def taken_up(begun: WorkflowRecord, spine: Sequence[WorkflowEvent]) -> WorkflowRecord:
     """The workflow as its facts have it. `UsageError` if it is over, or if they are not those of this plan."""
     steps = {step.id: step for step in begun.steps}
-    deadline = begun.deadline
+    deadline, closed = begun.deadline, ""
     for fact in spine:
         deadline = fact.deadline_at or deadline
         if fact.kind is WorkflowEventKind.WORKFLOW_FINISHED:
             raise UsageError(f"workflow {fact.workflow_id} is over", remedy="give each run an id of its own")
+        if fact.kind is WorkflowEventKind.BUDGET_USED_UP:
+            closed = fact.reason
         if fact.step_id is None or fact.step_state is None:
             continue
         if fact.step_id not in steps:
             raise UsageError(f"step {fact.step_id!r} is not in this plan", remedy="begin it again with the same plan")
         steps[fact.step_id] = _step_of(fact, steps[fact.step_id], fact.step_state)
-    record = replace(begun, steps=tuple(steps.values()))
+    record = replace(begun, steps=tuple(steps.values()), closed=closed)
     status = machine.MACHINE.next_state(record.status, machine.STEPS_CHANGED, record)
     return replace(record, status=status, deadline=deadline if status is WorkflowState.RUNNING else None)
 

@@ -264,6 +264,15 @@ class Subagents:
         await self._read_children(parent)
         return tuple(child.record.fact for child in self._children.values() if child.parent == parent)
 
+    async def sessions_of(self, workflow_id: WorkflowId) -> tuple[SessionId, ...]:
+        """The sessions that the steps of a workflow had, and all below them."""
+        own = [child.record.fact for child in self._children.values() if child.workflow_id == workflow_id]
+        found = [fact.child_session_id for fact in own if fact.child_session_id is not None]
+        for session in found:  # It grows while it is read.
+            below = await self.children_of(session)
+            found += [fact.child_session_id for fact in below if fact.child_session_id is not None]
+        return tuple(dict.fromkeys(found))
+
     def knows(self, child_id: SubagentId) -> bool:
         return child_id in self._children
 

@@ -36,6 +36,7 @@ from interlock.lifecycle.children.checkpoint import ChangedFiles, checkpoint_id
 from interlock.lifecycle.children.open_work import OpenWork
 from interlock.lifecycle.children.subagent_evidence import TERMINAL
 from interlock.lifecycle.children.workflow import (
+    BudgetUsedUp,
     StopWorkflow,
     WorkflowInput,
     WorkflowRecord,
@@ -56,6 +57,7 @@ from interlock.lifecycle.plans.templates import fill
 from interlock.log.port import Log
 from interlock.runtime.children.changed_files import changed_files, commands_beside, shared_beside
 from interlock.runtime.children.child_results import ResultReader, result_of_log
+from interlock.runtime.children.spending import Spent, spent_by, why_used_up
 from interlock.runtime.children.step_places import StepPlace, TreeKeeper, merged_base, place_in, place_of
 from interlock.runtime.children.step_prompts import next_round, plan_prompt, step_prompt
 from interlock.runtime.children.step_work import SERVER_ENDED, StepWork
@@ -384,8 +386,11 @@ class Workflows:
             while not flow.record.is_terminal:
                 await self._start_ready(flow)
                 if not flow.record.is_terminal:
-                    before = flow.record
-                    await self._take(flow, await self._next(flow))
+                    before, asked = flow.record, await self._next(flow)
+                    if await self._close_if_spent(flow):
+                        asked.tell(_too_late(flow))
+                        break
+                    await self._take(flow, asked)
                     self._begin_rounds(flow, before)
         except Exception as error:  # whoever waits is told: a task has nobody else to tell
             flow.problem = error
@@ -396,7 +401,22 @@ class Workflows:
                 flow.moved.notify_all()
             self._refuse_the_rest(flow)
 
+    async def spent(self, workflow_id: WorkflowId) -> Spent:
+        """What a workflow used so far."""
+        spec = self._of(workflow_id).record.spec
+        return await spent_by(await self._subagents.sessions_of(workflow_id), spec, self._runtime, self._log)
+
+    async def _close_if_spent(self, flow: _Flow) -> bool:
+        """Let nothing more start once its budget is used up. Whether it is over by that."""
+        spec = flow.record.spec
+        if flow.record.closed or (spec.max_cost_usd is None and spec.max_tokens is None):
+            return False
+        if reason := why_used_up(await self.spent(spec.id), spec):
+            await self._take(flow, _Asked(BudgetUsedUp(reason)))
+        return flow.record.is_terminal
+
     async def _start_ready(self, flow: _Flow) -> None:
+        await self._close_if_spent(flow)
         for step_id in ready_steps(flow.record.spec, flow.record.states):
             step = _step_of(flow, step_id)
             child = None if step.run else SubagentId(self._ids("sub"))

@@ -59,7 +59,11 @@ class StepStanding(Struct, frozen=True, kw_only=True):
 
 class WorkflowStanding(Struct, frozen=True, kw_only=True):
     """A workflow, as the log of its session (`task_id`) has it. `is_owned`: this server runs it; where it does not, a
-    workflow that is not over stands still. `was_stopped`: a person ended it."""
+    workflow that is not over stands still. `was_stopped`: a person ended it.
+
+    `cost_usd` and `tokens`: what its sessions reported that they used, null where none did; `unmetered`: those that
+    reported nothing of what `max_cost_usd` or `max_tokens` limits, so that they are not held to it. Null and empty,
+    too, where no server runs it."""
 
     workflow_id: WorkflowId
     task_id: SessionIdField
@@ -76,6 +80,11 @@ class WorkflowStanding(Struct, frozen=True, kw_only=True):
     steps: tuple[StepStanding, ...]
     deadline_at: Moment | None
     next_actions: tuple[NextAction, ...]
+    cost_usd: float | None
+    tokens: int | None
+    max_cost_usd: float | None
+    max_tokens: int | None
+    unmetered: tuple[SessionIdField, ...]
 
 
 class WorkflowBegun(Struct, frozen=True, kw_only=True):
