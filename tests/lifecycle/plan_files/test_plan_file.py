@@ -184,7 +184,14 @@ def test_a_whole_plan_becomes_a_workflow() -> None:
         (one('retries = { on = ["crash"], max = 1, wait = "1s" }'), "unknown key 'wait'"),
         (one('retries = { max = 1, on = ["failed"] }'), "a list of crash, quota, timeout"),
         (one("retries = { max = 1, on = [] }"), "a list of crash, quota, timeout"),
-        (one('for_each = "steps.b.outputs.x"'), "over a step, which is not supported yet"),
+        (one('for_each = "steps.b.outputs.x"'), "has for_each over a step, and no max"),
+        (one('for_each = "steps.b.outputs.x"\nmax = 2'), "is for each item of step 'b' and does not need it"),
+        (one('for_each = "steps.b.outputs.x"\nmax = 101'), "from 1 to 100"),
+        (one("max = 2"), "has `max`, and no for_each over a step"),
+        (
+            one('needs = ["b"]\nfor_each = "steps.b.outputs.x"\nmax = 2') + '[[step]]\nid = "b"\nrun = ["x"]',
+            "which is no list",
+        ),
         (one('for_each = "focus"'), "for_each: write a list parameter"),
         (one('for_each = "params.focus"'), "which is no list parameter"),
         (

@@ -138,6 +138,8 @@ def _work_of(step: StepSpec) -> str:
     """What does a step: an agent, a command or a person."""
     if step.gate:
         return f"you: {' / '.join(step.choices)}"
+    if step.each:
+        return f"for each of {step.each}, at most {step.each_max}"
     return shlex.join(step.run) if step.run else step.agent
 
 
@@ -146,6 +148,8 @@ def _proof_of(step: StepSpec) -> str:
     if step.gate:
         then = "given up" if step.on_timeout == GIVE_UP else "it waits on"
         return "answered" if step.timeout_ms is None else f"answered in {step.timeout_ms // 60_000} min, else {then}"
+    if step.each:
+        return "all of them are"
     proofs = ["exit code 0"] if step.run else []
     proofs += [shlex.join(argv) for argv in step.checks]
     proofs += [f"{one.path or one.name} ({one.type})" for one in step.outputs]
@@ -187,7 +191,8 @@ def _json(found: FoundPlan, workflow: WorkflowSpec | None, problems: tuple[PlanP
 def _step_json(step: StepSpec) -> Json:
     return {
         "id": step.id,
-        "kind": "gate" if step.gate else "run" if step.run else "prompt",
+        "kind": "gate" if step.gate else "run" if step.run else "each" if step.each else "prompt",
+        "for_each": {"of": step.each, "max": step.each_max} if step.each else None,
         "agent": step.agent or None,
         "run": list(step.run),
         "needs": list(step.depends_on),

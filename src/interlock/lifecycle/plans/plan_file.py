@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from interlock.lifecycle.children.workflow_plan import InvalidWorkflow, PlanProblem, StepSpec, WorkflowSpec
-from interlock.lifecycle.plans.expansion import expand
+from interlock.lifecycle.plans.expansion import expand, expand_items
 from interlock.lifecycle.plans.name_problems import name_problems
 from interlock.lifecycle.plans.params import Param, ParamValue, read_params, resolve_params
 from interlock.lifecycle.plans.plan_table import PlanTable, shown
@@ -69,6 +69,25 @@ def read_plan(text: str | bytes, params: Mapping[str, object], workflow_id: Work
     if not problems:
         return _workflow(workflow_id, resolve(name, values), limits, drafts, values)
     raise InvalidWorkflow(workflow_id, _at_most(problems))
+
+
+def read_items(
+    text: str, params: Mapping[str, object], standing: StepSpec, items: Sequence[str], workflow_id: WorkflowId
+) -> tuple[StepSpec, ...]:
+    """The steps of a plan that one stands for, given the items. `InvalidWorkflow`, with every problem, where an item
+    makes one impossible: too many of them, or a path or a word that may not be."""
+    problems: list[PlanProblem] = []
+    plan = PlanTable("the plan", _parse(text), problems)
+    values = resolve_params(read_params(plan), params, problems)
+    draft = next(one for one in _drafts(plan, _limits(plan)) if one.id == standing.id)
+    if len(items) > standing.each_max:
+        problems.append(
+            PlanProblem(f"step {standing.id!r} has {len(items)} items, and max is {standing.each_max}", "raise its max")
+        )
+    steps = () if problems else expand_items(draft, standing, items, values, standing.depends_on, problems)
+    if problems:
+        raise InvalidWorkflow(workflow_id, _at_most(problems))
+    return steps
 
 
 def _parse(text: str | bytes) -> dict[str, object]:

@@ -11,7 +11,7 @@ import msgspec
 
 from interlock.lifecycle.children import workflow as machine
 from interlock.lifecycle.children.workflow import WorkflowRecord
-from interlock.lifecycle.children.workflow_plan import WorkflowSpec
+from interlock.lifecycle.children.workflow_plan import StepSpec, WorkflowSpec
 from interlock.lifecycle.children.workflow_step import OUTCOMES, StepEvidence, StepRecord
 from interlock.vocabulary.actions import NextAction
 from interlock.vocabulary.errors import UsageError
@@ -58,6 +58,10 @@ def taken_up(begun: WorkflowRecord, spine: Sequence[WorkflowEvent]) -> WorkflowR
             raise UsageError(f"workflow {fact.workflow_id} is over", remedy="give each run an id of its own")
         if fact.kind is WorkflowEventKind.BUDGET_USED_UP:
             closed = fact.reason
+        if fact.kind is WorkflowEventKind.STEPS_ADDED and fact.step_id is not None:
+            added = msgspec.convert(fact.plan, tuple[StepSpec, ...])
+            begun = machine.with_added(begun, fact.step_id, added)
+            steps |= {one.id: StepRecord(one.id) for one in added}
         if fact.step_id is None or fact.step_state is None:
             continue
         if fact.step_id not in steps:

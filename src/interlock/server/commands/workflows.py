@@ -364,7 +364,7 @@ def _step(step: StepSpec, known: StepRecord, question: str, tree: dict[str, str]
     proof = checkpoint.get("proof") if isinstance(checkpoint, dict) else None
     return StepStanding(
         step_id=step.id,
-        kind="gate" if step.gate else "run" if step.run else "prompt",
+        kind="gate" if step.gate else "run" if step.run else "each" if step.each else "prompt",
         state=known.state,
         needs=step.depends_on,
         required=step.required,

@@ -27,8 +27,9 @@ class BeginWorkflow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class StepStanding(Struct, frozen=True, kw_only=True):
-    """A step. `kind` is `prompt`, `run` or `gate`. `proof` says what a ready step rests on: `checked`, `exit_code`,
-    `decision`, or `claimed`, which is words alone. `question` and `choices` are a gate's.
+    """A step. `kind` is `prompt`, `run`, `gate`, or `each`: it stands for a step for each item, which follow. `proof`
+    says what a ready step rests on: `checked`, `exit_code`, `decision`, `items`, or `claimed`, which is words alone.
+    `question` and `choices` are a gate's.
 
     `round` of `rounds` is the one that its child is in, or was last; `attempt` counts what ran it. `worktree`, `branch`
     and `worktree_task_id`: the tree in which it works, or worked last, and the session that has it; blank: the folder
