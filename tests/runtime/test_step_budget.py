@@ -12,7 +12,7 @@ from interlock.lifecycle.children.workflow_plan import StepSpec, WorkflowSpec
 from interlock.log.memory import MemoryLog
 from interlock.runtime.children.stored_plan import StoredPlan, digest_of
 from interlock.testing.puppet import Puppet
-from interlock.vocabulary.events.audit import UsageScope
+from interlock.vocabulary.events.audit import UsageScope, WorkflowEvent
 from interlock.vocabulary.ids import StepId
 from interlock.vocabulary.states import StepState, WorkflowState
 from tests.contract.harness import run
@@ -89,5 +89,7 @@ def test_a_used_up_pool_is_used_up_for_the_next_runtime(tmp_path: Path) -> None:
             assert on.owner.workflows.record(WF).closed == "budget_used_up: 1.50 of 1.00 USD"
             assert on.owner.workflows.record(WF).states[StepId("s2")] is StepState.HELD
             assert on.driver.puppets == []
+            told = [one for one in await on.told(WorkflowEvent) if isinstance(one, WorkflowEvent)]
+            assert [one.kind.value for one in told].count("budget_used_up") == 1
 
     run(story())
