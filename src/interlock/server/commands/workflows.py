@@ -296,7 +296,9 @@ class WorkflowCommands(Performer):
         states = list(known.record.states.values())
         is_over = known.status in MACHINE.terminal
         is_owned = workflow_id in self._owner.workflows.known()
-        spent = await self._owner.workflows.spent(workflow_id) if is_owned else Spent()
+        spec = known.record.spec
+        is_limited = spec.max_cost_usd is not None or spec.max_tokens is not None
+        spent = await self._owner.workflows.spent(workflow_id) if is_owned and is_limited else Spent()
         return WorkflowStanding(
             workflow_id=workflow_id,
             task_id=session_of(workflow_id),

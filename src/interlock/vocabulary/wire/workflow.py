@@ -64,7 +64,7 @@ class WorkflowStanding(Struct, frozen=True, kw_only=True):
 
     `cost_usd` and `tokens`: what its sessions reported that they used, null where none did; `unmetered`: those that
     reported nothing of what `max_cost_usd` or `max_tokens` limits, so that they are not held to it. Null and empty,
-    too, where no server runs it."""
+    too, where it has no such limit, or no server runs it."""
 
     workflow_id: WorkflowId
     task_id: SessionIdField
