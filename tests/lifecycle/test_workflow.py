@@ -11,6 +11,8 @@ import pytest
 
 from interlock.lifecycle.children.workflow import (
     MACHINE,
+    AddSteps,
+    BudgetUsedUp,
     Output,
     StopWorkflow,
     WorkflowInput,
@@ -115,6 +117,13 @@ def every_input(before: Walked) -> Iterator[Move]:
             yield StepReported(known.id, SubagentId("sub_other"), LOST[0]), NOW
             yield StepReported(known.id, SubagentId("sub_other"), AGAIN), NOW
     yield StopWorkflow("enough"), NOW
+    yield BudgetUsedUp("budget_used_up: 9 of 8 USD"), NOW
+    for planned in before.record.spec.steps:
+        if planned.each:
+            items = (one(f"{planned.id}:0", *planned.depends_on), one(f"{planned.id}:1", *planned.depends_on))
+            yield AddSteps(planned.id, items), NOW
+            yield AddSteps(planned.id), NOW
+            yield AddSteps(planned.id, problem="it is no list"), NOW
     yield WorkflowTimerFired(), NOW
     yield WorkflowTimerFired(), DUE
     yield StepReported(A, CHILD, ENDS[S.CHECKPOINT_READY]), DUE
@@ -202,12 +211,19 @@ STATE_LAWS: Final = {
 
 
 def facts_say_what_moved(before: Walked, _: Move, after: Walked) -> bool:
-    facts = [output for output in after.outputs if isinstance(output, WorkflowEvent)]
+    told = [output for output in after.outputs if isinstance(output, WorkflowEvent)]
+    added = [fact for fact in told if fact.kind is WorkflowEventKind.STEPS_ADDED]
+    if bool(added) is not (after.record.spec != before.record.spec):
+        return False
+    spent = [fact for fact in told if fact.kind is WorkflowEventKind.BUDGET_USED_UP]
+    facts = [fact for fact in told if fact not in (*added, *spent)]
+    if bool(spent) is not (after.closed != before.closed and after.closed.startswith("budget")):
+        return False
     said = {fact.step_id: fact.step_state for fact in facts if fact.step_id is not None}
     ends = [fact.status for fact in facts if fact.kind is WorkflowEventKind.WORKFLOW_FINISHED]
     ended = after.record.is_terminal and not before.record.is_terminal
-    pairs = zip(before.record.steps, after.record.steps, strict=True)
-    moved = {new.id: new.state for old, new in pairs if old != new}
+    known = {step.id: step for step in before.record.steps}
+    moved = {new.id: new.state for new in after.record.steps if new != known.get(new.id, StepRecord(new.id))}
     return said == moved and ends == ([after.status] if ended else []) and len(facts) == len(said) + len(ends)
 
 
@@ -250,7 +266,7 @@ def walk(specs: Iterable[WorkflowSpec]) -> Exploration[Walked, Move]:
     moves: set[tuple[StepState, StepState]] = set()
 
     def moves_along_the_table(before: Walked, _: Move, after: Walked) -> bool:
-        pairs = zip(before.record.steps, after.record.steps, strict=True)
+        pairs = zip(before.record.steps, after.record.steps, strict=False)
         seen = {(old.state, new.state) for old, new in pairs if old != new}
         moves.update(seen)
         return seen <= MOVES
@@ -276,6 +292,7 @@ AGAIN_PLANS: Final = (
     plan(replace(one("a"), rounds=2, checks=CHECKS, retries=1, once=True), one("b")),
     plan(replace(gate("a"), timeout_ms=1000, on_timeout="give_up"), one("b", "a")),
     plan(replace(gate("a"), timeout_ms=1000), one("b", "a")),
+    plan(one("a"), replace(one("b", "a"), task="", each="a.list", each_max=3), one("c", "b")),
 )
 
 
@@ -609,3 +626,45 @@ def test_a_gate_that_nobody_answers_in_time_is_given_up_or_waits_on(on_timeout: 
     with pytest.raises(ContractError):
         step(record, AnswerGate(A, "go"), at(3))
     assert step(record, AnswerGate(A, "go"), at(2.9))[0].states[A] is S.CHECKPOINT_READY
+
+
+def test_a_budget_that_is_used_up_lets_what_runs_end_and_starts_nothing_more() -> None:
+    spec = plan(one("a"), replace(one("b"), rounds=2, checks=CHECKS, retries=1, once=False), one("c", "a"))
+    running = play(spec, *ran(A, S.CHECKPOINT_READY), StartStep(B, CHILD))
+    record, facts = step(running, BudgetUsedUp("budget_used_up: 9 of 8 USD"), NOW)
+    assert [getattr(fact, "kind", None) for fact in facts] == ["budget_used_up", "step_held"]
+    assert (record.states, record.status) == ({A: S.CHECKPOINT_READY, B: S.RUNNING, C: S.HELD}, W.RUNNING)
+    assert step(record, BudgetUsedUp("again"), NOW) == (record, ())
+    for shown in (AGAIN, LOST[0]):  # no further round, and no further attempt
+        ended, _ = step(record, StepReported(B, CHILD, shown), NOW)
+        assert (ended.states[B], ended.status) == (shown.state, W.PARTIAL)
+        assert ended.closed == "budget_used_up: 9 of 8 USD"
+
+
+def test_steps_for_items_are_added_once_and_joined() -> None:
+    spec = plan(one("a"), replace(one("b", "a"), task="", each="a.list", each_max=3), one("c", "b"))
+    first = play(spec, *ran(A, S.CHECKPOINT_READY))
+    assert (first.status, first.states[B]) == (W.RUNNING, S.PENDING)
+    items = tuple(one(f"b:{number}", "a") for number in range(2))
+    record, (fact,) = step(first, AddSteps(B, items), NOW)
+    assert isinstance(fact, WorkflowEvent)
+    assert (fact.kind, fact.step_id) == ("steps_added", "b")
+    assert list(record.states) == ["a", "b", "c", "b:0", "b:1"]
+    again, (anomaly,) = step(record, AddSteps(B, items), NOW)
+    assert (again, isinstance(anomaly, Anomaly)) == (record, True)
+    for item in items:
+        assert record.states[B] is S.PENDING
+        record = step(step(record, StartStep(item.id, CHILD), NOW)[0], *_ready(item.id))[0]
+    assert (record.states[B], record.status) == (S.CHECKPOINT_READY, W.RUNNING)
+    assert step(record, StartStep(C, CHILD), NOW)[0].states[C] is S.RUNNING
+    empty, _ = step(first, AddSteps(B), NOW)
+    assert empty.states[B] is S.CHECKPOINT_READY
+    refused, _ = step(first, AddSteps(B, problem="it is no list"), NOW)
+    assert (refused.states[B], refused.status) == (S.NEEDS_ORCHESTRATOR, W.HELD)
+    running = step(step(first, AddSteps(B, items), NOW)[0], StartStep(items[0].id, CHILD), NOW)[0]
+    lost, _ = step(running, StepReported(items[0].id, CHILD, ENDS[S.FAILED]), NOW)
+    assert (lost.states[B], lost.states[C]) == (S.HELD, S.HELD)
+
+
+def _ready(name: StepId) -> tuple[WorkflowInput, datetime]:
+    return StepReported(name, CHILD, ENDS[S.CHECKPOINT_READY]), NOW

@@ -29,6 +29,10 @@ DRIVERS: Final[Mapping[str, tuple[str, str]]] = {
     TERMINAL: ("interlock.agents.terminal.driver", "TerminalDriver"),
     "observed": ("interlock.agents.observed.driver", "ObservedDriver"),
 }
+TELLS_COST: Final = frozenset({"claude-stream", "opencode-serve", "pi-rpc"})
+"""The drivers whose agents report what a turn cost."""
+TELLS_NOTHING: Final = frozenset({TERMINAL, "observed"})
+"""The drivers whose agents report no usage, as far as it is asked for."""
 
 
 def driver(name: str, home: Path | None = None, monitor: MonitorPolicies = DEFAULT_POLICIES) -> Driver:

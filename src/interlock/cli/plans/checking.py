@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from interlock.agents.drivers import TELLS_COST, TELLS_NOTHING
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.home import HomeOption, JsonFlag
@@ -25,6 +26,7 @@ from interlock.lifecycle.children.workflow_plan import (
 )
 from interlock.lifecycle.plans.plan_file import read_plan
 from interlock.runtime.children.step_places import head_of, resolve_bases
+from interlock.runtime.config.agent_choice import choose_agent
 from interlock.runtime.config.loading import agent_section, load
 from interlock.runtime.config.plan_files import FoundPlan, find_plan
 from interlock.vocabulary.errors import UsageError
@@ -56,6 +58,8 @@ def check(
         output.print_text("\n".join(lines))
     else:
         _print(workflow)
+        for one in _unheld(workflow):
+            output.note(one)
         if not is_trusted(home, found):
             output.note(f"not trusted as it stands now: `interlock plan trust {shlex.quote(str(found.path))}`")
     return ExitCode.USAGE if problems else ExitCode.COMPLETED
@@ -88,6 +92,17 @@ def _unknown_agents(workflow: WorkflowSpec) -> Iterator[PlanProblem]:
             yield PlanProblem(f"the agent {name!r} of {steps} is not configured", unknown.remedy)
 
 
+def _unheld(workflow: WorkflowSpec) -> Iterator[str]:
+    """The agents that a budget cannot be held to."""
+    config, here = load(os.environ).config, Path.cwd()
+    for name in dict.fromkeys(step.agent for step in workflow.steps if step.agent):
+        driver = choose_agent(config, name, os.environ, cwd=str(here)).driver
+        figures = ["max_cost_usd"] if workflow.max_cost_usd is not None and driver not in TELLS_COST else []
+        figures += ["max_tokens"] if workflow.max_tokens is not None and driver in TELLS_NOTHING else []
+        for figure in figures:
+            yield f"{figure} cannot be held for agent {name!r}: it does not report what it uses ({driver})"
+
+
 def _print(workflow: WorkflowSpec) -> None:
     rows = [
         (
@@ -108,6 +123,8 @@ def _print(workflow: WorkflowSpec) -> None:
         [tuple(map(output.escape, row)) for row in rows],
     )
     limits = f"at most {workflow.max_concurrency} at a time, {workflow.timeout_ms // 60_000} min in all"
+    limits += "" if workflow.max_cost_usd is None else f", {workflow.max_cost_usd:.2f} USD and a turn each"
+    limits += "" if workflow.max_tokens is None else f", {workflow.max_tokens} tokens and a turn each"
     output.print_text(f"{workflow.name or 'this plan'}: {len(rows)} {'step' if len(rows) == 1 else 'steps'}, {limits}")
 
 
@@ -122,6 +139,8 @@ def _work_of(step: StepSpec) -> str:
     """What does a step: an agent, a command or a person."""
     if step.gate:
         return f"you: {' / '.join(step.choices)}"
+    if step.each:
+        return f"for each of {step.each}, at most {step.each_max}"
     return shlex.join(step.run) if step.run else step.agent
 
 
@@ -130,6 +149,8 @@ def _proof_of(step: StepSpec) -> str:
     if step.gate:
         then = "given up" if step.on_timeout == GIVE_UP else "it waits on"
         return "answered" if step.timeout_ms is None else f"answered in {step.timeout_ms // 60_000} min, else {then}"
+    if step.each:
+        return "all of them are"
     proofs = ["exit code 0"] if step.run else []
     proofs += [shlex.join(argv) for argv in step.checks]
     proofs += [f"{one.path or one.name} ({one.type})" for one in step.outputs]
@@ -152,11 +173,17 @@ def _json(found: FoundPlan, workflow: WorkflowSpec | None, problems: tuple[PlanP
         "problems": [{"message": one.message, "remedy": one.remedy} for one in problems],
     }
     if workflow is None:
-        return {**told, "name": None, "limits": None, "waves": [], "steps": []}
+        return {**told, "name": None, "limits": None, "notes": [], "waves": [], "steps": []}
     return {
         **told,
         "name": workflow.name,
-        "limits": {"timeout_ms": workflow.timeout_ms, "max_running": workflow.max_concurrency},
+        "limits": {
+            "timeout_ms": workflow.timeout_ms,
+            "max_running": workflow.max_concurrency,
+            "max_cost_usd": workflow.max_cost_usd,
+            "max_tokens": workflow.max_tokens,
+        },
+        "notes": list(_unheld(workflow)) if not problems else [],
         "waves": [list(wave) for wave in waves(workflow)],
         "steps": [_step_json(step) for step in workflow.steps],
     }
@@ -165,7 +192,8 @@ def _json(found: FoundPlan, workflow: WorkflowSpec | None, problems: tuple[PlanP
 def _step_json(step: StepSpec) -> Json:
     return {
         "id": step.id,
-        "kind": "gate" if step.gate else "run" if step.run else "prompt",
+        "kind": "gate" if step.gate else "run" if step.run else "each" if step.each else "prompt",
+        "for_each": {"of": step.each, "max": step.each_max} if step.each else None,
         "agent": step.agent or None,
         "run": list(step.run),
         "needs": list(step.depends_on),

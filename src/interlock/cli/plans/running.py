@@ -237,6 +237,8 @@ def _tell(standing: WorkflowStanding, *, json: bool) -> int:
         why = f": {standing.reason}" if standing.reason else ""
         head = f"{standing.workflow_id}  {standing.status.value}{why}  {standing.ready}/{len(standing.steps)} ready"
         output.print_text(output.escape(f"{head}  {standing.name}".rstrip()))
+        if used := _used(standing):
+            output.print_text(output.escape(used))
         rows = [
             (
                 one.step_id,
@@ -291,6 +293,19 @@ def _next(workflow: str, step: StepStanding) -> str:
     if step.reason == DEPENDENCY_LOST:
         return f"{step.step_id}: what it needs is lost"
     return f"{step.step_id}: interlock plan release {workflow} {step.step_id} --reason WHY, or plan give-up"
+
+
+def _used(standing: WorkflowStanding) -> str:
+    """What it used of its budget; blank where it has none."""
+    told = []
+    if standing.max_cost_usd is not None:
+        cost = "unknown" if standing.cost_usd is None else f"{standing.cost_usd:.2f}"
+        told.append(f"{cost} of {standing.max_cost_usd:.2f} USD")
+    if standing.max_tokens is not None:
+        told.append(f"{'unknown' if standing.tokens is None else standing.tokens} of {standing.max_tokens} tokens")
+    if told and standing.unmetered:
+        told.append(f"not in it, for they report nothing: {', '.join(standing.unmetered)}")
+    return f"used {', '.join(told)}" if told else ""
 
 
 def _by_when(step: StepStanding) -> str:

@@ -90,7 +90,8 @@ class _Choice:
         trees = tuple(dict.fromkeys(self._trees_below(step)))
         if not (step.worktree or step.write_set or step.base or trees):
             return replace(step, worktree=SHARED)
-        if step.run and not (step.worktree or step.base) and len({self._owner(one) for one in trees}) == 1:
+        is_one = len({self._owner(one) for one in trees}) == 1 and not any(self.chosen[one].each for one in trees)
+        if step.run and not (step.worktree or step.base) and is_one:
             return replace(step, worktree=self._owner(trees[-1]))
         base = step.base or tuple(f"{STEP_BASE}{one}" for one in trees) or (HEAD,)
         return replace(step, worktree=OWN, base=base)

@@ -19,6 +19,7 @@ Laws:
    A workflow that runs has a deadline, which is its whole `timeout_ms` again after a decision; a held one has none, for
    the time that a person takes is not the workflow's. A due deadline comes before the input: running steps are timed
    out, pending ones held, the workflow is closed, and the input is not applied but noted.
+   When its budget is used up it is closed as well, and what runs goes on to its end: no further step, round or attempt.
 5. Each step that moves, or begins another round, gives one fact. Nothing else moves a step but the table of
    `workflow_step`.
 6. Commands are strict: one that the tables do not allow is a `ContractError` and changes nothing. Reports that come
@@ -32,25 +33,32 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import ClassVar, Final, TypeAlias, assert_never
 
-from msgspec import structs
+from msgspec import json, structs
 
 from interlock.lifecycle.children.workflow_plan import (
     GIVE_UP,
     STOP_CHOICE,
+    StepSpec,
     WorkflowSpec,
+    due_expansions,
     due_gates,
+    due_joins,
     held_steps,
     lost_steps,
     ready_steps,
+    with_items,
 )
 from interlock.lifecycle.children.workflow_step import (
     DEPENDENCY_LOST,
     GATE_EXPIRED,
     GATE_REACHED,
+    ITEMS_READY,
+    NO_ITEMS,
     STEP_MACHINE,
     WAITING,
     WORKFLOW_COMPLETED,
     WORKFLOW_EXPIRED,
+    WORKFLOW_SPENT,
     WORKFLOW_STOPPED,
     AnswerGate,
     GiveUpStep,
@@ -84,13 +92,31 @@ class StopWorkflow:
 
 
 @dataclass(frozen=True, slots=True)
+class AddSteps:
+    """Make a step for each item; `problem`: why that cannot be."""
+
+    on: ClassVar[str] = "add_steps"
+    step_id: StepId
+    steps: tuple[StepSpec, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetUsedUp:
+    """Nothing more may start: what runs goes on to its end."""
+
+    on: ClassVar[str] = "budget_used_up"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkflowTimerFired:
     """Look at the deadline."""
 
     on: ClassVar[str] = "timer_fired"
 
 
-WorkflowInput: TypeAlias = StepCommand | StopWorkflow | StepReported | WorkflowTimerFired
+WorkflowInput: TypeAlias = StepCommand | StopWorkflow | BudgetUsedUp | AddSteps | StepReported | WorkflowTimerFired
 Output: TypeAlias = WorkflowEvent | Anomaly
 
 
@@ -127,7 +153,8 @@ class WorkflowRecord:
 
 
 def work_is_left(at: WorkflowRecord) -> bool:
-    return StepState.RUNNING in at.states.values() or bool(ready_steps(at.spec, at.states))
+    is_due = bool(ready_steps(at.spec, at.states) or due_expansions(at.spec, at.states))
+    return is_due or StepState.RUNNING in at.states.values()
 
 
 def every_required_step_is_ready(at: WorkflowRecord) -> bool:
@@ -204,11 +231,15 @@ def step(state: WorkflowRecord, input: WorkflowInput, now: datetime) -> tuple[Wo
             return state, ()
         case StepReported():
             moved = _believe(state, input)
+        case BudgetUsedUp() | AddSteps():
+            return _alter(state, input, now)
         case StopWorkflow(reason):
             _refuse_if_terminal(state, input)
             moved = _close(state, WORKFLOW_STOPPED, _said(reason), now)
         case StartStep() | ReleaseStep() | GiveUpStep() | AnswerGate():
             _refuse_if_terminal(state, input)
+            if state.closed:
+                raise ContractError(f"workflow {state.spec.id} is ending ({state.closed}): {input.on!r} comes too late")
             moved = _obey(state, input)
         case unreachable:
             assert_never(unreachable)
@@ -274,6 +305,8 @@ def _believe(state: WorkflowRecord, input: StepReported) -> WorkflowRecord:
     if known is None:
         return state
     shown = input.evidence
+    if state.closed:  # nothing of it starts once more
+        shown = replace(shown, again="", cause="")
     context = StepContext(state.spec, state.states, known, input.child, shown)
     target = STEP_MACHINE.next_state(known.state, input.on, context)
     if target is StepState.RUNNING and a_round_is_left(context):
@@ -299,7 +332,7 @@ def _close(state: WorkflowRecord, on: str, reason: str, now: datetime) -> Workfl
 def _expire_gates(state: WorkflowRecord, now: datetime) -> WorkflowRecord:
     """Give up the gates that nobody answered in time, where the plan says so."""
     expired = state
-    for known in () if state.is_terminal else state.steps:
+    for known in () if state.is_terminal or state.closed else state.steps:
         context = StepContext(expired.spec, expired.states, known, now=now)
         target = STEP_MACHINE.next_state(known.state, GATE_EXPIRED, context)
         if target is not known.state and known.answer_by is not None:
@@ -308,8 +341,63 @@ def _expire_gates(state: WorkflowRecord, now: datetime) -> WorkflowRecord:
     return state if expired is state else _settle(expired, now)
 
 
+def with_added(state: WorkflowRecord, step_id: StepId, steps: tuple[StepSpec, ...]) -> WorkflowRecord:
+    """The workflow with the steps that one stands for, none of which has begun."""
+    spec = with_items(state.spec, step_id, steps)
+    return replace(state, spec=spec, steps=(*state.steps, *(StepRecord(one.id) for one in steps)))
+
+
+def _alter(
+    state: WorkflowRecord, input: BudgetUsedUp | AddSteps, now: datetime
+) -> tuple[WorkflowRecord, tuple[Output, ...]]:
+    return _spend(state, input.reason, now) if isinstance(input, BudgetUsedUp) else _add_steps(state, input, now)
+
+
+def _add_steps(state: WorkflowRecord, input: AddSteps, now: datetime) -> tuple[WorkflowRecord, tuple[Output, ...]]:
+    """Once, and only while the step is to be expanded."""
+    if state.closed or input.step_id not in due_expansions(state.spec, state.states):
+        return state, (_anomaly("late_items", state, input),)
+    if input.problem:
+        known = next(one for one in state.steps if one.id == input.step_id)
+        refused = _settle(_signal(state, known, NO_ITEMS, input.problem, now), now)
+        return refused, _facts(state, refused)
+    added = with_added(state, input.step_id, input.steps)
+    fact = WorkflowEvent(
+        kind=WorkflowEventKind.STEPS_ADDED,
+        workflow_id=state.spec.id,
+        step_id=input.step_id,
+        plan=json.decode(json.encode(input.steps)),
+    )
+    settled = _settle(added, now)
+    return settled, (fact, *_facts(added, settled))
+
+
+def _join(state: WorkflowRecord) -> WorkflowRecord:
+    """Those that stand for others are ready when all of these are; that may make further ones ready."""
+    while due := due_joins(state.spec, state.states):
+        known = next(one for one in state.steps if one.id == due[0])
+        target = STEP_MACHINE.next_state(known.state, ITEMS_READY, StepContext(state.spec, state.states, known))
+        items: list[Json] = [one.id for one in state.spec.steps if one.id.startswith(f"{known.id}:")]
+        checkpoint: Json = {"status": target.value, "proof": "items", "items": items}
+        shown = StepEvidence(state=target, summary=f"{len(items)} items are ready", checkpoint=checkpoint)
+        state = _with(state, replace(known, state=target, evidence=shown))
+    return state
+
+
+def _spend(state: WorkflowRecord, reason: str, now: datetime) -> tuple[WorkflowRecord, tuple[Output, ...]]:
+    """Hold what is pending, and let what runs end; told once."""
+    if state.closed or state.is_terminal:
+        return state, ()
+    fact = WorkflowEvent(
+        kind=WorkflowEventKind.BUDGET_USED_UP, workflow_id=state.spec.id, reason=reason, status=state.status
+    )
+    spent = _settle(_close(state, WORKFLOW_SPENT, reason, now), now)
+    return spent, (fact, *_facts(state, spent))
+
+
 def _settle(state: WorkflowRecord, now: datetime) -> WorkflowRecord:
     """Hold what is lost, ask the gates that are due, then let the table say how the workflow stands."""
+    state = state if state.closed else _join(state)
     for gate in () if state.closed else due_gates(state.spec, state.states):
         known = next(step for step in state.steps if step.id == gate)
         timeout_ms = next(step.timeout_ms for step in state.spec.steps if step.id == gate)
@@ -371,7 +459,7 @@ def _refuse_if_terminal(state: WorkflowRecord, input: StepCommand | StopWorkflow
 
 
 def _anomaly(kind: str, state: WorkflowRecord, input: WorkflowInput) -> Anomaly:
-    of = "" if isinstance(input, StopWorkflow | WorkflowTimerFired) else f" of step {input.step_id}"
+    of = "" if isinstance(input, StopWorkflow | BudgetUsedUp | WorkflowTimerFired) else f" of step {input.step_id}"
     message = f"{input.on}{of} was not applied: workflow {state.spec.id} was {state.status.value}"
     return Anomaly(kind=kind, source="workflow", message=message)
 

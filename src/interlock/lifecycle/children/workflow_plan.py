@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from interlock.lifecycle.children.subagent import MAX_TIMEOUT_MS
@@ -94,6 +94,9 @@ class StepSpec:
     `worktree`: `own`, `shared` (the folder of the workflow), or the step in whose tree it works; blank: as
     `step_trees` chooses. `base`: what a tree of its own begins with, merged: `head`, a ref, or `steps.STEP`.
 
+    `each`: it stands for a step for each item of the output `STEP.OUTPUT`, at most `each_max`. Those are added when the
+    output is there (`is_expanded`), and it is ready when all of them are.
+
     `timeout_ms` of a gate: how long it waits for an answer; `on_timeout`: what then becomes of it.
     """
 
@@ -118,6 +121,9 @@ class StepSpec:
     worktree: str = ""
     base: tuple[str, ...] = ()
     on_timeout: str = "hold"
+    each: str = ""
+    each_max: int = 0
+    is_expanded: bool = False
 
     @property
     def tree(self) -> str:
@@ -127,13 +133,16 @@ class StepSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowSpec:
-    """A plan that can be run. `timeout_ms` bounds the whole; a step's own bounds its child."""
+    """A plan that can be run. `timeout_ms` bounds the whole; a step's own bounds its child. `max_cost_usd` and
+    `max_tokens`: when all that its sessions used reaches one of them, nothing more starts."""
 
     id: WorkflowId
     steps: tuple[StepSpec, ...]
     name: str = ""
     max_concurrency: int = 6
     timeout_ms: int = 120_000
+    max_cost_usd: float | None = None
+    max_tokens: int | None = None
 
     def __post_init__(self) -> None:
         problems = tuple(_problems(self))
@@ -146,6 +155,26 @@ def due_gates(spec: WorkflowSpec, states: StepStates) -> tuple[StepId, ...]:
     return tuple(step.id for step in spec.steps if step.gate and _is_unlocked(step, states))
 
 
+def due_expansions(spec: WorkflowSpec, states: StepStates) -> tuple[StepId, ...]:
+    """The steps of which one for each item is to be made now."""
+    return tuple(step.id for step in spec.steps if step.each and not step.is_expanded and _is_unlocked(step, states))
+
+
+def due_joins(spec: WorkflowSpec, states: StepStates) -> tuple[StepId, ...]:
+    """The steps that stand for others, all of which are ready."""
+    return tuple(step.id for step in spec.steps if step.is_expanded and _is_unlocked(step, states))
+
+
+def with_items(spec: WorkflowSpec, step_id: StepId, items: tuple[StepSpec, ...]) -> WorkflowSpec:
+    """The workflow with the steps that one stands for."""
+    names = tuple(item.id for item in items)
+    steps = tuple(
+        replace(step, depends_on=(*step.depends_on, *names), is_expanded=True) if step.id == step_id else step
+        for step in spec.steps
+    )
+    return replace(spec, steps=(*steps, *items))
+
+
 def ready_steps(spec: WorkflowSpec, states: StepStates) -> tuple[StepId, ...]:
     """The steps that may start now, all of them together, in the order of the plan. Gates are none of them."""
     busy = [step for step in spec.steps if _state(step, states) is StepState.RUNNING]
@@ -153,7 +182,8 @@ def ready_steps(spec: WorkflowSpec, states: StepStates) -> tuple[StepId, ...]:
     for step in spec.steps:
         if len(busy) >= spec.max_concurrency:
             break
-        if not step.gate and _is_unlocked(step, states) and not any(_conflict(step, other) for other in busy):
+        is_started = not (step.gate or step.each)
+        if is_started and _is_unlocked(step, states) and not any(_conflict(step, other) for other in busy):
             busy.append(step)
             chosen.append(step.id)
     return tuple(chosen)
@@ -163,7 +193,7 @@ def waves(spec: WorkflowSpec) -> tuple[tuple[StepId, ...], ...]:
     """A dry run: what would start together if every step ended ready, wave by wave."""
     states: dict[StepId, StepState] = {}
     planned: list[tuple[StepId, ...]] = []
-    while wave := (*ready_steps(spec, states), *due_gates(spec, states)):
+    while wave := (*ready_steps(spec, states), *due_gates(spec, states), *due_expansions(spec, states)):
         planned.append(wave)
         states.update(dict.fromkeys(wave, StepState.CHECKPOINT_READY))
     return tuple(planned)
@@ -258,7 +288,8 @@ def _output_paths(step: StepSpec) -> tuple[str, ...]:
 
 
 def _work_problems(name: str, step: StepSpec) -> Iterator[PlanProblem]:
-    kinds = [kind for kind, given in (("task", step.task.strip()), ("run", step.run), ("gate", step.gate)) if given]
+    given_work = (("task", step.task.strip()), ("run", step.run), ("gate", step.gate), ("each", step.each))
+    kinds = [kind for kind, given in given_work if given]
     if not kinds:
         yield PlanProblem(f"{name} has no task", "say what each step is to do")
     if len(kinds) > 1:

@@ -18,6 +18,8 @@ Laws:
 9. A round that leaves proofs missing is followed by another one of the same child, as long as the plan allows; the step
    runs on. An attempt that was lost, and not decided by its work, is retried as often as the plan says, by a new child.
    What is to be done once, and may have been begun, is not: a person decides.
+10. A step that stands for one for each item runs nothing. It adds those steps once, as a fact, and is ready when all of
+   them are. Where they cannot be made, it needs a decision.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from interlock.lifecycle.children.workflow_plan import (
     StepSpec,
     StepStates,
     WorkflowSpec,
+    due_expansions,
     lost_steps,
     ready_steps,
 )
@@ -55,9 +58,12 @@ DEPENDENCY_LOST: Final = "dependency_lost"
 WORKFLOW_COMPLETED: Final = "workflow_completed"
 WORKFLOW_EXPIRED: Final = "workflow_expired"
 WORKFLOW_STOPPED: Final = "workflow_stopped"
+WORKFLOW_SPENT: Final = "budget_used_up"
 GATE_REACHED: Final = "gate_reached"
 GATE_EXPIRED: Final = "gate_expired"
 NO_CLAIM: Final = "no_explicit_checkpoint"
+ITEMS_READY: Final = "items_ready"
+NO_ITEMS: Final = "items_not_made"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +197,10 @@ class StepContext:
     now: datetime | None = None
 
 
+def is_to_be_expanded(at: StepContext) -> bool:
+    return at.step.id in due_expansions(at.spec, at.states)
+
+
 def is_let_by_the_plan(at: StepContext) -> bool:
     return at.step.id in ready_steps(at.spec, at.states)
 
@@ -253,10 +263,13 @@ STEP_TRANSITIONS: Final[tuple[Edge[StepState, StepContext], ...]] = (
     *from_each(WAITING, GiveUpStep.on, StepState.FAILED),
     Edge(StepState.PENDING, GATE_REACHED, StepState.HELD),
     Edge(StepState.HELD, AnswerGate.on, StepState.CHECKPOINT_READY, is_an_open_gate),
+    Edge(StepState.PENDING, ITEMS_READY, StepState.CHECKPOINT_READY),
+    Edge(StepState.PENDING, NO_ITEMS, StepState.NEEDS_ORCHESTRATOR, is_to_be_expanded),
     Edge(StepState.HELD, GATE_EXPIRED, StepState.FAILED, is_given_up_by_silence),
     Edge(StepState.PENDING, DEPENDENCY_LOST, StepState.HELD),
     Edge(StepState.PENDING, WORKFLOW_EXPIRED, StepState.HELD),
     Edge(StepState.PENDING, WORKFLOW_STOPPED, StepState.HELD),
+    Edge(StepState.PENDING, WORKFLOW_SPENT, StepState.HELD),
     Edge(StepState.PENDING, WORKFLOW_COMPLETED, StepState.HELD),
     Edge(StepState.RUNNING, WORKFLOW_EXPIRED, StepState.TIMED_OUT),
     Edge(StepState.RUNNING, WORKFLOW_STOPPED, StepState.FAILED),
@@ -274,9 +287,12 @@ STEP_MACHINE: Final[Machine[StepState, StepContext]] = Machine(
         {
             GATE_REACHED,
             GATE_EXPIRED,
+            ITEMS_READY,
+            NO_ITEMS,
             DEPENDENCY_LOST,
             WORKFLOW_EXPIRED,
             WORKFLOW_STOPPED,
+            WORKFLOW_SPENT,
             WORKFLOW_COMPLETED,
             *map(_reported, OUTCOMES),
         }

@@ -37,10 +37,45 @@ def expand(
         return ()
     steps: list[StepSpec] = []
     for draft in drafts:
+        if draft.each is not None:
+            needs = tuple(each for needed in dict.fromkeys(draft.needs) for each in ids[needed])
+            steps.append(_standing_for_items(draft, draft.each, needs))
+            continue
         for number, step_id in enumerate(ids[draft.id]):
             item = items[draft.id][number] if draft.for_each else ""
             one = _Expansion(draft, step_id, item, values, items, problems)
             steps.append(one.step(tuple(each for needed in dict.fromkeys(draft.needs) for each in ids[needed])))
+    problems += _same_outputs(steps)
+    return tuple(steps)
+
+
+def _standing_for_items(draft: StepDraft, each: tuple[str, str], needs: tuple[StepId, ...]) -> StepSpec:
+    """What stands for the steps of items that are not known yet."""
+    return StepSpec(
+        id=StepId(draft.id),
+        each=".".join(each),
+        each_max=draft.each_max,
+        depends_on=needs,
+        required=draft.required,
+        write_set=(".",) if draft.write else (),  # what its steps write is not known yet
+        worktree=draft.worktree,
+        base=draft.base,
+    )
+
+
+def expand_items(
+    draft: StepDraft,
+    standing: StepSpec,
+    given: Sequence[str],
+    values: Mapping[str, ParamValue],
+    needs: tuple[StepId, ...],
+    problems: list[PlanProblem],
+) -> tuple[StepSpec, ...]:
+    """A step for each item that came to be known; what an item makes impossible is a problem."""
+    steps = []
+    for number, item in enumerate(given):
+        one = _Expansion(draft, StepId(f"{draft.id}:{number}"), item, values, {}, problems)
+        steps.append(replace(one.step(needs), worktree=standing.worktree, base=standing.base))
     problems += _same_outputs(steps)
     return tuple(steps)
 

@@ -32,6 +32,8 @@ def name_problems(draft: StepDraft, drafts: Sequence[StepDraft], declared: Seque
         yield from _misplaced(step, names, types)
     yield from _reference_problems(draft, of_text, drafts)
     yield from _tree_problems(draft, drafts)
+    if draft.each is not None:
+        yield from _each_problems(step, draft, draft.each, drafts)
 
 
 def _reference_problems(draft: StepDraft, names: Names, drafts: Sequence[StepDraft]) -> Iterator[PlanProblem]:
@@ -54,6 +56,22 @@ def _reference_problems(draft: StepDraft, names: Names, drafts: Sequence[StepDra
             )
 
 
+def _each_problems(
+    step: str, draft: StepDraft, each: tuple[str, str], drafts: Sequence[StepDraft]
+) -> Iterator[PlanProblem]:
+    """The output for whose items a step is made."""
+    other = next((one for one in drafts if one.id == each[0]), None)
+    if other is None or other.id not in draft.needs:
+        yield PlanProblem(f"{step} is for each item of step {each[0]!r} and does not need it", "add it to `needs`")
+        return
+    output = next((one for one in other.outputs if one.name == each[1]), None)
+    if output is None or not output.is_list or other.for_each or other.each:
+        yield PlanProblem(
+            f"{step} is for each item of {each[1]!r} of step {each[0]!r}, which is no list",
+            f'step {each[0]}: outputs.{each[1]} = {{ type = "json", list = true, path = ... }}',
+        )
+
+
 def _tree_problems(draft: StepDraft, drafts: Sequence[StepDraft]) -> Iterator[PlanProblem]:
     """The steps in whose trees, or on whose work, a step is to work."""
     by_id = {one.id: one for one in drafts}
@@ -68,7 +86,7 @@ def _tree_problems(draft: StepDraft, drafts: Sequence[StepDraft]) -> Iterator[Pl
                 f"step {draft.id!r} works on the tree of step {one!r} and does not need it",
                 f"step {draft.id}: add {one!r} to `needs`",
             )
-        elif one == draft.worktree and by_id[one].for_each:
+        elif one == draft.worktree and (by_id[one].for_each or by_id[one].each):
             yield PlanProblem(f"step {draft.id!r} goes on in {one!r}, which is one step for each item", "use `base`")
 
 
@@ -98,7 +116,7 @@ def _unknown(step: str, names: Names, draft: StepDraft, types: Mapping[str, str]
                 f"{step} names the parameter {one!r}, which is not declared",
                 f"declare it: params.{one} = {{ type = ... }}",
             )
-    if names.has_item and not draft.for_each:
+    if names.has_item and not (draft.for_each or draft.each):
         yield PlanProblem(f"{step} names {{{{ item }}}} and is for no list", "add for_each = params.NAME")
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from interlock.lifecycle.children.workflow_plan import InvalidWorkflow, PlanProblem, StepSpec, WorkflowSpec
-from interlock.lifecycle.plans.expansion import expand
+from interlock.lifecycle.plans.expansion import expand, expand_items
 from interlock.lifecycle.plans.name_problems import name_problems
 from interlock.lifecycle.plans.params import Param, ParamValue, read_params, resolve_params
 from interlock.lifecycle.plans.plan_table import PlanTable, shown
@@ -32,11 +32,9 @@ _DEFAULT_RUNNING: Final = 4
 _MOST_RUNNING: Final = 64
 _DEFAULT_TIMEOUT_MS: Final = 60 * 60 * 1000
 _KEYS: Final = ("plan", "name", "params", "limits", "defaults", "step")
-_LIMITS: Final = ("timeout", "max_running", "max_steps")
-_LIMITS_UNSUPPORTED: Final = {
-    key: f"leave `{key}` out, and limit the cost in the configuration of each agent"
-    for key in ("max_cost_usd", "max_tokens")
-}
+_LIMITS: Final = ("timeout", "max_running", "max_steps", "max_cost_usd", "max_tokens")
+_MOST_TOKENS: Final = 10**12
+_MOST_USD: Final = 1_000_000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +44,8 @@ class PlanLimits:
     timeout_ms: int = _DEFAULT_TIMEOUT_MS
     max_running: int = _DEFAULT_RUNNING
     max_steps: int = _DEFAULT_STEPS
+    max_cost_usd: float | None = None
+    max_tokens: int | None = None
 
 
 def read_plan(text: str | bytes, params: Mapping[str, object], workflow_id: WorkflowId) -> WorkflowSpec:
@@ -69,6 +69,25 @@ def read_plan(text: str | bytes, params: Mapping[str, object], workflow_id: Work
     if not problems:
         return _workflow(workflow_id, resolve(name, values), limits, drafts, values)
     raise InvalidWorkflow(workflow_id, _at_most(problems))
+
+
+def read_items(
+    text: str, params: Mapping[str, object], standing: StepSpec, items: Sequence[str], workflow_id: WorkflowId
+) -> tuple[StepSpec, ...]:
+    """The steps of a plan that one stands for, given the items. `InvalidWorkflow`, with every problem, where an item
+    makes one impossible: too many of them, or a path or a word that may not be."""
+    problems: list[PlanProblem] = []
+    plan = PlanTable("the plan", _parse(text), problems)
+    values = resolve_params(read_params(plan), params, problems)
+    draft = next(one for one in _drafts(plan, _limits(plan)) if one.id == standing.id)
+    if len(items) > standing.each_max:
+        problems.append(
+            PlanProblem(f"step {standing.id!r} has {len(items)} items, and max is {standing.each_max}", "raise its max")
+        )
+    steps = () if problems else expand_items(draft, standing, items, values, standing.depends_on, problems)
+    if problems:
+        raise InvalidWorkflow(workflow_id, _at_most(problems))
+    return steps
 
 
 def _parse(text: str | bytes) -> dict[str, object]:
@@ -99,12 +118,13 @@ def _limits(plan: PlanTable) -> PlanLimits:
         plan.wrong("limits", "a table")
         return PlanLimits()
     table = PlanTable("[limits]", found, plan.problems)
-    table.refuse_unsupported(_LIMITS_UNSUPPORTED)
-    table.refuse_unknown((*_LIMITS, *_LIMITS_UNSUPPORTED))
+    table.refuse_unknown(_LIMITS)
     return PlanLimits(
         timeout_ms=table.duration_ms("timeout") or _DEFAULT_TIMEOUT_MS,
         max_running=table.number("max_running", _DEFAULT_RUNNING, _MOST_RUNNING),
         max_steps=table.number("max_steps", _DEFAULT_STEPS, MAX_STEPS),
+        max_cost_usd=table.amount("max_cost_usd", _MOST_USD),
+        max_tokens=table.number("max_tokens", 1, _MOST_TOKENS) if "max_tokens" in found else None,
     )
 
 
@@ -155,7 +175,13 @@ def _workflow(
     if problems:
         raise InvalidWorkflow(workflow_id, _at_most(problems))
     return WorkflowSpec(
-        id=workflow_id, steps=steps, name=name, max_concurrency=limits.max_running, timeout_ms=limits.timeout_ms
+        id=workflow_id,
+        steps=steps,
+        name=name,
+        max_concurrency=limits.max_running,
+        timeout_ms=limits.timeout_ms,
+        max_cost_usd=limits.max_cost_usd,
+        max_tokens=limits.max_tokens,
     )
 
 

@@ -88,6 +88,16 @@ class PlanTable:
             return default
         return value
 
+    def amount(self, key: str, highest: float) -> float | None:
+        """A positive number; None where there is none."""
+        if key not in self.values:
+            return None
+        value = self.values[key]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= highest:
+            self.wrong(key, f"a number above 0, at most {highest:g}")
+            return None
+        return float(value)
+
     def duration_ms(self, key: str) -> int | None:
         """A time such as "90s", "10m" or "1h30m"; None where there is none."""
         if key not in self.values:

@@ -31,9 +31,10 @@ from interlock.lifecycle.rules.hazards import is_protected
 from interlock.vocabulary.ids import is_valid_id
 
 _BASE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@^~+-]{0,199}")
+_MOST_EACH: Final = 100
 KINDS: Final = ("prompt", "run", "gate")
 _COMMON: Final = ("id", "needs", "required")
-_WORK: Final = ("for_each", "timeout", "outputs", "write", "read", "worktree", "base", "model_visible")
+_WORK: Final = ("for_each", "max", "timeout", "outputs", "write", "read", "worktree", "base", "model_visible")
 _AGAIN: Final = ("retries", "once")
 _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt": (*_COMMON, "prompt", *_WORK, *_AGAIN, "agent", "checks", "rounds"),
@@ -45,12 +46,15 @@ UNSUPPORTED: Final[Mapping[str, str]] = {
     "may_spawn": "leave `may_spawn` out: the agents of steps start no agents",
 }
 _KNOWN: Final = tuple(dict.fromkeys(key for keys in _KEYS.values() for key in keys))
-DEFAULT_KEYS: Final = tuple(key for key in _KNOWN if key not in (*KINDS, "id", "needs", "for_each", "show", "outputs"))
+DEFAULT_KEYS: Final = tuple(
+    key for key in _KNOWN if key not in (*KINDS, "id", "needs", "for_each", "max", "show", "outputs")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDraft:
-    """A step as it is written. `text`: its prompt or question. `for_each`: the list parameter that it is made for."""
+    """A step as it is written. `text`: its prompt or question. `for_each`: the list parameter that it is made for;
+    `each`: the step and the output for whose items it is, at most `each_max`."""
 
     id: str
     kind: str
@@ -74,6 +78,8 @@ class StepDraft:
     worktree: str = ""
     base: tuple[str, ...] = ()
     on_timeout: str = ON_TIMEOUT[0]
+    each: tuple[str, str] | None = None
+    each_max: int = 0
 
     @property
     def plain_texts(self) -> tuple[str, ...]:
@@ -145,6 +151,8 @@ def _draft(id: str, kind: str, table: PlanTable) -> StepDraft:
         write=_paths(table, "write", is_written=True),
         read=_paths(table, "read", is_written=False),
         for_each=_for_each(table),
+        each=_each(table),
+        each_max=_each_max(table),
         required=table.flag("required", True),
         model_visible=table.flag("model_visible", False),
         rounds=rounds,
@@ -235,17 +243,32 @@ def _shows(table: PlanTable) -> tuple[str, ...]:
 
 def _for_each(table: PlanTable) -> str:
     found = table.text("for_each")
-    if found.startswith("steps."):
-        table.problem(
-            "uses `for_each` over a step, which is not supported yet",
-            "for_each: name a list parameter, as in params.NAME",
-        )
+    if _each(table) is not None:
         return ""
     name = found.removeprefix("params.")
     if "for_each" in table.values and (not is_name(name) or name == found):
-        table.wrong("for_each", "a list parameter, as in params.NAME")
+        table.wrong("for_each", "a list parameter, as in params.NAME, or steps.STEP.outputs.NAME")
         return ""
     return name
+
+
+def _each(table: PlanTable) -> tuple[str, str] | None:
+    """The step and its output for whose items a step is made."""
+    found = table.values.get("for_each")
+    reference = step_reference(found) if isinstance(found, str) else None
+    return (reference.step, reference.output) if reference is not None and reference.output else None
+
+
+def _each_max(table: PlanTable) -> int:
+    """How many items there may be: nobody knows yet how many there are."""
+    is_each = _each(table) is not None
+    if is_each is not ("max" in table.values):
+        table.problem(
+            "has for_each over a step, and no max" if is_each else "has `max`, and no for_each over a step",
+            f"max: write how many steps may be made, at most {_MOST_EACH}",
+        )
+        return 1
+    return table.number("max", 1, _MOST_EACH) if is_each else 0
 
 
 def _paths(table: PlanTable, key: str, *, is_written: bool) -> tuple[str, ...]:

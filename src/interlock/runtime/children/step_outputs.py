@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from stat import S_ISREG
 from typing import Final
+
+import msgspec
 
 from interlock.lifecycle.children.checkpoint import OutputFact
 from interlock.lifecycle.children.workflow_plan import StepOutput
@@ -16,6 +18,7 @@ from interlock.lifecycle.children.workflow_step import StepEvidence
 from interlock.lifecycle.plans.templates import MAX_INSERTED, ShownOutput, StepShown
 from interlock.runtime.children.step_places import diff_text
 from interlock.vocabulary.events.registry import Json
+from interlock.vocabulary.ids import StepId
 
 _MAX_JSON_BYTES: Final = 10_000_000
 _MAX_CHARACTER_BYTES: Final = 4
@@ -69,6 +72,40 @@ def output_json(fact: OutputFact, commit: str = "") -> Json:
     if fact.output.type == "text":
         return {"name": fact.output.name, "text": (fact.content or b"").decode("utf-8", "replace")}
     return {"name": fact.output.name, "path": fact.output.path, "bytes": fact.size_bytes, "sha256": fact.sha256}
+
+
+def items_of(folder: Path, checkpoint: Json, name: str) -> tuple[str, ...]:
+    """The items of a JSON list that a step proved, each as text. `ValueError` where it is not the same any more."""
+    told = checkpoint if isinstance(checkpoint, dict) else {}
+    tree, outputs = told.get("tree"), told.get("outputs")
+    root = Path(str(tree["folder"])) if isinstance(tree, dict) else folder
+    listed = outputs if isinstance(outputs, list) else []
+    output = next((one for one in listed if isinstance(one, dict) and one.get("name") == name), None)
+    if output is None:
+        raise ValueError(f"there is no output {name!r}")
+    data = (root / str(output.get("path"))).read_bytes()
+    if hashlib.sha256(data).hexdigest() != output.get("sha256"):
+        raise ValueError(f"{output.get('path')} has changed since it was proven")
+    items: object = msgspec.json.decode(data)
+    if not isinstance(items, list):
+        raise ValueError(f"{output.get('path')} is no list")
+    return tuple(one if isinstance(one, str) else msgspec.json.encode(one).decode() for one in items)
+
+
+def joined(shown: Mapping[StepId, StepShown], items: Sequence[StepId]) -> StepShown:
+    """What the steps of items have to show together."""
+    known = {item: shown[item] for item in items if item in shown}
+    names = dict.fromkeys(name for one in known.values() for name in one.outputs)
+    outputs = {name: _joined({item: one.outputs.get(name) for item, one in known.items()}) for name in names}
+    summary = "\n".join(f"{item}: {one.summary}" for item, one in known.items())
+    return StepShown(summary, outputs, _joined({item: one.diff for item, one in known.items()}))
+
+
+def _joined(each: Mapping[StepId, ShownOutput | None]) -> ShownOutput:
+    place = "; ".join(f"{item}: {one.place}" for item, one in each.items() if one is not None)
+    texts = [f"{item}:\n{one.text}" for item, one in each.items() if one is not None and one.text is not None]
+    is_whole = len(texts) == sum(one is not None for one in each.values())
+    return ShownOutput(place, "\n".join(texts) if is_whole else None)
 
 
 def shown_by(folder: Path, evidence: StepEvidence) -> StepShown:

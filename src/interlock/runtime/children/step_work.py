@@ -41,7 +41,7 @@ from interlock.lifecycle.children.workflow import WorkflowRecord
 from interlock.lifecycle.children.workflow_plan import StepSpec
 from interlock.lifecycle.children.workflow_step import StepEvidence, step_evidence_from_child
 from interlock.lifecycle.plans.templates import StepShown
-from interlock.runtime.children.step_outputs import commit_output, look_at, output_json, shown_by, text_output
+from interlock.runtime.children.step_outputs import commit_output, joined, look_at, output_json, shown_by, text_output
 from interlock.runtime.children.step_places import PLACE_ERRORS, PlaceLook, StepPlace
 from interlock.runtime.children.step_prompts import round_prompt
 from interlock.vocabulary.events.conversation import SubagentEvent
@@ -221,11 +221,16 @@ class StepWork:
     async def shown(self, record: WorkflowRecord) -> dict[StepId, StepShown]:
         """What the steps that are ready have to show to templates."""
         ready = [(one.id, one.evidence) for one in record.steps if one.state is StepState.CHECKPOINT_READY]
-        return {
+        found = {
             step_id: await asyncio.to_thread(shown_by, self.folder, evidence)
             for step_id, evidence in ready
             if evidence is not None
         }
+        for step in record.spec.steps:
+            if step.is_expanded and step.id in found:
+                items = [one.id for one in record.spec.steps if one.id.startswith(f"{step.id}:")]
+                found[step.id] = joined(found, items)
+        return found
 
     async def _check(self, step: StepSpec, argv: tuple[str, ...], place: StepPlace) -> tuple[CheckFact, Json]:
         """Run one check: how it ended, and what is recorded of it."""

@@ -11,7 +11,7 @@ import msgspec
 
 from interlock.lifecycle.children import workflow as machine
 from interlock.lifecycle.children.workflow import WorkflowRecord
-from interlock.lifecycle.children.workflow_plan import WorkflowSpec
+from interlock.lifecycle.children.workflow_plan import StepSpec, WorkflowSpec
 from interlock.lifecycle.children.workflow_step import OUTCOMES, StepEvidence, StepRecord
 from interlock.vocabulary.actions import NextAction
 from interlock.vocabulary.errors import UsageError
@@ -51,17 +51,23 @@ def plan_in(started: WorkflowEvent) -> StoredPlan | None:
 def taken_up(begun: WorkflowRecord, spine: Sequence[WorkflowEvent]) -> WorkflowRecord:
     """The workflow as its facts have it. `UsageError` if it is over, or if they are not those of this plan."""
     steps = {step.id: step for step in begun.steps}
-    deadline = begun.deadline
+    deadline, closed = begun.deadline, ""
     for fact in spine:
         deadline = fact.deadline_at or deadline
         if fact.kind is WorkflowEventKind.WORKFLOW_FINISHED:
             raise UsageError(f"workflow {fact.workflow_id} is over", remedy="give each run an id of its own")
+        if fact.kind is WorkflowEventKind.BUDGET_USED_UP:
+            closed = fact.reason
+        if fact.kind is WorkflowEventKind.STEPS_ADDED and fact.step_id is not None:
+            added = msgspec.convert(fact.plan, tuple[StepSpec, ...])
+            begun = machine.with_added(begun, fact.step_id, added)
+            steps |= {one.id: StepRecord(one.id) for one in added}
         if fact.step_id is None or fact.step_state is None:
             continue
         if fact.step_id not in steps:
             raise UsageError(f"step {fact.step_id!r} is not in this plan", remedy="begin it again with the same plan")
         steps[fact.step_id] = _step_of(fact, steps[fact.step_id], fact.step_state)
-    record = replace(begun, steps=tuple(steps.values()))
+    record = replace(begun, steps=tuple(steps.values()), closed=closed)
     status = machine.MACHINE.next_state(record.status, machine.STEPS_CHANGED, record)
     return replace(record, status=status, deadline=deadline if status is WorkflowState.RUNNING else None)
 

@@ -273,6 +273,15 @@ class Subagents:
         mine = (child.record.status for child in self._children.values() if child.parent == parent)
         return max(0, self._limits.max_running - sum(status is SubagentState.RUNNING for status in mine))
 
+    async def sessions_of(self, workflow_id: WorkflowId) -> tuple[SessionId, ...]:
+        """The sessions that the steps of a workflow had, and all below them."""
+        own = [child.record.fact for child in self._children.values() if child.workflow_id == workflow_id]
+        found = [fact.child_session_id for fact in own if fact.child_session_id is not None]
+        for session in found:  # It grows while it is read.
+            below = await self.children_of(session)
+            found += [fact.child_session_id for fact in below if fact.child_session_id is not None]
+        return tuple(dict.fromkeys(found))
+
     def knows(self, child_id: SubagentId) -> bool:
         return child_id in self._children
 

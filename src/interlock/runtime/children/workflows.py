@@ -19,7 +19,7 @@ Laws:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -36,13 +36,23 @@ from interlock.lifecycle.children.checkpoint import ChangedFiles, checkpoint_id
 from interlock.lifecycle.children.open_work import OpenWork
 from interlock.lifecycle.children.subagent_evidence import TERMINAL
 from interlock.lifecycle.children.workflow import (
+    AddSteps,
+    BudgetUsedUp,
     StopWorkflow,
     WorkflowInput,
     WorkflowRecord,
     WorkflowResult,
     WorkflowTimerFired,
 )
-from interlock.lifecycle.children.workflow_plan import HEAD, OWN, STEP_BASE, StepSpec, WorkflowSpec, ready_steps
+from interlock.lifecycle.children.workflow_plan import (
+    HEAD,
+    OWN,
+    STEP_BASE,
+    StepSpec,
+    WorkflowSpec,
+    due_expansions,
+    ready_steps,
+)
 from interlock.lifecycle.children.workflow_step import (
     AnswerGate,
     GiveUpStep,
@@ -52,10 +62,13 @@ from interlock.lifecycle.children.workflow_step import (
     StepRecord,
     StepReported,
 )
+from interlock.lifecycle.plans.plan_file import read_items
 from interlock.lifecycle.plans.templates import fill
 from interlock.log.port import Log
 from interlock.runtime.children.changed_files import changed_files, commands_beside, shared_beside
 from interlock.runtime.children.child_results import ResultReader, result_of_log
+from interlock.runtime.children.spending import Spent, spent_by, why_used_up
+from interlock.runtime.children.step_outputs import items_of
 from interlock.runtime.children.step_places import StepPlace, TreeKeeper, merged_base, place_in, place_of
 from interlock.runtime.children.step_prompts import next_round, plan_prompt, step_prompt
 from interlock.runtime.children.step_work import SERVER_ENDED, StepWork
@@ -384,8 +397,11 @@ class Workflows:
             while not flow.record.is_terminal:
                 await self._start_ready(flow)
                 if not flow.record.is_terminal:
-                    before = flow.record
-                    await self._take(flow, await self._next(flow))
+                    before, asked = flow.record, await self._next(flow)
+                    if await self._close_if_spent(flow):
+                        asked.tell(_too_late(flow))
+                        break
+                    await self._take(flow, asked)
                     self._begin_rounds(flow, before)
         except Exception as error:  # whoever waits is told: a task has nobody else to tell
             flow.problem = error
@@ -396,7 +412,24 @@ class Workflows:
                 flow.moved.notify_all()
             self._refuse_the_rest(flow)
 
+    async def spent(self, workflow_id: WorkflowId) -> Spent:
+        """What a workflow used so far."""
+        spec = self._of(workflow_id).record.spec
+        return await spent_by(await self._subagents.sessions_of(workflow_id), spec, self._runtime, self._log)
+
+    async def _close_if_spent(self, flow: _Flow) -> bool:
+        """Let nothing more start once its budget is used up. Whether it is over by that."""
+        spec = flow.record.spec
+        if flow.record.closed or (spec.max_cost_usd is None and spec.max_tokens is None):
+            return False
+        if reason := why_used_up(await self.spent(spec.id), spec):
+            await self._take(flow, _Asked(BudgetUsedUp(reason)))
+        return flow.record.is_terminal
+
     async def _start_ready(self, flow: _Flow) -> None:
+        await self._close_if_spent(flow)
+        for step_id in () if flow.record.closed else due_expansions(flow.record.spec, flow.record.states):
+            await self._take(flow, _Asked(await self._items_of(flow, _step_of(flow, step_id))))
         for step_id in ready_steps(flow.record.spec, flow.record.states):
             step = _step_of(flow, step_id)
             child = None if step.run else SubagentId(self._ids("sub"))
@@ -408,6 +441,19 @@ class Workflows:
                 await self._run_child(flow, step, child)
             else:
                 self._watch(flow, step, None, self._run_command(flow, step, began))
+
+    async def _items_of(self, flow: _Flow, step: StepSpec) -> AddSteps:
+        """The steps that one stands for, by the output as it was when it was proven."""
+        source, _, output = step.each.partition(".")
+        try:
+            if flow.stored is None:
+                raise UsageError("the plan is not known", remedy="begin it again")
+            checkpoint = _checkpoint(flow.record, StepId(source))
+            items = await asyncio.to_thread(items_of, flow.work.folder, checkpoint, output)
+            params = dict(flow.stored.params)
+            return AddSteps(step.id, read_items(flow.stored.text, params, step, items, flow.record.spec.id))
+        except (UsageError, ValueError, OSError) as error:
+            return AddSteps(step.id, problem=f"no steps can be made of {step.each}: {error}")
 
     async def _resume_step(self, flow: _Flow, known: StepRecord) -> None:
         step = _step_of(flow, known.id)
@@ -464,7 +510,7 @@ class Workflows:
         if stored is None:
             raise UsageError("no worktrees are made here", remedy='give the step worktree = "shared"')
         commits = []
-        for base in step.base or (HEAD,):
+        for base in self._bases(flow, step):
             needed = place_of(_checkpoint(flow.record, StepId(base.removeprefix(STEP_BASE))))
             commits.append(needed.base if base.startswith(STEP_BASE) and needed else stored.bases.get(base, ""))
         if not all(commits):
@@ -479,6 +525,16 @@ class Workflows:
             title=f"{flow.record.spec.id} {step.id}",
             worktree=structs.replace(stored.worktree or AskedWorktree(), name="", base=base),
         )
+
+    def _bases(self, flow: _Flow, step: StepSpec) -> Iterator[str]:
+        """The bases of a step; of one that stands for others, those of all of them."""
+        for base in step.base or (HEAD,):
+            name = base.removeprefix(STEP_BASE)
+            if base.startswith(STEP_BASE) and any(one.is_expanded for one in flow.record.spec.steps if one.id == name):
+                items = [one.id for one in flow.record.spec.steps if one.id.startswith(f"{name}:")]
+                yield from (f"{STEP_BASE}{one}" for one in items)
+            else:
+                yield base
 
     def _place_in(self, flow: _Flow, step: StepSpec) -> StepPlace:
         """The tree of the step that it goes on in, as the last ready step left it."""

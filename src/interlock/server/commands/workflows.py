@@ -27,6 +27,7 @@ from interlock.lifecycle.plans.plan_file import read_plan
 from interlock.log.port import Log
 from interlock.projections.approvals import GIVE_UP, RELEASE, decision_of
 from interlock.runtime.children.owner import ChildOwner
+from interlock.runtime.children.spending import BUDGET, Spent
 from interlock.runtime.children.step_places import head_of, resolve_bases
 from interlock.runtime.children.stored_plan import StoredPlan, StoredWorkflow, digest_of, workflow_in
 from interlock.runtime.lineage import Lineage
@@ -304,14 +305,18 @@ class WorkflowCommands(Performer):
         steps = {step.id: step for step in known.record.spec.steps}
         states = list(known.record.states.values())
         is_over = known.status in MACHINE.terminal
+        is_owned = workflow_id in self._owner.workflows.known()
+        spec = known.record.spec
+        is_limited = spec.max_cost_usd is not None or spec.max_tokens is not None
+        spent = await self._owner.workflows.spent(workflow_id) if is_owned and is_limited else Spent()
         return WorkflowStanding(
             workflow_id=workflow_id,
             task_id=session_of(workflow_id),
             name=known.record.spec.name,
             status=known.status,
-            was_stopped=is_over and known.reason not in ("", WORKFLOW_TIMEOUT),
+            was_stopped=is_over and known.reason not in ("", WORKFLOW_TIMEOUT) and not known.reason.startswith(BUDGET),
             reason=known.reason,
-            is_owned=workflow_id in self._owner.workflows.known(),
+            is_owned=is_owned,
             folder=known.plan.folder,
             digest=known.plan.digest,
             params=to_builtins(known.plan.params),
@@ -325,6 +330,11 @@ class WorkflowCommands(Performer):
             ),
             deadline_at=None if is_over else known.record.deadline,
             next_actions=known.next_actions,
+            cost_usd=spent.cost_usd,
+            tokens=spent.tokens,
+            max_cost_usd=known.record.spec.max_cost_usd,
+            max_tokens=known.record.spec.max_tokens,
+            unmetered=spent.unmetered,
         )
 
 
@@ -366,7 +376,7 @@ def _step(step: StepSpec, known: StepRecord, question: str, tree: dict[str, str]
     proof = checkpoint.get("proof") if isinstance(checkpoint, dict) else None
     return StepStanding(
         step_id=step.id,
-        kind="gate" if step.gate else "run" if step.run else "prompt",
+        kind="gate" if step.gate else "run" if step.run else "each" if step.each else "prompt",
         state=known.state,
         needs=step.depends_on,
         required=step.required,

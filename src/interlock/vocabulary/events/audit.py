@@ -235,6 +235,8 @@ class WorkflowEventKind(StrEnum):
     STEP_SCHEDULED = "step_scheduled"
     ROUND_BEGUN = "round_begun"
     STEP_RETRIED = "step_retried"
+    BUDGET_USED_UP = "budget_used_up"
+    STEPS_ADDED = "steps_added"
     CHECKPOINT_DECIDED = "checkpoint_decided"
     STEP_HELD = "step_held"
     WORKFLOW_FINISHED = "workflow_finished"
@@ -249,7 +251,8 @@ class WorkflowEvent(Payload, frozen=True, kw_only=True):
 
     `answer_by`: by when a gate is to be answered. `attempt` and `round` of a step, where they are not the first.
     `round_begun`: its child is told once more, with `summary`, because of `reason`. `step_retried`: what ran it was
-    lost, by `reason`, and another one is to run it.
+    lost, by `reason`, and another one is to run it. `budget_used_up`: nothing more of it starts, because of `reason`.
+    `steps_added`: the steps of `plan`, one for each item of the step that `step_id` names.
     """
 
     kind: WorkflowEventKind

@@ -918,6 +918,11 @@ class WorkflowStandingJson(TypedDict):
     steps: list[StepStandingJson]
     deadline_at: str | None
     next_actions: list[NextActionJson]
+    cost_usd: float | None
+    tokens: int | None
+    max_cost_usd: float | None
+    max_tokens: int | None
+    unmetered: list[str]
 
 
 FrameJson: TypeAlias = (

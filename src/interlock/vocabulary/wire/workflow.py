@@ -27,8 +27,9 @@ class BeginWorkflow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class StepStanding(Struct, frozen=True, kw_only=True):
-    """A step. `kind` is `prompt`, `run` or `gate`. `proof` says what a ready step rests on: `checked`, `exit_code`,
-    `decision`, or `claimed`, which is words alone. `question` and `choices` are a gate's.
+    """A step. `kind` is `prompt`, `run`, `gate`, or `each`: it stands for a step for each item, which follow. `proof`
+    says what a ready step rests on: `checked`, `exit_code`, `decision`, `items`, or `claimed`, which is words alone.
+    `question` and `choices` are a gate's.
 
     `round` of `rounds` is the one that its child is in, or was last; `attempt` counts what ran it. `worktree`, `branch`
     and `worktree_task_id`: the tree in which it works, or worked last, and the session that has it; blank: the folder
@@ -59,7 +60,11 @@ class StepStanding(Struct, frozen=True, kw_only=True):
 
 class WorkflowStanding(Struct, frozen=True, kw_only=True):
     """A workflow, as the log of its session (`task_id`) has it. `is_owned`: this server runs it; where it does not, a
-    workflow that is not over stands still. `was_stopped`: a person ended it."""
+    workflow that is not over stands still. `was_stopped`: a person ended it.
+
+    `cost_usd` and `tokens`: what its sessions reported that they used, null where none did; `unmetered`: those that
+    reported nothing of what `max_cost_usd` or `max_tokens` limits, so that they are not held to it. Null and empty,
+    too, where it has no such limit, or no server runs it."""
 
     workflow_id: WorkflowId
     task_id: SessionIdField
@@ -76,6 +81,11 @@ class WorkflowStanding(Struct, frozen=True, kw_only=True):
     steps: tuple[StepStanding, ...]
     deadline_at: Moment | None
     next_actions: tuple[NextAction, ...]
+    cost_usd: float | None
+    tokens: int | None
+    max_cost_usd: float | None
+    max_tokens: int | None
+    unmetered: tuple[SessionIdField, ...]
 
 
 class WorkflowBegun(Struct, frozen=True, kw_only=True):
