@@ -6,8 +6,8 @@ complete -c interlock -f
 function __fish_interlock_using_command
     set -l cmd (commandline -opc)
     set -l subcommands
-    set -l options_with_values '--action --after --agent --anchor --as --at --base --before --body --branch --by --cli --config-dir --cwd --dialect --drop --duplicate --executable --for --format --hold --home --host --hz --id --into --jitter --keep --keep-turns --last --limit --log-file --manager --message --model --option --output --param --parent --patience --port --prefix --process --prompt-id --reason --reconnect-timeout --remote --reply-json --reply-word --role --scenario --seconds --seed --session --since --size --socket --status-file --status-socket --theme --time-limit --timeout --title --tool --turn --type --until --url --worktree-name -m -o'
-    set -l all_commands 'accept adopt answer approvals approve archive attach blame check compact completion config debug demo deny diagnose diff discard doctor down edit export fork give-up history hooks import inspect interrupt lab log logs ls machines merge notify path pause plan pr profiles prune ps purge queue record release rename repair replay restore resume review rm rules run score screen search seen send send-back service session shim show start status statusline stop suggest tail test top track trust turns uninstall up usage vacuum verify version wait why worktree'
+    set -l options_with_values '--action --after --agent --anchor --as --at --base --before --body --branch --by --cli --config-dir --cwd --dialect --drop --duplicate --executable --for --format --hold --home --host --hz --id --into --jitter --keep --keep-turns --last --limit --log-file --manager --message --model --name --option --output --param --parent --patience --port --prefix --process --prompt-id --reason --reconnect-timeout --remote --reply-json --reply-word --role --scenario --seconds --seed --session --since --size --socket --status-file --status-socket --theme --time-limit --timeout --title --tool --turn --type --until --url --worktree-name -m -o'
+    set -l all_commands 'accept adopt answer approvals approve archive attach blame check compact completion config debug demo deny diagnose diff discard doctor down edit export fork give-up history hooks import inspect interrupt lab log logins logs ls machines merge notify open pair path pause plan pr profiles prune ps purge queue record release rename repair replay restore resume review revoke rm rules run score screen search seen send send-back service session shim show start status statusline stop suggest tail test top track trust turns uninstall up usage vacuum verify version wait why worktree'
     set -l skip_next 0
     # Extract command words (only real subcommand names) from command line
     set -e cmd[1]
@@ -46,7 +46,7 @@ end
 function __fish_interlock_positional_index
     set -l cmd (commandline -opc)
     set -l path_len $argv[1]
-    set -l options_with_values '--action --after --agent --anchor --as --at --base --before --body --branch --by --cli --config-dir --cwd --dialect --drop --duplicate --executable --for --format --hold --home --host --hz --id --into --jitter --keep --keep-turns --last --limit --log-file --manager --message --model --option --output --param --parent --patience --port --prefix --process --prompt-id --reason --reconnect-timeout --remote --reply-json --reply-word --role --scenario --seconds --seed --session --since --size --socket --status-file --status-socket --theme --time-limit --timeout --title --tool --turn --type --until --url --worktree-name -m -o'
+    set -l options_with_values '--action --after --agent --anchor --as --at --base --before --body --branch --by --cli --config-dir --cwd --dialect --drop --duplicate --executable --for --format --hold --home --host --hz --id --into --jitter --keep --keep-turns --last --limit --log-file --manager --message --model --name --option --output --param --parent --patience --port --prefix --process --prompt-id --reason --reconnect-timeout --remote --reply-json --reply-word --role --scenario --seconds --seed --session --since --size --socket --status-file --status-socket --theme --time-limit --timeout --title --tool --turn --type --until --url --worktree-name -m -o'
     set -l skip_next 0
     set -l consumed_path 0
     set -l count 0
@@ -89,6 +89,7 @@ complete -c interlock -n __fish_use_subcommand -a 'plan' -d 'Plans: steps over s
 complete -c interlock -n __fish_use_subcommand -a 'worktree' -d 'Git worktrees of sessions: look at them, remove them.'
 complete -c interlock -n __fish_use_subcommand -a 'review' -d 'Accept, send back or discard what a turn did to a file.'
 complete -c interlock -n __fish_use_subcommand -a 'notify' -d 'Notifications: when an agent needs you.'
+complete -c interlock -n __fish_use_subcommand -a 'logins' -d 'Browsers that are logged in to the dashboard.'
 complete -c interlock -n __fish_use_subcommand -a 'log' -d 'Read, check, export and repair the log.'
 complete -c interlock -n __fish_use_subcommand -a 'debug' -d 'Look behind a verdict; record and check terminals.'
 complete -c interlock -n __fish_use_subcommand -a 'up' -d 'Start the server in the background.'
@@ -97,6 +98,8 @@ complete -c interlock -n __fish_use_subcommand -a 'status' -d 'Show server statu
 complete -c interlock -n __fish_use_subcommand -a 'ps' -d 'List sessions, those waiting for you first.'
 complete -c interlock -n __fish_use_subcommand -a 'statusline' -d 'One short line for tmux, starship or a shell prompt.'
 complete -c interlock -n __fish_use_subcommand -a 'top' -d 'Live dashboard; answer agents with single keys.'
+complete -c interlock -n __fish_use_subcommand -a 'open' -d 'Open the dashboard in a browser.'
+complete -c interlock -n __fish_use_subcommand -a 'pair' -d 'Log in a phone by a QR code.'
 complete -c interlock -n __fish_use_subcommand -a 'show' -d 'Show one session: status, open questions, last answer.'
 complete -c interlock -n __fish_use_subcommand -a 'logs' -d 'Print a session'\''s transcript, and follow it.'
 complete -c interlock -n __fish_use_subcommand -a 'diff' -d 'Show what each turn of a session did to the files.'
@@ -136,7 +139,7 @@ complete -c interlock -n __fish_use_subcommand -l version -d 'Print the version.
 # Options for: adopt
 complete -c interlock -n '__fish_interlock_using_command adopt' -l help -d 'Display this message and exit.'
 complete -c interlock -n '__fish_interlock_using_command adopt' -s h -d 'Display this message and exit.'
-complete -c interlock -n '__fish_interlock_using_command adopt' -l all -d 'Every known CLI in your tmux servers; Claude and Codex elsewhere.'
+complete -c interlock -n '__fish_interlock_using_command adopt' -l all -d 'Every known CLI in all your tmux servers, or in that of --socket.'
 complete -c interlock -n '__fish_interlock_using_command adopt' -l control -d 'Allow send, approve and interrupt; by default it is only watched.'
 complete -c interlock -n '__fish_interlock_using_command adopt' -l dry-run -d 'Print what would be adopted; change nothing.'
 complete -c interlock -n '__fish_interlock_using_command adopt' -l process -r -d 'Claude Code or Codex outside tmux, by its process number.'
@@ -533,6 +536,25 @@ complete -c interlock -n '__fish_interlock_using_command log verify' -l json -d 
 # Positionals for: log verify
 complete -c interlock -n '__fish_interlock_using_command log verify; and test (__fish_interlock_positional_index 2) = 0; and not string match -q -- "-*" (commandline -ct)' -f -a '(__fish_interlock_complete)'
 
+# Subcommands for: logins
+complete -c interlock -n '__fish_interlock_using_command logins' -a 'ls' -d 'List the browsers that are logged in.'
+complete -c interlock -n '__fish_interlock_using_command logins' -a 'revoke' -d 'Log a browser out, at once.'
+# Options for: logins
+complete -c interlock -n '__fish_interlock_using_command logins' -l help -d 'Display this message and exit.'
+complete -c interlock -n '__fish_interlock_using_command logins' -s h -d 'Display this message and exit.'
+
+# Options for: logins ls
+complete -c interlock -n '__fish_interlock_using_command logins ls' -l help -d 'Display this message and exit.'
+complete -c interlock -n '__fish_interlock_using_command logins ls' -s h -d 'Display this message and exit.'
+complete -c interlock -n '__fish_interlock_using_command logins ls' -l home -r -F -d 'Where the server'\''s home is; else INTERLOCK_HOME, or the XDG state folder.'
+complete -c interlock -n '__fish_interlock_using_command logins ls' -l json -d 'Print JSON for a script.'
+
+# Options for: logins revoke
+complete -c interlock -n '__fish_interlock_using_command logins revoke' -l help -d 'Display this message and exit.'
+complete -c interlock -n '__fish_interlock_using_command logins revoke' -s h -d 'Display this message and exit.'
+complete -c interlock -n '__fish_interlock_using_command logins revoke' -l home -r -F -d 'Where the server'\''s home is; else INTERLOCK_HOME, or the XDG state folder.'
+complete -c interlock -n '__fish_interlock_using_command logins revoke' -l json -d 'Print JSON for a script.'
+
 # Options for: logs
 complete -c interlock -n '__fish_interlock_using_command logs' -l help -d 'Display this message and exit.'
 complete -c interlock -n '__fish_interlock_using_command logs' -s h -d 'Display this message and exit.'
@@ -572,6 +594,23 @@ complete -c interlock -n '__fish_interlock_using_command notify' -s h -d 'Displa
 complete -c interlock -n '__fish_interlock_using_command notify test' -l help -d 'Display this message and exit.'
 complete -c interlock -n '__fish_interlock_using_command notify test' -s h -d 'Display this message and exit.'
 complete -c interlock -n '__fish_interlock_using_command notify test' -l json -d 'Print JSON for a script.'
+
+# Options for: open
+complete -c interlock -n '__fish_interlock_using_command open' -l help -d 'Display this message and exit.'
+complete -c interlock -n '__fish_interlock_using_command open' -s h -d 'Display this message and exit.'
+complete -c interlock -n '__fish_interlock_using_command open' -l browser -d 'Start a browser.'
+complete -c interlock -n '__fish_interlock_using_command open' -l no-browser -d 'Start a browser.'
+complete -c interlock -n '__fish_interlock_using_command open' -l home -r -F -d 'Where the server'\''s home is; else INTERLOCK_HOME, or the XDG state folder.'
+complete -c interlock -n '__fish_interlock_using_command open' -l json -d 'Print JSON for a script.'
+
+# Options for: pair
+complete -c interlock -n '__fish_interlock_using_command pair' -l help -d 'Display this message and exit.'
+complete -c interlock -n '__fish_interlock_using_command pair' -s h -d 'Display this message and exit.'
+complete -c interlock -n '__fish_interlock_using_command pair' -l role -x -a 'look act' -d 'look only shows; act may answer and send, too.'
+complete -c interlock -n '__fish_interlock_using_command pair' -l name -r -d 'How the log names the device, such as phone.'
+complete -c interlock -n '__fish_interlock_using_command pair' -l url -r -d 'Where the device reaches this server: http(s)://NAME[:PORT].'
+complete -c interlock -n '__fish_interlock_using_command pair' -l home -r -F -d 'Where the server'\''s home is; else INTERLOCK_HOME, or the XDG state folder.'
+complete -c interlock -n '__fish_interlock_using_command pair' -l json -d 'Print JSON for a script.'
 
 # Subcommands for: plan
 complete -c interlock -n '__fish_interlock_using_command plan' -a 'check' -d 'Check a plan, and show what it would do.'
