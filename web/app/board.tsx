@@ -94,7 +94,7 @@ const Row = memo(function Row({ line, isLive, now, asOf, isSelected }: RowProps)
   ].filter(Boolean);
   return (
     <li ref={element}>
-      <Link href={sessionPath(line.task_id)} class={`row-link group-${groupOf(line)}`} current={isSelected}>
+      <Link href={sessionPath(line.task_id)} class={`row-link group-${groupOf(line)}${isLive ? "" : " stale"}`} current={isSelected}>
         <Glyph line={line} isLive={isLive} />
         <span class="row-main">
           <span class="row-head">
