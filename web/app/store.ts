@@ -46,6 +46,8 @@ export class PageStore {
   /** Older pages of a transcript, by task. */
   history: ReadonlyMap<string, { readonly items: readonly Message[]; readonly before: number | null }> = new Map();
   notice = "";
+  /** The server holds another build of this page than the one that runs here. */
+  isOld = false;
   readonly #listeners = new Set<() => void>();
   readonly #onLines: (lines: readonly TaskSummary[]) => void;
   #decisions: ReadonlyMap<string, DecisionView> = new Map();
@@ -65,6 +67,7 @@ export class PageStore {
       onStep: (taskId, before, after) => this.#stepped(taskId, before, after),
       onLines: () => this.#takeLines(),
       onEdge: () => this.#edge(),
+      onDecided: () => this.changed(),
       onFrame: (frame) => this.#hear(frame),
     });
   }
@@ -108,6 +111,7 @@ export class PageStore {
     return Date.now() + this.#clockOffset;
   }
   #clockOffset = 0;
+  #build: string | null = null;
 
   // Looking
 
@@ -302,8 +306,12 @@ export class PageStore {
     clearTimeout(this.#graceTimer);
     if (connection.isConnected) {
       this.#lostAt = null;
-      const told = (connection.hello as { readonly at?: string } | null)?.at;
-      if (told !== undefined) this.#clockOffset = Date.parse(told) - Date.now();
+      if (connection.hello !== null) {
+        const { at, build } = connection.hello;
+        this.#clockOffset = Date.parse(at) - Date.now();
+        this.isOld = this.#build !== null && this.#build !== build;
+        this.#build ??= build;
+      }
       this.connection = { kind: "live", asOf, reason: "", retryAt: null };
       if (this.info === null) void this.#readInfo();
       void this.flushOutbox();

@@ -1,7 +1,7 @@
 /** The operations of the HTTP API that this client uses, each in one line. */
 
 import { Http } from "./http.ts";
-import type { AgentDriver, Approval, ExplainedTurn, LoginLine, LoginTicket, Message, OpenTask, Page, PromptStanding, ServerInfo, TaskOpened, TaskScreen, TaskUsage } from "./resources.ts";
+import type { Approval, ConfiguredAgent, ExplainedTurn, LoginLine, LoginTicket, Message, OpenTask, Page, PromptStanding, ServerInfo, TaskOpened, TaskScreen, TaskUsage } from "./resources.ts";
 import { COMMAND_SECONDS } from "./timeouts.ts";
 import type { AccessRole, ApprovalStanding, Cancelled, RuntimeCheck, TaskSnapshot } from "./wire.ts";
 
@@ -27,7 +27,7 @@ export class Api {
   screen = (taskId: string, since: string) => this.#http.call<TaskScreen>(`${task(taskId)}/screen${since ? `?since=${encodeURIComponent(since)}` : ""}`);
   why = (taskId: string) => this.#http.call<ExplainedTurn>(`${task(taskId)}/why/lines`);
   usage = (taskId: string) => this.#http.call<TaskUsage>(`${task(taskId)}/usage`);
-  agents = () => this.#http.call<Page<AgentDriver>>("/api/agents");
+  agents = () => this.#http.call<{ readonly configured: readonly ConfiguredAgent[] }>("/api/agents");
 
   openTask = (given: OpenTask, key: string) => this.#command<TaskOpened>("POST", "/api/tasks", given, key);
   send = (taskId: string, promptId: string, text: string) => this.#command<PromptStanding>("POST", `${task(taskId)}/prompts`, { text }, promptId);

@@ -55,6 +55,11 @@ async function between(drops: (frame: any) => boolean = () => false): Promise<{ 
   return { page: other, sockets, lose: (next) => (drop = next) };
 }
 
+test("an empty board is live, and says what to do next", async () => {
+  await page.getByText("No session yet.").waitFor();
+  expect(await page.getByRole("link", { name: "Start an agent" }).getAttribute("href")).toBe("/new");
+});
+
 test("a link logs in once, its ticket stays nowhere, and no script can read the cookie", async () => {
   const link = await world.ticket("operator");
   const first = await (await eyes.context()).newPage();
