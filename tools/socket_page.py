@@ -94,13 +94,14 @@ _CLOSE_CODES: Final = (
     ),
     (
         str(socket.POLICY),
-        f"too many requests for too long, or nothing was heard for {socket.SILENT_HEARTBEATS} heartbeats",
-        "ask more slowly; send `ping`",
+        "too many requests for too long",
+        "ask more slowly",
     ),
     (str(socket_protocol.TOO_BIG), "a message was larger than `max_frame_bytes`", "send less"),
     (str(outbox.TRY_AGAIN_LATER), "too many connections, or answers were not read", "come back later, and read"),
     ("1002", "the frames break the WebSocket protocol", "fix it"),
-    ("1011", "a WebSocket ping was not answered within a heartbeat", "come back"),
+    (str(outbox.LOGIN_OVER), "the login of this browser was revoked", "do not come back: log in again"),
+    (str(socket_protocol.SILENT), "a WebSocket ping was not answered within a heartbeat", "come back"),
 )
 
 
@@ -194,9 +195,9 @@ def _ends() -> str:
         (
             "heartbeat",
             f"{settings.heartbeat_seconds:g} s",
-            "told in `hello`; send `ping` when you sent nothing for so long",
+            "told in `hello`; the server sends a WebSocket ping so often, and a pong is all that it needs",
         ),
-        ("silence", f"{socket.SILENT_HEARTBEATS} heartbeats", "then either side takes the connection for dead"),
+        ("a ping without a pong", "1 heartbeat", f"then close code {socket_protocol.SILENT}"),
         (
             "a client that reads nothing",
             f"{write_watch.STUCK_LOOKS} heartbeats or a little more",

@@ -229,7 +229,7 @@ def until(look: Callable[[], T | None], what: str, tell: Callable[[], str] = str
 
 
 @contextmanager
-def serving(folder: Path, *, arguments: tuple[str, ...] = (), **environment: str) -> Iterator[Served]:
+def serving(folder: Path, arguments: tuple[str, ...] = (), /, **environment: str) -> Iterator[Served]:
     """A server in a home of its own, for the block, perhaps with more in its environment. Its agents end with it.
     Whatever else is written is in `folder`."""
     with tempfile.TemporaryDirectory(prefix="il-") as short:  # the paths of sockets may not be long

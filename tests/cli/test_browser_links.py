@@ -20,7 +20,7 @@ from tests.cli.serving import Served, serving
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     proxied = ("--allow-host", "box.example", "--allow-origin", "https://box.example", "--allow-host", "plain.example")
-    with serving(tmp_path_factory.mktemp("browser"), arguments=proxied) as one:
+    with serving(tmp_path_factory.mktemp("browser"), proxied) as one:
         yield one
 
 
@@ -138,7 +138,7 @@ def test_without_a_server_there_is_no_link(tmp_path: Path, served: Served) -> No
 
 
 def test_a_browser_is_started_where_there_is_a_desktop() -> None:
-    table = (
+    table: tuple[tuple[dict[str, str], str, bool], ...] = (
         ({}, "linux", False),
         ({"DISPLAY": ":0"}, "linux", True),
         ({"WAYLAND_DISPLAY": "wayland-0"}, "linux", True),

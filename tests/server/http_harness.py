@@ -13,6 +13,7 @@ from interlock.log.memory import MemoryLog
 from interlock.log.port import Log
 from interlock.runtime.policy import Instant, RunPolicy
 from interlock.runtime.runtime import Runtime, wall_clock
+from interlock.server.commands.configured import ConfiguredAgents
 from interlock.server.http.access import Tokens
 from interlock.server.serving import Running, bind, running
 from interlock.server.settings import ServerSettings
@@ -79,13 +80,14 @@ async def house(
     policy: RunPolicy | None = None,
     clock: Callable[[], Instant] = wall_clock,
     records_workspaces: bool = False,
+    agents: ConfiguredAgents | None = None,
 ) -> AsyncIterator[House]:
     """A server for the block. A log that is given is left open, so that another server can take it up."""
     log, driver = log or MemoryLog(), driver or PuppetDriver()
     with bind(settings) as listening:
         async with (
             Runtime(log, [driver], policy=policy, clock=clock, records_workspaces=records_workspaces) as runtime,
-            running(runtime, log, TOKENS, settings, listening) as server,
+            running(runtime, log, TOKENS, settings, listening, agents=agents) as server,
             client(server.url, OPERATOR) as operator,
             client(server.url, OBSERVER) as observer,
             client(server.url, "") as stranger,

@@ -36,6 +36,7 @@ OBSERVERS = {
     "GET /api/tasks/{task_id}/turns",
     "GET /api/tasks/{task_id}/turns/{turn_id}",
     "GET /api/tasks/{task_id}/messages",
+    "GET /api/tasks/{task_id}/messages/{message_id}/output",
     "GET /api/tasks/{task_id}/queue",
     "GET /api/tasks/{task_id}/prompts/{prompt_id}",
     "GET /api/tasks/{task_id}/approvals",
@@ -89,7 +90,17 @@ OPERATORS = {
 async def ask(caller: httpx.AsyncClient, operation: str) -> int:
     """The status that an operation answers on a task that is not there: whoever is let in gets no 401 or 403."""
     method, _, path = operation.partition(" ")
-    for name in ("task_id", "turn_id", "prompt_id", "approval_id", "subagent_id", "workflow_id", "step_id", "login_id"):
+    for name in (
+        "task_id",
+        "turn_id",
+        "prompt_id",
+        "approval_id",
+        "subagent_id",
+        "workflow_id",
+        "step_id",
+        "login_id",
+        "message_id",
+    ):
         path = path.replace(f"{{{name}}}", f"{name}_none")
     answer = await caller.request(method, path, json=None if method in ("GET", "DELETE") else {})
     return answer.status_code

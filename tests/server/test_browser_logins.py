@@ -332,13 +332,70 @@ def test_behind_https_the_cookie_is_secure_and_the_origin_is_that_of_the_proxy()
     run(story())
 
 
+# Pages of other origins that are allowed: by a token, and never by a cookie
+
+
+def test_an_allowed_origin_reads_by_its_token_and_is_told_so_before_it_sends_one() -> None:
+    async def story() -> None:
+        board = "https://board.example"
+        async with house(settings=replace(SETTINGS, allowed_origins=(board,))) as server:
+            asks = {"Origin": board, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x-any"}
+            before = await server.stranger.options("/api/tasks", headers=asks)
+            assert (before.status_code, before.content) == (204, b"")
+            assert before.headers["access-control-allow-origin"] == board
+            allowed = {one.strip() for one in before.headers["access-control-allow-headers"].split(",")}
+            assert allowed == {"authorization", "content-type", "idempotency-key", "last-event-id"}
+            assert before.headers["access-control-max-age"] == "600"
+            answers = (
+                before,
+                await server.operator.get("/api/tasks", headers={"Origin": board}),
+                await server.operator.post("/api/tasks", json={}, headers={"Origin": board}),
+                await server.stranger.get("/api/tasks", headers={"Origin": board}),
+            )
+            assert [one.status_code for one in answers] == [204, 200, 400, 401]
+            for answer in answers:
+                assert answer.headers["access-control-allow-origin"] == board
+                assert "Origin" in answer.headers["vary"]
+                assert answer.headers["access-control-expose-headers"] == "retry-after"
+                assert "access-control-allow-credentials" not in answer.headers
+            plain = await server.operator.get("/api/tasks")
+            assert plain.headers["vary"] == "Origin"
+            assert "access-control-allow-origin" not in plain.headers
+
+    run(story())
+
+
+def test_other_origins_and_cookies_of_allowed_ones_are_let_read_nothing() -> None:
+    async def story() -> None:
+        board = "http://localhost:5173"
+        settings = replace(SETTINGS, allowed_origins=(board,))
+        async with house(settings=settings) as server, logged_in(server) as browser:
+            asks = {"Access-Control-Request-Method": "POST"}
+            for origin in ("http://evil.example", "null", board + "/", board.upper(), server.url + "0"):
+                answer = await server.stranger.options("/api/tasks", headers={**asks, "Origin": origin})
+                problem(answer, 403, "wrong_origin")
+                assert "access-control-allow-origin" not in answer.headers
+            own_page = await server.stranger.options("/api/tasks", headers={**asks, "Origin": server.url})
+            problem(own_page, 401, "unauthenticated")
+            wrong_host = {**asks, "Origin": board, "Host": "evil.example"}
+            problem(await server.stranger.options("/api/tasks", headers=wrong_host), 421, "wrong_host")
+            no_preflight = await server.stranger.options("/api/tasks", headers={"Origin": board})
+            problem(no_preflight, 401, "unauthenticated")
+            task_id = await server.open()
+            refused = await browser.post(f"/api/tasks/{task_id}/stop", json={}, headers=own(server, Origin=board))
+            problem(refused, 403, "forged_request")
+            problem(await browser.get("/api/tasks", headers={"Origin": board}), 403, "forged_request")
+
+    run(story())
+
+
 def test_the_page_can_be_typed() -> None:
     async def story() -> None:
         spelled = re.search(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
         assert spelled is not None
         section = msgspec.toml.decode(spelled[1])["server"]
-        names = {key: tuple(value) for key, value in section.items() if key != "port"}
-        async with house(settings=replace(SETTINGS, **names)) as server:
+        hosts, origins = tuple(section["allowed_hosts"]), tuple(section["allowed_origins"])
+        async with house(settings=replace(SETTINGS, allowed_hosts=hosts, allowed_origins=origins)) as server:
             there = {"Host": "box.example"}
             made = await server.operator.post("/api/login/tickets", json={"role": "operator"}, headers=there)
             assert made.json()["url"].startswith("https://box.example/login#t=")

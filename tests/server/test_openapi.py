@@ -37,6 +37,7 @@ CHECKS: Final = [
 ]
 KNOWN: Final = {
     "login_id": "log_1",
+    "message_id": "1",
     "task_id": "ses_a",
     "turn_id": "trn_a",
     "prompt_id": "prm_a",

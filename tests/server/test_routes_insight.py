@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from interlock.agents.observations import Exited, TurnEnded, TurnEnding, UsageReported
+from interlock.agents.observations import Exited, ToolCalled, ToolReturned, TurnEnded, TurnEnding, UsageReported
 from interlock.log.memory import MemoryLog
 from interlock.log.ndjson import export
 from interlock.log.port import LogUnavailable, Slice
@@ -17,6 +18,8 @@ from interlock.projections.why import why
 from interlock.runtime.session.router import SessionMachine
 from interlock.server.ledger import UsageLedger
 from interlock.vocabulary.events.audit import UsageScope
+from interlock.vocabulary.events.conversation import ToolError
+from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SessionId
 from interlock.vocabulary.wire.encoding import encode
 from tests.contract.harness import run
@@ -55,6 +58,73 @@ def test_why_and_diagnostics_say_what_the_library_says() -> None:
             report = (await server.observer.get(f"/api/tasks/{task_id}/diagnostics")).json()
             assert (report["session_id"], report["ok"]) == (task_id, True)
             assert [turn["state"] for turn in report["turns"]] == ["completed"]
+
+    run(story())
+
+
+def test_why_is_told_as_the_log_stood_at_any_event_and_time() -> None:
+    async def story() -> None:
+        async with house() as server:
+            task_id = await one_turn(server, "ses_a")
+            events = (await server.log.read(task_id)).events
+            path = f"/api/tasks/{task_id}/why"
+            states = set()
+            for event in events:
+                told = (await server.observer.get(path, params={"at": str(event.seq)})).json()
+                assert told == msgspec.json.decode(encode(why(events, at=event.seq)))
+                assert told["as_of_seq"] == event.seq
+                states.add(None if told["record"] is None else told["record"]["state"])
+            assert {None, "running", "completed"} <= states
+            by_time = await server.observer.get(path, params={"at": events[-1].ts.isoformat()})
+            assert by_time.json()["record"]["state"] == "completed"
+            for wrong in ("yesterday", "2026-01-31T12:00:00", "-1", "9" * 16, "1e3", "\u0664"):
+                problem(await server.observer.get(path, params={"at": wrong}), 422, "unfit")
+
+    run(story())
+
+
+def test_the_output_of_a_tool_is_told_whole_and_by_pieces_and_so_are_its_arguments() -> None:
+    async def story() -> None:
+        async with house() as server:
+            task_id = await server.open("ses_a", prompt="hello")
+            puppet = await server.prompted()
+            output = "\U0001f600".join(f"line {number}\n" for number in range(3_000))
+            arguments: dict[str, Json] = {"command": "x" * 5_000, "nested": {"a": [1, None]}}
+            puppet.say(ToolCalled(call_id="call_1", name="Bash", args=arguments))
+            puppet.say(ToolCalled(call_id="call_2", name="Read", args={"path": "a"}))
+            puppet.say(ToolReturned(call_id="call_1", output=output))
+            error = ToolError(kind="denied", message="it was not allowed")
+            puppet.say(ToolReturned(call_id="call_2", error=error))
+            puppet.say(ToolCalled(call_id="call_3", name="Read", args={"path": "b"}))
+
+            async def shown(call_id: str, status: str) -> dict[str, Any]:
+                found = (await server.observer.get(f"/api/tasks/{task_id}/messages")).json()["items"]
+                return next((one for one in found if (one["item_id"], one["status"]) == (call_id, status)), {})
+
+            view = server.state.hub.views[task_id]
+            await soon(lambda: any(one.item_id == "call_3" for one in view.page()[0]))
+            message = await shown("call_1", "completed")
+            assert message["detail_length"] == len(output) > len(message["detail"])
+            path = f"/api/tasks/{task_id}/messages/{message['message_id']}/output"
+            pieces, offset = [], 0
+            while offset < len(output):
+                piece = (await server.observer.get(path, params={"offset": offset, "limit": 7_000})).json()
+                assert (piece["offset"], piece["length"], piece["arguments"]) == (offset, len(output), arguments)
+                pieces.append(piece["text"])
+                offset += len(piece["text"])
+            assert "".join(pieces) == output
+            beyond = (await server.observer.get(path, params={"offset": 10**9})).json()
+            assert (beyond["text"], beyond["length"]) == ("", len(output))
+            failed, running = await shown("call_2", "failed"), await shown("call_3", "running")
+            for one, text in ((failed, "it was not allowed"), (running, "")):
+                told = await server.observer.get(f"/api/tasks/{task_id}/messages/{one['message_id']}/output")
+                assert (told.json()["text"], told.json()["call_id"]) == (text, one["item_id"])
+
+            for wrong in ("0", "1", "x", "-1", "9" * 15, "9" * 5_000, "\u0664", "1.0"):
+                refused = await server.observer.get(f"/api/tasks/{task_id}/messages/{wrong}/output")
+                problem(refused, 404, "not_found")
+            for query in ({"offset": -1}, {"limit": 0}, {"limit": 100_001}, {"offset": "x"}):
+                problem(await server.observer.get(path, params=query), 400, "bad_request")
 
     run(story())
 

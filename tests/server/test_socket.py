@@ -16,7 +16,7 @@ from interlock.agents.observations import ApprovalAsked, TextArrived, ToolCalled
 from interlock.runtime.runtime import Runtime
 from interlock.server.live.hub import SERVICE_RESTART, Hub
 from interlock.server.live.outbox import TRY_AGAIN_LATER
-from interlock.server.live.socket import BAD_PAYLOAD, MAX_COMMANDS, POLICY, SILENT_HEARTBEATS
+from interlock.server.live.socket import BAD_PAYLOAD, MAX_COMMANDS, POLICY
 from interlock.server.live.socket_protocol import TOO_BIG
 from interlock.vocabulary.errors import UsageError
 from interlock.vocabulary.events.audit import ReplyContract
@@ -529,20 +529,20 @@ def test_our_own_measure_of_a_request_counts_bytes() -> None:
     run(story())
 
 
-def test_a_client_that_says_nothing_is_let_go_and_one_that_pings_is_not() -> None:
+def test_a_client_that_says_nothing_but_answers_pings_stays() -> None:
+    """A hidden page: its browser answers pings, and its timers may run once a minute."""
+
     async def story() -> None:
-        async with serving(replace(QUICK, heartbeat_seconds=BEAT_SECONDS)) as bench:
-            async with bench.client() as silent, bench.client() as well:
-                ending = asyncio.create_task(silent.closed())
-                while not ending.done():
-                    assert isinstance(await well.ask("ping"), Ack)
+        async with serving(replace(QUICK, heartbeat_seconds=BEAT_SECONDS)) as bench, bench.client() as hidden:
+            reading = asyncio.create_task(hidden.closed())
+            async with bench.client() as well:
+                for _ in range(5 * 4):
                     clock().advance(BEAT_SECONDS / 4)
-                    await asyncio.wait((ending,), timeout=0.02)
-                code, reason = await ending
-                assert code == POLICY
-                assert "heartbeats" in reason
-                assert isinstance(await well.ask("ping"), Ack)
-            assert bench.port
+                    assert isinstance(await well.ask("ping"), Ack)
+                    await (await hidden.raw.ping())  # what we ask it, it is read, and answers what it was asked before
+            assert not reading.done()
+            assert bench.hub.connections >= 1
+            reading.cancel()
 
     run_with_jumps(story())
 
@@ -553,7 +553,7 @@ def test_a_server_that_stood_still_has_not_listened_and_lets_nobody_go() -> None
     async def story() -> None:
         async with serving(replace(QUICK, heartbeat_seconds=BEAT_SECONDS)) as bench, bench.client() as client:
             await client.ask("ping")
-            clock().advance(2 * SILENT_HEARTBEATS * BEAT_SECONDS)
+            clock().advance(6 * BEAT_SECONDS)
             for _ in range(20):  # the client is as late as the server
                 await asyncio.sleep(0)
             assert isinstance(await client.ask("ping"), Ack)

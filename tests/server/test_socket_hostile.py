@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from interlock.agents.observations import TextArrived
 from interlock.server.live.outbox import TRY_AGAIN_LATER
 from interlock.server.live.socket import BAD_PAYLOAD, SocketConnection
-from interlock.server.live.socket_protocol import TOO_BIG
+from interlock.server.live.socket_protocol import SILENT, TOO_BIG
 from interlock.vocabulary.wire.requests import Ack, Refused, TaskJoined
 from tests.contract.harness import run
 from tests.held_time import clock, run_with_jumps
@@ -127,7 +127,7 @@ def test_a_client_that_talks_and_answers_no_ping_is_let_go() -> None:
                 assert isinstance(await bystander.ask("ping"), Ack)
                 clock().advance(BEAT_SECONDS / 4)
                 await asyncio.wait((ending,), timeout=0.03)
-            assert await ending == 1011
+            assert await ending == SILENT
 
     run_with_jumps(story())
 

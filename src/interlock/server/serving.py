@@ -19,7 +19,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, cast
@@ -40,7 +40,7 @@ from interlock.monitor.policy import DEFAULT_POLICIES, MonitorPolicies
 from interlock.runtime.children.owner import ChildOwner
 from interlock.runtime.children.subagents import DEFAULT_LIMITS
 from interlock.runtime.children.tree_limits import TreeLimits
-from interlock.runtime.config.sections import NotifySection
+from interlock.runtime.config.sections import Config, NotifySection
 from interlock.runtime.notify.channels import channels_of, desktop_channel
 from interlock.runtime.notify.notifier import NoticeChannel
 from interlock.runtime.policy import RunPolicy
@@ -51,6 +51,7 @@ from interlock.runtime.runtime import Runtime, SpecSource, spec_from_log
 from interlock.server.browser.login_store import LoginStore
 from interlock.server.commands.children import ChildCommands
 from interlock.server.commands.commands import Commands
+from interlock.server.commands.configured import ConfiguredAgents
 from interlock.server.commands.workflows import WorkflowCommands
 from interlock.server.http.access import Tokens
 from interlock.server.http.app import create_app
@@ -103,6 +104,7 @@ class Setup:
     specs: SpecSource = spec_from_log
     secrets: frozenset[str] = frozenset()
     records_workspaces: bool = True
+    agents: ConfiguredAgents = field(default_factory=lambda: ConfiguredAgents(Config(), os.environ))
 
 
 async def serve(
@@ -171,7 +173,12 @@ async def _live(
             ) as runtime,
             # Before agents are let go, and after clients were told: an agent that we end ourselves is no news.
             noticing(setup.home, setup.notify or NotifySection(), _channels(setup)) as notices,
-            running(runtime, log, tokens, setup.settings, listening, home=setup.home, tree=setup.tree) as server,
+            running(
+                *(runtime, log, tokens, setup.settings, listening),
+                home=setup.home,
+                tree=setup.tree,
+                agents=setup.agents,
+            ) as server,
         ):
             if standing.is_fresh_copy:  # what waits in it is held first, however long that takes
                 await runtime.settled()
@@ -258,10 +265,11 @@ async def running(
     *,
     home: Path | None = None,
     tree: TreeLimits = DEFAULT_LIMITS,
+    agents: ConfiguredAgents | None = None,
 ) -> AsyncIterator[Running]:
     """A server over a runtime that runs, for as long as the block. It ends as a restart would: clients come back.
 
-    `home`: below it worktrees are made; without one there are none."""
+    `home`: below it worktrees are made; without one there are none. `agents`: those that are opened by name."""
     hub = Hub(runtime, log)
     owner = ChildOwner(runtime, log, limits=tree)
     children = ChildCommands(runtime, hub, settings, owner)
@@ -283,6 +291,7 @@ async def running(
             tokens=tokens,
             settings=settings,
             logins=LoginStore.of_home(home),
+            agents=agents or ConfiguredAgents(Config(), os.environ),
         )
         server = Running(state, listening)
     except BaseException:

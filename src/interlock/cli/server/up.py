@@ -129,6 +129,7 @@ def _setup(home: Path, host: str | None, port: int | None, *, allow_remote: bool
     """What is configured, but for what the command line says."""
     from interlock.runtime.config.loading import load
     from interlock.runtime.config.spec_lookup import specs_by
+    from interlock.server.commands.configured import ConfiguredAgents
     from interlock.server.serving import Setup
     from interlock.server.settings import ServerSettings
 
@@ -150,4 +151,5 @@ def _setup(home: Path, host: str | None, port: int | None, *, allow_remote: bool
         notify=config.notify,
         specs=specs_by(config, os.environ),
         records_workspaces=config.workspace.record_trees,
+        agents=ConfiguredAgents(config, dict(os.environ)),
     )

@@ -6,7 +6,8 @@ Laws:
 3. A token is in `Authorization`, or for a browser's socket among its subprotocols. It is never in a URL.
 4. Looking needs an observer, anything else an operator. Only what `OPEN_PATHS` names, and the page, needs nobody.
 5. Whoever asks too fast is told when to come back. Strangers use up no rate but their own.
-6. A cookie counts only in what a page of this very origin sends: another port of localhost sends it along, too. So does
+6. A page of an allowed origin may read what it asks for by a token. Nothing of ours is ever shown to it by a cookie.
+7. A cookie counts only in what a page of this very origin sends: another port of localhost sends it along, too. So does
    a login. A cookie and a token together are refused.
 """
 
@@ -43,6 +44,12 @@ _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOGINS: Final = "/api/logins/"
 _PAGE_METHODS: Final = frozenset({"GET", "HEAD"})
 _PAGE_REMEDY: Final = "a page of this server sends Origin, Content-Type: application/json and X-Interlock: 1"
+_EXPOSED: Final = (("access-control-expose-headers", "retry-after"),)
+PREFLIGHT: Final = (
+    ("access-control-allow-methods", "GET, POST, PUT, PATCH, DELETE"),
+    ("access-control-allow-headers", "authorization, content-type, idempotency-key, last-event-id"),
+    ("access-control-max-age", "600"),
+)
 _MAX_COOKIES: Final = 8
 _LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})
@@ -144,6 +151,24 @@ class Entrance:
         renewed = "" if login is None else self._logins.renewal(login, cookies, is_secure=scheme == "https")
         return Caller(role=role, who=who, login=login, scheme=scheme, set_cookie=renewed)
 
+    def cors_of(self, asked: AccessRequest) -> list[tuple[str, str]]:
+        """The headers that let a page of an allowed origin read the answer: by its token, and never by a cookie."""
+        given = asked.values("origin")
+        if not self._origins or asked.is_socket:
+            return []
+        if len(given) != 1 or given[0] not in self._origins:
+            return [("vary", "Origin")]
+        return [("vary", "Origin"), ("access-control-allow-origin", given[0]), *_EXPOSED]
+
+    def is_preflight(self, asked: AccessRequest) -> bool:
+        """Whether a browser asks, for a page of an allowed origin, what that page may send. It has no token yet."""
+        given = asked.values("origin")
+        is_asking = asked.method == "OPTIONS" and bool(asked.values("access-control-request-method"))
+        if not is_asking or len(given) != 1 or given[0] not in self._origins:
+            return False
+        self._check_host(asked)
+        return True
+
     def _check_host(self, asked: AccessRequest) -> SplitResult:
         given = asked.values("host")
         parts = _split(f"//{given[0]}") if len(given) == 1 else None
@@ -181,7 +206,7 @@ def _is_open(asked: AccessRequest) -> bool:
 
 
 def _check_page(asked: AccessRequest, host: SplitResult, scheme: str) -> None:
-    """Law 6. `Sec-Fetch-Site` is the browser's own word, and old ones do not send it; `X-Interlock` is a header that no
+    """Law 7. `Sec-Fetch-Site` is the browser's own word, and old ones do not send it; `X-Interlock` is a header that no
     form can send, and no page of another origin without our leave."""
     origin, site = asked.values("origin"), asked.values("sec-fetch-site")
     is_own = len(origin) == 1 and _is_same_origin(origin[0], host, scheme)

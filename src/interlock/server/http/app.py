@@ -11,7 +11,7 @@ Laws:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from functools import cache
 from typing import Any, Final, TypeAlias, cast
 
@@ -25,10 +25,10 @@ from litestar.plugins.core import MsgspecDIPlugin
 from litestar.types import Message, Receive, Scope, Send
 
 from interlock.server.browser import logins
-from interlock.server.browser.pages import answer_of, built_pages, is_web_path
+from interlock.server.browser.pages import WebPages, answer_of, built_pages, is_web_path
 from interlock.server.changes import TaskChanges
 from interlock.server.http import openapi
-from interlock.server.http.access import SUBPROTOCOL, AccessRequest, Caller, Entrance
+from interlock.server.http.access import PREFLIGHT, SUBPROTOCOL, AccessRequest, Caller, Entrance
 from interlock.server.http.docs_page import DOCS_POLICY
 from interlock.server.http.problems import PROBLEM_TYPE, BrokenOff, NotFound, WrongMediaType, problem_of
 from interlock.server.http.short_way import send_json, short_answer
@@ -200,21 +200,27 @@ class Door:
         self._state = state
         self._within = {"server": state, "ledger": UsageLedger(state.log), "changes": TaskChanges(state.log)}
         self._entrance = entrance
+        self._pages = built_pages()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        head, guarded = cast("_Head", scope), _with_headers(send, scope["path"])
+        head = cast("_Head", scope)
+        asked = _asked(head)
+        guarded = _with_headers(send, scope["path"], self._entrance.cors_of(asked))
         try:
-            caller = self._entrance.admit(_asked(head))
+            if self._entrance.is_preflight(asked):
+                await _send_preflight(guarded)
+                return
+            caller = self._entrance.admit(asked)
         except InterlockError as error:
             await _refuse(head, guarded, problem_of(error, instance=scope["path"]))
             return
         if caller.set_cookie and head["type"] == "http":
             guarded = _with_cookie(guarded, caller.set_cookie)
         if is_web_path(scope["path"]) and head.get("method") in ("GET", "HEAD"):
-            await _send_page(head, guarded)
+            await _send_page(self._pages, asked, guarded)
             return
         body = short_answer(head, self._state)
         if body is not None:
@@ -246,14 +252,16 @@ def _take_in(head: _Head, caller: Caller) -> None:
         head["subprotocols"] = [SUBPROTOCOL] if SUBPROTOCOL in head["subprotocols"] else []
 
 
-def _with_headers(send: Send, path: str) -> Send:
+def _with_headers(send: Send, path: str, more: Sequence[tuple[str, str]]) -> Send:
     policy = DOCS_POLICY if path == "/docs" else _POLICY
     added = [*_HEADERS, (b"content-security-policy", policy.encode())]
+    always = [(name.encode(), value.encode("latin-1")) for name, value in more]
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             given = {name.lower() for name, _ in message["headers"]}
-            message["headers"] = [*message["headers"], *((name, value) for name, value in added if name not in given)]
+            rest = [(name, value) for name, value in added if name not in given]
+            message["headers"] = [*message["headers"], *rest, *always]
         await send(message)
 
     return sending
@@ -270,23 +278,26 @@ def _with_cookie(send: Send, cookie: str) -> Send:
     return sending
 
 
-async def _send_page(head: _Head, send: Send) -> None:
+async def _send_preflight(send: Send) -> None:
+    headers = [(name.encode(), value.encode()) for name, value in PREFLIGHT]
+    start: Any = {"type": "http.response.start", "status": 204, "headers": headers}
+    end: Any = {"type": "http.response.body", "body": b"", "more_body": False}
+    await send(start)
+    await send(end)
+
+
+async def _send_page(pages: WebPages, asked: AccessRequest, send: Send) -> None:
     """The page, or one of its files."""
-    found = built_pages().find(head["path"])
+    found = pages.find(asked.path)
     if found is None:
         missing = NotFound("this build of the page has no such file", remedy="reload the page: a new one may be here")
-        await _refuse(head, send, problem_of(missing, instance=head["path"]))
+        await _refuse({"type": "http"}, send, problem_of(missing, instance=asked.path))
         return
-    asked = _asked(head)
-    answer = answer_of(
-        found, accepts=",".join(asked.values("accept-encoding")), known=",".join(asked.values("if-none-match"))
-    )
+    accepts, known = ",".join(asked.values("accept-encoding")), ",".join(asked.values("if-none-match"))
+    answer = answer_of(found, accepts=accepts, known=known)
     start: Any = {"type": "http.response.start", "status": answer.status, "headers": answer.headers}
-    end: Any = {
-        "type": "http.response.body",
-        "body": b"" if head["method"] == "HEAD" else answer.body,
-        "more_body": False,
-    }
+    body = b"" if asked.method == "HEAD" else answer.body
+    end: Any = {"type": "http.response.body", "body": body, "more_body": False}
     await send(start)
     await send(end)
 

@@ -39,7 +39,7 @@ _GIVEN: Final = (PathParameter, QueryParameter, HeaderParameter)
 _BOUNDS: Final = (("ge", "minimum"), ("le", "maximum"), ("min_length", "minLength"), ("max_length", "maxLength"))
 _ALWAYS: Final = frozenset({403, 421, 429, 500, 503})
 _OF_COMMANDS: Final = frozenset({409, 422, 502, 504})
-_CURSORS: Final = frozenset({"after", "before", "last_event_id"})
+_CURSORS: Final = frozenset({"after", "at", "before", "last_event_id"})
 _ROLES: Final = (
     "A token of the server's home. Each operation names the role that it needs: `observer` looks, `operator` looks and "
     "acts. An operator's token does for both."

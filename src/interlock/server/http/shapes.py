@@ -169,6 +169,18 @@ class MessagePage(Struct, frozen=True, kw_only=True):
     next: str | None
 
 
+class ToolOutput(Struct, frozen=True, kw_only=True):
+    """A piece of what a tool gave, from code point `offset` on, of `length` in all, and the whole `arguments` that it
+    was called with: null where they are not known."""
+
+    message_id: Count
+    call_id: str
+    arguments: Json
+    offset: Count
+    text: str
+    length: Count
+
+
 class ApprovalPage(Struct, frozen=True, kw_only=True):
     """Questions, oldest first."""
 
@@ -223,10 +235,22 @@ class AgentDriver(Struct, frozen=True, kw_only=True):
     capabilities: Capabilities
 
 
+class ConfiguredAgent(Struct, frozen=True, kw_only=True):
+    """An agent of the server's configuration: `POST /api/tasks` with its name, and a blank driver, opens a task for it.
+    `driver` is the one that is then taken, `drivers` are all that can run it. `is_installed`: its program is there."""
+
+    name: str
+    driver: str
+    drivers: tuple[str, ...]
+    model: str
+    is_installed: bool
+
+
 class AgentPage(Struct, frozen=True, kw_only=True):
-    """Every driver, by name."""
+    """Every driver, and every agent that the server is configured to run, by name."""
 
     items: tuple[AgentDriver, ...]
+    configured: tuple[ConfiguredAgent, ...]
     next: str | None = None
 
 

@@ -5,7 +5,7 @@ Laws:
 2. Commands on one task are done and answered in the order in which they came. Nothing else waits for them, and each has
    the server's deadline, which runs from its arrival.
 3. What cannot be read is refused and changes nothing. Three such in a row, or more haste than the limits allow for
-   long, end the connection; so does silence of three heartbeats, and a client that does not read.
+   long, end the connection; so does a ping without a pong for a heartbeat, and a client that does not read.
 4. An observer looks: it joins, leaves and pings.
 5. When the login of its browser is revoked, it ends at once, with 4001.
 6. When it ends, no task of ours is left, and the client is in no room.
@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, Final, TypeAlias, cast
 
@@ -25,6 +26,7 @@ from litestar.exceptions import WebSocketException
 from msgspec import Struct
 
 from interlock.server.browser.login_store import Login
+from interlock.server.browser.pages import built_pages
 from interlock.server.http.access import SUBPROTOCOL, Buckets, check_role
 from interlock.server.http.problems import Deadline, ProblemKind, RequestRefusal, TooMany, problem_of
 from interlock.server.live.outbox import LOGIN_OVER, TRY_AGAIN_LATER, Outbox
@@ -62,7 +64,6 @@ BAD_PAYLOAD: Final = 1007
 POLICY: Final = 1008
 MAX_MALFORMED: Final = 3
 MAX_COMMANDS: Final = 64
-SILENT_HEARTBEATS: Final = 3
 CLOSING_HEARTBEATS: Final = 2
 _logger: Final = logging.getLogger("interlock.server")
 _MAX_ID: Final = 64
@@ -131,7 +132,6 @@ class SocketConnection:
         self._bucket = Buckets(self._settings.requests_per_second, self._settings.request_burst, loop.time)
         self._hasty = 0
         self._malformed = 0
-        self._was_heard = False
         self._lanes: dict[SessionId, deque[tuple[_Command, float]]] = {}
         self._lane_tasks: set[asyncio.Task[None]] = set()
 
@@ -140,13 +140,12 @@ class SocketConnection:
         if not await self._greet():
             return
         reader, writer = asyncio.create_task(self._read()), asyncio.create_task(self._write())
-        pulse = asyncio.create_task(self._watch())
         try:
-            await asyncio.wait((reader, writer, pulse), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
             if self._outbox.closing is not None and not writer.done():  # what waits is sent before the end
                 await asyncio.wait((writer,), timeout=CLOSING_HEARTBEATS * self._settings.heartbeat_seconds)
         finally:
-            tasks = (reader, writer, pulse, *self._lane_tasks)
+            tasks = (reader, writer, *self._lane_tasks)
             for task in tasks:
                 task.cancel()
             for ended in await asyncio.gather(*tasks, return_exceptions=True):
@@ -174,6 +173,8 @@ class SocketConnection:
                 role=self._role,
                 heartbeat_seconds=self._settings.heartbeat_seconds,
                 max_frame_bytes=self._settings.max_request_bytes,
+                build=built_pages().build,
+                at=datetime.now(UTC),
             )
         )
         return True
@@ -201,18 +202,6 @@ class SocketConnection:
         problem: Problem = problem_of(error, instance="/api/socket", hide=hide)
         self._answer(Refused(id=request_id, problem=problem))
 
-    async def _watch(self) -> None:
-        """End a connection whose client says nothing. One that reads nothing is cut off by the protocol.
-
-        Silence is counted in looks, not by the clock: a loop that stood still has not listened, nor a sleeping machine.
-        """
-        silent_looks = 0
-        while silent_looks < SILENT_HEARTBEATS:
-            self._was_heard = False
-            await asyncio.sleep(self._settings.heartbeat_seconds)
-            silent_looks = 0 if self._was_heard else silent_looks + 1
-        self._outbox.close(POLICY, f"nothing was heard for {SILENT_HEARTBEATS} heartbeats")
-
     # In
 
     async def _read(self) -> None:
@@ -223,7 +212,6 @@ class SocketConnection:
                 return
             if message["type"] != "websocket.receive":
                 return
-            self._was_heard = True
             given = message.get("text")
             await self._hear(None if given is None else given.encode("utf-8", "surrogatepass"))
             # Many requests may have come at once: the writer sends the answer to one before the next is read.

@@ -4,7 +4,8 @@ Laws:
 1. A peer that does not read is cut off, also while its connection closes: nothing waits for it for ever.
 2. Of the pongs that a peer does not take, the last ones wait, and no more.
 3. A message has at most so many fragments, also where they are empty.
-4. What waits for one peer goes out in one write. A frame is the same bytes for everybody: nothing is encoded again.
+4. A peer that answers no ping for a heartbeat is let go, with 4008. A pong is a sign of life, and enough of one.
+5. What waits for one peer goes out in one write. A frame is the same bytes for everybody: nothing is encoded again.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from interlock.server.live.write_watch import WriteWatch
 
 MAX_FRAGMENTS: Final = 1_024
 TOO_BIG: Final = 1009
+SILENT: Final = 4008
 WIRE: Final = "interlock.wire"
 _LOOK_SECONDS: Final = 20.0
 
@@ -80,6 +82,16 @@ class BoundedSocket(WebSocketsSansIOProtocol):
             super().handle_ping()
         else:
             self._pong = b"".join(self.conn.data_to_send()) or self._pong
+
+    def keepalive_timeout(self) -> None:
+        """A browser answers pings by itself, also where it lets the timers of a hidden page run once a minute: who
+        answers none is gone. The end bears a code of our own, so that it is no other end."""
+        self.pong_timer = None
+        if self._is_open and not self.transport.is_closing():
+            self.conn.fail(SILENT, "no pong for a heartbeat")
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.close_sent = True
+            self.transport.close()
 
     def handle_cont(self, event: Frame) -> None:
         if len(self.frames) < MAX_FRAGMENTS:

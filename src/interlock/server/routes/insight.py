@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Final
@@ -19,9 +19,9 @@ from interlock.log.sqlite.turn_index import whole_slice
 from interlock.projections.checks.diagnose import DiagnosisReport, diagnose
 from interlock.projections.spawns import SpawnRow
 from interlock.projections.task.view import TaskView
-from interlock.projections.why import Explanation, why_last
+from interlock.projections.why import Explanation, why, why_last
 from interlock.projections.why_lines import told_lines
-from interlock.server.http.problems import NotFound, NotReady
+from interlock.server.http.problems import NotFound, NotReady, Unfit
 from interlock.server.http.shapes import ExplainedTurn, SpawnPage, TaskUsage, TurnUsage, UsagePage
 from interlock.server.ledger import UsageLedger
 from interlock.server.live.resting import RestingTask
@@ -44,6 +44,7 @@ from interlock.vocabulary.ids import SessionId, SpawnId, SubagentId, TurnId
 
 NDJSON: Final = "application/x-ndjson"
 _EXPORT_PAGE: Final = 500
+_AT: Final = "A sequence number of the log, or a time with its zone; else now."
 
 
 @get("/tasks/{task_id:str}/why")
@@ -51,14 +52,29 @@ async def explain_turn(
     server: Server,
     task_id: TaskPath,
     turn: Annotated[str | None, QueryParameter(description="The turn; else the last one.", required=False)] = None,
+    at: Annotated[str | None, QueryParameter(description=_AT, max_length=40, required=False)] = None,
 ) -> Explanation:
-    """The verdict about a turn, with its chain of evidence and what did not count."""
+    """The verdict about a turn, with its chain of evidence and what did not count. With `at`, as the log stood then:
+    the last turn is the one that had begun last."""
     view = await task_of(server, task_id)
     if turn is not None and (view.task_id, TurnId(turn)) not in view.turns.turns:
         raise NotFound("there is no such turn in this task", remedy="list its turns")
     turn_id = None if turn is None else TurnId(turn)
+    if at is not None:
+        moment, found = _moment(at), await server.log.read(view.task_id)
+        return await asyncio.to_thread(partial(why, found.events, found.damage, turn_id=turn_id, at=moment))
     part = await _read_from(server.log, view, turn_id)
     return await asyncio.to_thread(partial(why_last, part, turn_id=turn_id, owner_alive=view.is_supervised))
+
+
+def _moment(at: str) -> int | datetime:
+    if at.isascii() and at.isdigit() and len(at) < 16:
+        return int(at)
+    with suppress(ValueError):
+        moment = datetime.fromisoformat(at)
+        if moment.tzinfo is not None:
+            return moment
+    raise Unfit("that is no sequence number and no time with its zone", remedy="use 412, or 2026-01-31T12:00:00Z")
 
 
 @get("/tasks/{task_id:str}/why/lines")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from litestar import Request, Response, get
 from litestar.datastructures import State
 
@@ -52,10 +54,11 @@ async def get_server(server: Server, request: Request[str, AccessRole, State]) -
 
 @get("/api/agents")
 async def list_agents(server: Server) -> AgentPage:
-    """Every driver, with what it can do."""
+    """Every driver, with what it can do, and every agent of the configuration, with whether it is installed."""
     drivers = sorted(server.runtime.drivers.values(), key=lambda driver: driver.name)
     return AgentPage(
-        items=tuple(AgentDriver(name=one.name, kind=one.kind, capabilities=one.capabilities) for one in drivers)
+        items=tuple(AgentDriver(name=one.name, kind=one.kind, capabilities=one.capabilities) for one in drivers),
+        configured=await asyncio.to_thread(server.agents.lines),
     )
 
 

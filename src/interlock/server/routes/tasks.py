@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+import asyncio
+from typing import Annotated, Final, TypeAlias
 
 from litestar import delete, get, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 
 from interlock.lifecycle.turn import lose_owner
 from interlock.lifecycle.turns import TurnRecord, record_of
+from interlock.projections.present.tool_text import output_text
 from interlock.projections.task.view import TaskView
 from interlock.server.http.problems import NotFound, NotReady
-from interlock.server.http.shapes import AdoptAgent, AgentResumed, MarkSeen, MessagePage, RenameTask, TaskPage, TurnPage
+from interlock.server.http.shapes import (
+    AdoptAgent,
+    AgentResumed,
+    MarkSeen,
+    MessagePage,
+    RenameTask,
+    TaskPage,
+    ToolOutput,
+    TurnPage,
+)
 from interlock.server.log_watch import problem_of
 from interlock.server.routes.common import (
     DEFAULT_PAGE,
@@ -27,9 +38,14 @@ from interlock.server.routes.common import (
     read_number,
     task_of,
 )
+from interlock.vocabulary.events.conversation import ToolCall, ToolResult
 from interlock.vocabulary.ids import SessionId, TurnId
-from interlock.vocabulary.wire.frames import RuntimeCheck, StateDocument
+from interlock.vocabulary.wire.frames import RuntimeCheck, StateDocument, ToolKind
 from interlock.vocabulary.wire.resources import AgentStanding, OpenTask, SeenStanding, TaskDetail, TaskOpened, TaskTitle
+
+MAX_PIECE: Final = 100_000
+MAX_OFFSET: Final = 10**9
+_MAX_DIGITS: Final = 16
 
 SpareAdopted: TypeAlias = Annotated[bool, QueryParameter(description="Leave an agent that was adopted alone.")]
 
@@ -53,8 +69,10 @@ async def list_tasks(server: Server, after: After = None, limit: Limit = DEFAULT
 
 @post("/tasks", status_code=201)
 async def open_task(server: Server, data: JSONBody[OpenTask], key: Key = None) -> WireResponse[TaskOpened]:
-    """Open a task. The key, if one is given, is its id; without one, every request opens another task."""
-    opened = await server.commands.open_task(data, task_id=read_key(key) or "")
+    """Open a task. The key, if one is given, is its id; without one, every request opens another task. With a blank
+    driver the agent is run as the server is configured to."""
+    asked = data if data.driver else await asyncio.to_thread(server.agents.filled, data)
+    opened = await server.commands.open_task(asked, task_id=read_key(key) or "")
     return WireResponse(
         opened,
         status_code=201 if opened.is_new else 200,
@@ -128,6 +146,44 @@ async def list_messages(
     return MessagePage(items=messages, next=None if older is None else str(older))
 
 
+@get("/tasks/{task_id:str}/messages/{message_id:str}/output")
+async def read_output(
+    server: Server,
+    task_id: TaskPath,
+    message_id: FromPath[str],
+    offset: Annotated[int, QueryParameter(ge=0, le=MAX_OFFSET, description="The code point to begin with.")] = 0,
+    limit: Annotated[int, QueryParameter(ge=1, le=MAX_PIECE, description="How many code points at most.")] = 20_000,
+) -> ToolOutput:
+    """What a tool gave, whole, piece by piece, and what it was called with, whole. A message has only the beginning and
+    the end of a long output."""
+    view = await task_of(server, task_id)
+    is_number = message_id.isascii() and message_id.isdigit() and len(message_id) < _MAX_DIGITS
+    message = view.message(int(message_id)) if is_number else None
+    if message is None or message.kind is not ToolKind.TOOL:
+        raise NotFound(f"there is no tool call {message_id} in this task", remedy="list its messages")
+    called, given = await asyncio.gather(
+        *(server.log.read(view.task_id, after=seq - 1, limit=1) for seq in (message.message_id, message.version))
+    )
+    text = next((_given_text(one.data, message.item_id) for one in given.events), None)
+    whole = message.detail if text is None else text
+    call = next((one.data for one in called.events if isinstance(one.data, ToolCall)), None)
+    return ToolOutput(
+        message_id=message.message_id,
+        call_id=message.item_id,
+        arguments=None if call is None or call.call_id != message.item_id else call.args,
+        offset=offset,
+        text=whole[offset : offset + limit],
+        length=len(whole),
+    )
+
+
+def _given_text(data: object, call_id: str) -> str | None:
+    """The text of a result, as messages show it; None where it is none of this call."""
+    if not isinstance(data, ToolResult) or data.call_id != call_id:
+        return None
+    return output_text(data.output) if data.error is None else data.error.message
+
+
 @post("/tasks/{task_id:str}/start", status_code=200)
 async def start_agent(server: Server, task_id: TaskPath, key: Key = None) -> AgentStanding:
     """Have the agent running. A task that nobody runs is taken up again."""
@@ -193,6 +249,7 @@ ROUTES = (
     list_turns,
     get_turn,
     list_messages,
+    read_output,
     start_agent,
     resume_agent,
     stop_agent,

@@ -15,6 +15,7 @@ from interlock.vocabulary.actions import NextAction
 from interlock.vocabulary.events.audit import ReplyContract
 from interlock.vocabulary.events.conversation import Count
 from interlock.vocabulary.events.registry import Json
+from interlock.vocabulary.evidence import Moment
 from interlock.vocabulary.ids import PromptId, SessionIdField, StreamId, TurnId
 from interlock.vocabulary.wire.frames import TaskFrame, TaskSnapshot, TaskSummary
 
@@ -146,7 +147,7 @@ class ApprovalDecide(_Request, frozen=True, kw_only=True, tag="approval:decide")
 
 
 class Ping(_Request, frozen=True, kw_only=True, tag="ping"):
-    """Are you there? Sent when nothing else was for `heartbeat_seconds`."""
+    """Are you there? For a client that wants an answer; a pong tells the server that the client is."""
 
 
 Request: TypeAlias = (
@@ -167,13 +168,16 @@ Request: TypeAlias = (
 
 
 class Hello(Struct, frozen=True, kw_only=True, tag_field="type", tag="hello"):
-    """The first frame of a connection. A client that hears nothing for three heartbeats takes it for dead."""
+    """The first frame of a connection. A client that hears nothing for three heartbeats takes it for dead. `at`: the
+    server's clock. `build`: of the page that the server has; where it is another than before, a newer page is there."""
 
     protocol: int
     server: str
     role: AccessRole
     heartbeat_seconds: float
     max_frame_bytes: int
+    build: str = ""
+    at: Moment | None = None
 
 
 class Ack(Struct, frozen=True, kw_only=True, tag_field="type", tag="ack"):

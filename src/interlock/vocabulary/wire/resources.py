@@ -44,12 +44,13 @@ class AskedWorktree(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class OpenTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A new task: which agent, run how. `policy` holds fields of the runtime's policy. With `prompt`, it is sent at
-    once; `reply` is the form that its answer must have. Values of `environment` reach the agent and are written down
-    nowhere."""
+    """A new task: which agent, run how. With a blank `driver`, as the server is configured to run an agent of that
+    name: then its program, options and variables are not given, and `cwd` is a whole path. `policy` holds fields of the
+    runtime's policy. With `prompt`, it is sent at once; `reply` is the form that its answer must have. Values of
+    `environment` reach the agent and are written down nowhere."""
 
     agent: Word
-    driver: Word
+    driver: Annotated[str, Meta(max_length=200)] = ""
     argv: tuple[str, ...] = ()
     cwd: str = "."
     model: str = ""
