@@ -1,7 +1,7 @@
-"""What the dashboard costs a browser: bytes to load, and how it holds while many sessions stream. `make bench` runs this.
+"""What the dashboard costs a browser: bytes to load, and how it holds while many sessions stream. `make bench` runs it.
 
 The sizes are gates: they are the same on every machine. The other figures need node, web/node_modules (`make test-web`
-sets them up) and Chromium; they are goals that this prints, for a machine that draws without a graphics card says little
+sets them up) and Chromium. They are goals that this prints: a machine that draws without a graphics card says little
 about one that a person looks at.
 """
 
@@ -58,7 +58,11 @@ def sizes() -> bool:
     kept = [
         show("scripts, gzip", packed("*.js"), MAX_SCRIPT),
         show("styles, gzip", packed("*.css"), MAX_STYLE),
-        show("all of it in the wheel", sum(len(gzip.compress(one.read_bytes(), 9)) for one in ASSETS.iterdir()), MAX_WHEEL),
+        show(
+            "all of it in the wheel",
+            sum(len(gzip.compress(one.read_bytes(), 9)) for one in ASSETS.iterdir()),
+            MAX_WHEEL,
+        ),
     ]
     return all(kept)
 
@@ -67,15 +71,17 @@ def streams() -> None:
     """One session that is looked at, and others that stream beside it."""
     with tempfile.TemporaryDirectory(prefix="ilbw-") as folder:
         home = Path(folder, "h")
-        environment = {**os.environ, "INTERLOCK_HOME": str(home)}
-        start_server(home, environment)
+        start_server(home)
         api = ServerApi.of_home(home)
         try:
             argv = [*command("stream-json", lifetime_seconds=DEADLINE_SECONDS)]
             body = {"agent": "scripted", "driver": "claude-stream", "argv": argv, "cwd": folder}
             body["prompt"] = "pace 0.02; words 6000"
-            tasks = [str(api.ask("POST", "/api/tasks", {**body, "title": f"stream {at}"})["task_id"]) for at in range(STREAMS)]
-            link = api.ask("POST", "/api/login/tickets", {"role": "observer"})["url"]
+            tasks = [
+                str(api.ask("POST", "/api/tasks", {**body, "title": f"stream {at}"})["task_id"])
+                for at in range(STREAMS)
+            ]
+            link = str(api.ask("POST", "/api/login/tickets", {"role": "observer"})["url"])
             made = subprocess.run(
                 ["node", "tools/measure.mjs", link, tasks[0], str(SECONDS)],
                 cwd=ROOT / "web",
@@ -87,7 +93,8 @@ def streams() -> None:
             for name, value in json.loads(made.stdout).items():
                 show(GOALS.get(name, name), value)
         finally:
-            subprocess.run([sys.executable, "-m", "interlock.cli", "down"], env=environment, check=False)
+            down = (sys.executable, "-m", "interlock.cli", "down", "--now")
+            subprocess.run(down, env={**os.environ, "INTERLOCK_HOME": str(home)}, check=True, stderr=subprocess.DEVNULL)
 
 
 def main() -> None:

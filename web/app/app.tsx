@@ -121,8 +121,8 @@ function Overview() {
     <main class="overview" id="main">
       <h1 class="visually-hidden">Board</h1>
       {lines.length === 0 ? <p class="hint">{isLive ? "Sessions appear here when agents run." : "Asking the server."}</p>
-        : needs.length > 0 ? <p><b>{needs.length === 1 ? "1 session needs you." : `${needs.length} sessions need you.`}</b> Press <kbd>n</kbd> for the next one.</p>
-        : <p><b>Nobody needs you{isLive ? "" : " as of then"}.</b> Choose a session, or press <kbd>?</kbd> for the keys.</p>}
+        : needs.length > 0 ? <p><b>{isLive ? (needs.length === 1 ? "1 session needs you." : `${needs.length} sessions need you.`) : `${needs.length} needed you then.`}</b> Press <kbd>n</kbd> for the next one.</p>
+        : <p><b>{isLive ? "Nothing needs you." : "Nothing needed you then."}</b> Choose a session, or press <kbd>?</kbd> for the keys.</p>}
     </main>
   );
 }

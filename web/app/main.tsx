@@ -27,7 +27,7 @@ async function begin(): Promise<void> {
   globalThis.interlock = { digest: store.digest, connection: () => store.connection.kind };
   const refusal = await store.start();
   if (refusal !== null) {
-    render(<Login reason={refusal.message} />, root);
+    render(<Login reason={refusal.code === "unauthenticated" ? "" : refusal.message} />, root);
     return;
   }
   bridgePage(store);

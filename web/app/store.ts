@@ -9,7 +9,7 @@
 
 import type { Decision } from "../client/api.ts";
 import type { PushedFrame } from "../client/client-machine.ts";
-import { type ClientError, clientError, Refusal, Unreachable } from "../client/errors.ts";
+import { clientError, Refusal, Unreachable } from "../client/errors.ts";
 import type { CheckReason } from "../client/inputs.ts";
 import type { ServerInfo } from "../client/resources.ts";
 import { ClientShell } from "../client/shell.ts";
@@ -115,7 +115,7 @@ export class PageStore {
 
   // Looking
 
-  async start(): Promise<ClientError | null> {
+  async start(): Promise<Refusal | null> {
     try {
       this.info = await this.shell.api.server();
     } catch (thrown) {
@@ -308,7 +308,7 @@ export class PageStore {
       this.#lostAt = null;
       if (connection.hello !== null) {
         const { at, build } = connection.hello;
-        this.#clockOffset = Date.parse(at) - Date.now();
+        if (at !== null) this.#clockOffset = Date.parse(at) - Date.now();
         this.isOld = this.#build !== null && this.#build !== build;
         this.#build ??= build;
       }

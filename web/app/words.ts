@@ -132,7 +132,8 @@ export function glyphOf(line: TaskSummary): { readonly sign: string; readonly to
   if (group === "stuck") return { sign: "?", tone: "stuck" };
   if (group === "done") return { sign: "✓", tone: "done" };
   if (group === "working") return { sign: "●", tone: "working" };
-  return group === "idle" ? { sign: "○", tone: "idle" } : { sign: "–", tone: "ended" };
+  const sign = hasFailed(badge) ? "✕" : group === "idle" ? "○" : "–";
+  return { sign, tone: group === "idle" ? "idle" : "ended" };
 }
 
 export const RECEIPTS: Readonly<Record<DeliveryStage, string>> = {
@@ -161,7 +162,7 @@ export function clockTime(at: number | string): string {
   return new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 }
 
-export function shortTime(at: string): string {
+export function shortTime(at: number | string): string {
   return new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
 }
 

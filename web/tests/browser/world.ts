@@ -1,7 +1,7 @@
 /** A real server with scripted agents in a home of its own, and a real Chromium that looks at it. */
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -89,14 +89,18 @@ export class World {
     return (text === "" ? null : JSON.parse(text)) as T;
   }
 
-  /** A session of a scripted agent, which does what its prompts say. */
-  async open(title: string, prompt?: string, more: Record<string, unknown> = {}): Promise<string> {
-    const program = join(this.folder, "agent");
-    if (!existsSync(program)) {
-      const argv = [PYTHON, "-m", "interlock.testing.scripted_agent", "--stream-json", "--gates", this.folder, "--ledger", this.ledger, "--lifetime", LIFETIME_SECONDS];
-      writeFileSync(program, `exec ${argv.map((one) => `'${one}'`).join(" ")} "$@"\n`);
+  /** A session of a scripted agent, which does what its prompts say, or what its script says at the first one. */
+  async open(title: string, prompt?: string, script?: string): Promise<string> {
+    const argv = [PYTHON, "-m", "interlock.testing.scripted_agent", "--stream-json", "--gates", this.folder, "--ledger", this.ledger, "--lifetime", LIFETIME_SECONDS];
+    if (script !== undefined) {
+      writeFileSync(join(this.folder, `${title}.script`), `${script}\n`);
+      argv.push("--script", join(this.folder, `${title}.script`));
     }
-    const asked = { agent: "scripted", driver: "claude-stream", argv: ["sh", program], cwd: this.folder, title, ...(prompt === undefined ? {} : { prompt }), ...more };
+    const program = join(this.folder, `${title}.agent`);
+    writeFileSync(program, `exec ${argv.map((one) => `'${one}'`).join(" ")} "$@"\n`);
+    const cwd = join(this.folder, "shop");
+    mkdirSync(cwd, { recursive: true });
+    const asked = { agent: "scripted", driver: "claude-stream", argv: ["sh", program], cwd, title, ...(prompt === undefined ? {} : { prompt }) };
     return (await this.api<{ task_id: string }>("POST", "/api/tasks", asked)).task_id;
   }
 
