@@ -311,6 +311,39 @@ test("an interrupt asks first, and is a wish until the server says how it ended"
   await converged(world, page, task);
 });
 
+test("a new session begins from the form, and its draft is gone once it has", async () => {
+  await page.goto(`${world.url}/new`);
+  await page.getByRole("radio", { name: "scripted" }).click();
+  await page.getByLabel("Folder").fill(world.folder);
+  await page.getByLabel("Title").fill("formed");
+  await page.getByLabel("Prompt").fill("say Begun by a form.");
+  await page.reload();
+  expect(await page.getByLabel("Prompt").inputValue()).toBe("say Begun by a form.");
+  await page.locator(".top .fresh.live").waitFor();
+  await page.getByRole("button", { name: "Start" }).click();
+  await answer(page, "Begun by a form.").waitFor();
+  const task = new URL(page.url()).pathname.split("/").at(-1) as string;
+  await world.status(task, "COMPLETED");
+  await converged(world, page, task);
+  expect(await page.evaluate(() => localStorage.getItem("interlock.draft.new"))).toBeNull();
+});
+
+test("the terminal is shown as it is, and looking changes nothing", async () => {
+  const task = await world.open("pane", "say In a terminal.", undefined, true);
+  await world.status(task, "COMPLETED");
+  const before = await world.api("GET", `/api/tasks/${task}/screen`);
+  const observer = await eyes.logIn(world, "observer", { viewport: { width: 390, height: 844 } });
+  const { version } = (await world.task(task)).summary;
+  await look(observer, task, "?tab=terminal");
+  await observer.locator(".terminal .fresh.live").waitFor();
+  const rows = await observer.locator(".screen").textContent();
+  expect(rows).toContain("In a terminal.");
+  await observer.locator("body").press("x"); // an observer's keys do nothing
+  const after = await world.api("GET", `/api/tasks/${task}/screen`);
+  expect([after.columns, after.height, (await world.task(task)).summary.version]).toEqual([before.columns, before.height, version]);
+  await observer.context().close();
+});
+
 test("an observer sees no act, and is refused one", async () => {
   const task = await world.open("looks", 'request Bash {"command": "make"} -> ok; say Made.');
   await world.status(task, "PENDING_CONFIRMATION");
