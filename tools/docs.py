@@ -32,6 +32,7 @@ from interlock.runtime.config.keys import (
     variable_of,
 )
 from interlock.runtime.config.sections import BUILTIN_AGENTS, OFF, PER_AGENT, Config
+from interlock.server.http.frames_schema import frames_schema
 from interlock.vocabulary.events.registry import DECLARATIONS, Declaration
 from interlock.vocabulary.events.schema import json_schema
 from tools.answer_types import answer_types
@@ -42,7 +43,7 @@ from tools.http_page import http_page
 from tools.lab_page import lab_page, read_results
 from tools.markdown import MARKER, default, page, summary, table, type_name
 from tools.share_files import share_files
-from tools.socket_page import frames_schema, socket_page
+from tools.socket_page import socket_page
 from tools.states_page import states_page
 
 __all__ = ["MARKER", "main", "pages", "type_name"]

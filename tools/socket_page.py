@@ -4,41 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from inspect import signature
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 import msgspec
 
 from interlock.projections.task.view import TaskView
 from interlock.server.http.access import SUBPROTOCOL, TOKEN_SUBPROTOCOL
-from interlock.server.http.shapes import QueueGateStanding
+from interlock.server.http.frames_schema import RESULTS
 from interlock.server.live import hub, outbox, socket, socket_protocol, sse, write_watch
 from interlock.server.settings import ServerSettings
-from interlock.vocabulary.events.schema import SCHEMA_DIALECT
 from interlock.vocabulary.wire import frames, requests
-from interlock.vocabulary.wire.frames import RuntimeCheck, TaskFrame
+from interlock.vocabulary.wire.frames import TaskFrame
 from interlock.vocabulary.wire.requests import (
     PROTOCOL,
     Ack,
-    ApprovalDecide,
     BoardJoin,
     BoardJoined,
     BoardLeave,
-    ChatCancel,
-    ChatSend,
     Ping,
-    QueueEdit,
-    QueueRemove,
-    QueueSetGate,
     Request,
     ServerFrame,
     TaskJoin,
     TaskJoined,
     TaskLeave,
     TaskResume,
-    TaskSeen,
 )
-from interlock.vocabulary.wire.resources import ApprovalStanding, Cancelled, PromptStanding, SeenStanding
-from interlock.vocabulary.wire.schema import require_every_field
 from tools.markdown import page, table, told
 from tools.wire_types import VALUES, held_types, link, section, sections
 
@@ -48,19 +38,6 @@ ANSWERS: Final[Mapping[type, type]] = {
     BoardJoin: BoardJoined,
 }
 """What answers a request, where it is not an `ack`."""
-RESULTS: Final[Mapping[type, type | None]] = {
-    TaskLeave: None,
-    BoardLeave: None,
-    Ping: None,
-    ChatSend: PromptStanding,
-    ChatCancel: Cancelled,
-    QueueEdit: PromptStanding,
-    QueueRemove: PromptStanding,
-    QueueSetGate: QueueGateStanding,
-    TaskSeen: SeenStanding,
-    ApprovalDecide: ApprovalStanding,
-}
-"""The `result` of the ack to each other request. A request that is in neither table stops the build."""
 FOR_OBSERVERS: Final = (TaskJoin, TaskResume, TaskLeave, BoardJoin, BoardLeave, Ping)
 
 _ABOUT: Final = f"""\
@@ -103,32 +80,6 @@ _CLOSE_CODES: Final = (
     (str(outbox.LOGIN_OVER), "the login of this browser was revoked", "do not come back: log in again"),
     (str(socket_protocol.SILENT), "a WebSocket ping was not answered within a heartbeat", "come back"),
 )
-
-
-def frames_schema() -> dict[str, Any]:
-    """One document: a frame of either side, with all that is in it by name."""
-    roots: dict[str, Any] = {"ServerFrame": ServerFrame, "Request": Request, "RuntimeCheck": RuntimeCheck}
-    results = {kind.__name__: kind for kind in RESULTS.values() if kind is not None}
-    wanted = {**roots, **results}
-    references, definitions = msgspec.json.schema_components(list(wanted.values()), ref_template="#/$defs/{name}")
-    found = dict(zip(wanted, references, strict=True))
-    require_every_field(definitions, [found[name] for name in wanted if name != "Request"])
-    named = {name: found[name] for name in roots if name not in definitions}
-    definitions["Ack"]["properties"]["result"] = {
-        "anyOf": [{"type": "null"}, *({"$ref": f"#/$defs/{name}"} for name in sorted(results))]
-    }
-    by_request = {
-        tag(asked): {"type": "null"} if kind is None else {"$ref": f"#/$defs/{kind.__name__}"}
-        for asked, kind in RESULTS.items()
-    }
-    # Not a frame: one property for each request that an ack answers, with the schema of its `result`.
-    by_tag = {"type": "object", "properties": by_request, "additionalProperties": False}
-    return {
-        "$schema": SCHEMA_DIALECT,
-        "title": "Interlock frames",
-        "anyOf": [{"$ref": "#/$defs/ServerFrame"}, {"$ref": "#/$defs/Request"}],
-        "$defs": {**definitions, **named, "AckResults": by_tag},
-    }
 
 
 def socket_page() -> str:

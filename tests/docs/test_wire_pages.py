@@ -19,6 +19,7 @@ from interlock.client.machine.probe import PROBE
 from interlock.client.machine.state import SYNC_MOVES, SyncState
 from interlock.client.machine.task_machine import CHECK_SECONDS, JOIN_SECONDS
 from interlock.server.http.app import create_routes
+from interlock.server.http.frames_schema import RESULTS
 from interlock.server.http.openapi import openapi_document, operations
 from interlock.server.http.problems import statuses
 from interlock.server.settings import ServerSettings
@@ -184,7 +185,7 @@ def check_answer(request: type, answer: object) -> None:
     if isinstance(answer, Ack):
         schema = SCHEMA["$defs"]["AckResults"]["properties"][socket_page.tag(request)]
         jsonschema.Draft202012Validator({**schema, "$defs": SCHEMA["$defs"]}).validate(answer.result)
-        kind = socket_page.RESULTS[request]
+        kind = RESULTS[request]
         if kind is None:
             assert answer.result is None
         else:
@@ -194,7 +195,7 @@ def check_answer(request: type, answer: object) -> None:
 
 def test_the_result_of_every_ack_has_its_schema() -> None:
     results = SCHEMA["$defs"]["AckResults"]["properties"]
-    assert results.keys() == {socket_page.tag(one) for one in socket_page.RESULTS}
+    assert results.keys() == {socket_page.tag(one) for one in RESULTS}
     assert results["chat:send"] == {"$ref": "#/$defs/PromptStanding"}
     one_of("Ack").validate({"type": "ack", "id": "a", "result": {"is_open": True}})
     for wrong in ({"type": "ack", "id": "a"}, {"type": "ack", "id": "a", "result": {"is_open": "yes"}}):

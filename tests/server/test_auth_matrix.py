@@ -16,7 +16,7 @@ from tests.server.http_harness import client, house
 REFUSED = (401, 403)
 
 # Every route by hand, so that a new one cannot be forgotten: open to all, to observers, to operators only.
-OPEN = {"GET /health", "GET /docs", "GET /api/openapi.json"}
+OPEN = {"GET /health", "GET /docs", "GET /api/openapi.json", "GET /api/frames.schema.json"}
 # Needs a page of the server instead of a token: `test_browser_logins` holds it.
 PAGE = {"POST /api/login"}
 OBSERVERS = {

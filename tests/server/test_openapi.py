@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import jsonschema
@@ -134,6 +135,19 @@ def test_no_schema_is_a_bare_boolean_which_generators_cannot_read() -> None:
     for wrong in ([0, 0, 5], [0, 0, 5, "1", 2], ["0", 0, 5, "1"]):
         with pytest.raises(jsonschema.ValidationError):
             paint.validate(wrong)
+
+
+def test_the_schema_of_the_frames_is_served_and_is_the_one_of_the_documentation() -> None:
+    async def story() -> dict[str, Any]:
+        async with house() as server:
+            found: dict[str, Any] = (await server.stranger.get("/api/frames.schema.json")).json()
+            return found
+
+    served = run(story())
+    assert served == msgspec.json.decode((Path(__file__).parents[2] / "docs/reference/frames.schema.json").read_bytes())
+    jsonschema.Draft202012Validator(served).validate({"type": "ping", "id": "1"})
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(served).validate({"type": "ping"})
 
 
 def test_the_page_is_whole_and_loads_nothing() -> None:

@@ -37,7 +37,7 @@ from interlock.server.token_file import load_or_create_tokens
 from interlock.vocabulary.wire.requests import AccessRole
 
 LOGIN_PATH: Final = "/api/login"
-OPEN_PATHS: Final = frozenset({"/health", "/docs", "/api/openapi.json", LOGIN_PATH})
+OPEN_PATHS: Final = frozenset({"/health", "/docs", "/api/openapi.json", "/api/frames.schema.json", LOGIN_PATH})
 SUBPROTOCOL: Final = "interlock.v1"
 TOKEN_SUBPROTOCOL: Final = "interlock.token."
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -25,6 +25,7 @@ from litestar.typing import FieldDefinition
 
 from interlock.server.http.access import LOGIN_PATH, OPEN_PATHS, AccessRequest, needed_role
 from interlock.server.http.docs_page import render_page
+from interlock.server.http.frames_schema import frames_schema
 from interlock.server.http.problems import PROBLEM_TYPE, statuses
 from interlock.server.settings import server_version
 from interlock.vocabulary.errors import ContractError
@@ -129,13 +130,21 @@ async def get_openapi(request: Request[Any, Any, Any]) -> Response[bytes]:
     return Response(msgspec.json.encode(_document(request.app)), media_type="application/json")
 
 
+@get("/api/frames.schema.json", media_type="application/json")
+async def get_frames_schema(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """The JSON Schema of the frames of the socket, of what is asked by it, and of what each request is answered."""
+    if "frames" not in request.app.state:
+        request.app.state["frames"] = msgspec.json.encode(frames_schema())
+    return Response(request.app.state["frames"], media_type="application/json")
+
+
 @get("/docs", media_type="text/html")
 async def get_docs(request: Request[Any, Any, Any]) -> Response[str]:
     """A page to read this document by. It loads nothing from anywhere."""
     return Response(render_page(_document(request.app)), media_type="text/html")
 
 
-ROUTES: Final = (get_openapi, get_docs)
+ROUTES: Final = (get_openapi, get_frames_schema, get_docs)
 
 
 def _document(app: Litestar) -> Document:
