@@ -19,6 +19,8 @@ import { newId, type Outgoing, readOutbox, writeOutbox } from "./kept.ts";
 
 export const GRACE_MILLISECONDS = 2_500;
 const MAX_PAST_QUESTIONS = 200;
+const SLOW_MILLISECONDS = 12;
+const MAX_REST_MILLISECONDS = 200;
 
 /** The connection, which is no status of any session. `lost` is told after a grace; `asOf`: when the server was last
  * heard of, null: never. */
@@ -55,6 +57,7 @@ export class PageStore {
   #asOf: ReadonlyMap<string, number> = new Map();
   #thoughts: ReadonlyMap<string, string> = new Map();
   #isDue = false;
+  #restUntil = 0;
   #graceTimer: ReturnType<typeof setTimeout> | undefined;
   #lostAt: number | null = null;
   #sending = new Set<string>();
@@ -344,13 +347,22 @@ export class PageStore {
     this.changed();
   }
 
-  /** Tell the listeners, once a frame. */
+  /** Tell the listeners, once a frame. What took long to draw is drawn less often: the page stays free for its person. */
   changed(): void {
     if (this.#isDue || document.visibilityState === "hidden") return;
     this.#isDue = true;
-    requestAnimationFrame(() => {
-      this.#isDue = false;
-      for (const listener of [...this.#listeners]) listener();
+    const wait = this.#restUntil - performance.now();
+    if (wait > 0) setTimeout(() => requestAnimationFrame(() => this.#tell()), wait);
+    else requestAnimationFrame(() => this.#tell());
+  }
+
+  #tell(): void {
+    const began = performance.now();
+    this.#isDue = false;
+    for (const listener of [...this.#listeners]) listener();
+    setTimeout(() => {
+      const took = performance.now() - began; // with layout and paint, which come after the frame
+      this.#restUntil = took > SLOW_MILLISECONDS ? performance.now() + Math.min(took, MAX_REST_MILLISECONDS) : 0;
     });
   }
 }
