@@ -52,6 +52,7 @@ export class PageStore {
   isOld = false;
   readonly #listeners = new Set<() => void>();
   readonly #onLines: (lines: readonly TaskSummary[]) => void;
+  readonly #onConnection: (kind: ConnectionView["kind"]) => void;
   #decisions: ReadonlyMap<string, DecisionView> = new Map();
   #past: ReadonlyMap<string, Approval> = new Map();
   #asOf: ReadonlyMap<string, number> = new Map();
@@ -63,8 +64,9 @@ export class PageStore {
   #sending = new Set<string>();
   #noticeTimer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(base: string, onLines: (lines: readonly TaskSummary[]) => void) {
+  constructor(base: string, onLines: (lines: readonly TaskSummary[]) => void, onConnection: (kind: ConnectionView["kind"]) => void) {
     this.#onLines = onLines;
+    this.#onConnection = onConnection;
     this.shell = new ClientShell({
       base,
       onStep: (taskId, before, after) => this.#stepped(taskId, before, after),
@@ -328,6 +330,7 @@ export class PageStore {
       this.connection = { kind: left > 0 ? "connecting" : "lost", asOf, reason, retryAt };
       if (left > 0) this.#graceTimer = setTimeout(() => this.#edge(), left);
     }
+    this.#onConnection(this.connection.kind);
     this.changed();
   }
 

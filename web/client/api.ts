@@ -1,9 +1,9 @@
 /** The operations of the HTTP API that this client uses, each in one line. */
 
 import { Http } from "./http.ts";
-import type { Approval, ConfiguredAgent, ExplainedTurn, LoginLine, LoginTicket, Message, OpenTask, Page, PromptStanding, ServerInfo, TaskOpened, TaskScreen, TaskUsage } from "./resources.ts";
+import type { ConfiguredAgent, ExplainedTurn, LoginLine, LoginTicket, OpenTask, Page, ServerInfo, TaskOpened, TaskScreen, TaskUsage } from "./resources.ts";
 import { COMMAND_SECONDS } from "./timeouts.ts";
-import type { AccessRole, ApprovalStanding, Cancelled, RuntimeCheck, TaskSnapshot } from "./wire.ts";
+import type { AccessRole, Approval, ApprovalStanding, Cancelled, Message, PromptStanding, RuntimeCheck } from "./wire.ts";
 
 /** An answer to a question. The verdict is always named. */
 export interface Decision {
@@ -23,7 +23,6 @@ export class Api {
   runtimeCheck = (taskId: string, seconds: number) => this.#http.call<RuntimeCheck>(`${task(taskId)}/runtime-check`, { seconds });
   messages = (taskId: string, before: number, limit = 100) => this.#http.call<Page<Message>>(`${task(taskId)}/messages?before=${before}&limit=${limit}`);
   approvals = (taskId: string) => this.#http.call<Page<Approval>>(`${task(taskId)}/approvals?limit=500`);
-  openApprovals = () => this.#http.call<Page<Approval>>("/api/approvals?limit=500");
   screen = (taskId: string, since: string) => this.#http.call<TaskScreen>(`${task(taskId)}/screen${since ? `?since=${encodeURIComponent(since)}` : ""}`);
   why = (taskId: string) => this.#http.call<ExplainedTurn>(`${task(taskId)}/why/lines`);
   usage = (taskId: string) => this.#http.call<TaskUsage>(`${task(taskId)}/usage`);
@@ -53,5 +52,3 @@ export class Api {
 function task(taskId: string): string {
   return `/api/tasks/${encodeURIComponent(taskId)}`;
 }
-
-export type { TaskSnapshot };

@@ -1,6 +1,6 @@
 /** What the HTTP API answers, as far as this client reads it: see docs/reference/http.md. */
 
-import type { AccessRole, Approval, Message, PromptStanding, TaskSummary, TurnState } from "./wire.ts";
+import type { AccessRole, TurnState } from "./wire.ts";
 
 export interface Page<T> {
   readonly items: readonly T[];
@@ -79,6 +79,7 @@ export interface LoginTicket {
   readonly expires_at: string;
 }
 
+/** A new session of an agent that the server's configuration names. */
 export interface OpenTask {
   readonly agent: string;
   readonly cwd: string;
@@ -91,5 +92,3 @@ export interface TaskOpened {
   readonly is_new: boolean;
   readonly prompt_id: string | null;
 }
-
-export type { Approval, Message, PromptStanding, TaskSummary };

@@ -32,10 +32,11 @@ try {
     writeFileSync(path, text);
     if (run.status !== 0) continue;
     const line = text.slice(0, at).split("\n").length;
-    lived.push(`${file}.ts:${line}: ${JSON.stringify(from)} -> ${JSON.stringify(to)}: ${text.split("\n")[line - 1].trim()}`);
+    const told = `${file}.ts:${line}: ${JSON.stringify(from)} -> ${JSON.stringify(to)}: ${text.split("\n")[line - 1].trim()}`;
+    lived.push(told);
+    console.log(told);
   }
 } finally {
   rmSync(root, { recursive: true, force: true });
 }
-console.log(lived.join("\n"));
 console.log(`${mutants.length - lived.length} of ${mutants.length} killed (${((100 * (mutants.length - lived.length)) / mutants.length).toFixed(1)} %)`);

@@ -116,6 +116,8 @@ test("a question shows all of its arguments, and Enter never allows", async () =
   expect(await card(page).textContent()).toContain("make deploy");
   await page.keyboard.press("Enter");
   await page.getByLabel("Why not (sent with Deny)").press("Enter");
+  await wasRead(page);
+  await card(page).getByRole("button", { name: "Yes" }).press("Enter");
   expect((await world.task(task)).summary.task_status).toBe("PENDING_CONFIRMATION");
   await page.locator(".transcript").focus();
   await until("the key is taken once the card was read", async () => {
@@ -382,6 +384,7 @@ test("a server that is killed in mid-stream and comes back: dated meanwhile, equ
   await world.kill();
   await page.getByText(/Not connected since \d\d:\d\d:\d\d\. What you see is from then\./).waitFor();
   expect(await page.locator(".pulse").count()).toBe(0);
+  expect(await page.title()).toBe("Interlock, not connected");
   await page.locator(".row-link", { hasText: "killed" }).getByText(/was working.*as of/).waitFor();
   await answer(page, "half of it").waitFor();
   await page.locator("#prompt").fill("say after the crash");
