@@ -236,13 +236,20 @@ test("a connection that closes, cleanly or not, is made again", async () => {
   await other.page.context().close();
 });
 
-test("a frozen tab that missed the end of a turn, and a question that came and went, finds out", async () => {
+test("a hidden tab that missed the end of a turn, and a question that came and went, finds out", async () => {
   const other = await between();
   const task = await world.open("freezes", 'say before; gate freezes; request Bash {"command": "true"} -> ok; say after');
   await world.reached("freezes");
   await look(other.page, task);
-  const browser = await other.page.context().newCDPSession(other.page);
-  await browser.send("Page.setWebLifecycleState", { state: "frozen" });
+  // A page of headless Chromium is never hidden or frozen, whatever it is told: so it is told to itself.
+  const turn = (state: string, seconds: number) =>
+    other.page.evaluate(([now, later]) => {
+      const real = Date.now.bind(Date);
+      Date.now = () => real() + Number(later) * 1000;
+      Object.defineProperty(document, "visibilityState", { configurable: true, get: () => now });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, [state, seconds] as const);
+  await turn("hidden", 0);
   other.lose((frame) => !/^(hello|ack|refused|.*:joined)$/.test(frame.type));
   world.gate("freezes");
   await world.status(task, "PENDING_CONFIRMATION");
@@ -250,7 +257,7 @@ test("a frozen tab that missed the end of a turn, and a question that came and w
   await world.api("POST", `/api/tasks/${task}/approvals/${encodeURIComponent(asked.approval_id)}/decision`, { is_allowed: true });
   await world.status(task, "COMPLETED");
   other.lose(() => false);
-  await browser.send("Page.setWebLifecycleState", { state: "active" });
+  await turn("visible", 5);
   await answer(other.page, "after").waitFor();
   await converged(world, other.page, task);
   expect(await other.page.getByRole("button", { name: "Yes" }).count()).toBe(0);
