@@ -990,6 +990,7 @@ GROUPS: Final = (
     ("Work", "run plan send wait interrupt stop start attach adopt resume"),
     ("Answer", "approvals approve deny answer rules"),
     ("Look", "top ps show seen logs diff review blame search why usage statusline"),
+    ("Browser", "open pair logins"),
     ("Manage", "up down status worktree merge doctor hooks queue session config notify completion service uninstall"),
     ("Log and debug", "log debug"),
     ("Try", "demo version"),
