@@ -16,11 +16,12 @@ JOBS ?= 4
 DEEP_JOBS ?= 2
 # Where `make install` puts the program where there is neither uv nor pipx.
 PRIVATE := $(HOME)/.local/share/interlock/venv
+WEB_ASSETS := src/interlock/web/assets
 # Folders with Python in them; some may not be there yet.
 CHECKED := src tests $(patsubst %/,%,$(sort $(dir $(wildcard bench/*.py tools/*.py examples/*.py))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup install uninstall demo test test-deep test-real lab check fmt bench docs
+.PHONY: help setup install uninstall demo test test-deep test-real test-web web check-web lab check fmt bench docs
 
 help: ## list the tasks
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r task text; do \
@@ -56,6 +57,26 @@ test-deep: $(STAMP) ## crash, chaos, long simulation, thorough properties
 
 test-real: $(STAMP) ## tests against real agent CLIs, which are installed with npm when first needed
 	@$(PYTEST) -m real --timeout 900
+
+web: web/node_modules/.ready ## build the page of the dashboard into the package; needs node and npm
+	@cd web && npm run --silent wire && npm run --silent types && npm run --silent build
+
+check-web: web/node_modules/.ready ## compare the page in the package with what its sources give
+	@cd web && node tools/wire-types.mjs --check && npm run --silent types
+	@cp -R $(WEB_ASSETS) web/node_modules/.committed && cd web && npm run --silent build >node_modules/.build.log && cd .. && \
+		diff -r web/node_modules/.committed $(WEB_ASSETS) >web/node_modules/.diff; code=$$?; \
+		rm -rf $(WEB_ASSETS) && mv web/node_modules/.committed $(WEB_ASSETS); \
+		test $$code -eq 0 || { cut -c1-200 web/node_modules/.diff >&2; echo "the page in the package is not what web/ gives: run make web, and commit it" >&2; exit 1; }
+
+test-web: $(STAMP) check-web ## the page: its sources give it, every vector, and real Chromium against a real server
+	@test -x /usr/bin/chromium || { echo "installing chromium; once, about a minute"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; }
+	@cd web && npm run --silent test && npm run --silent browser
+
+web/node_modules/.ready: web/package.json web/package-lock.json web/.npmrc
+	@echo "setting up web/node_modules; once, about half a minute"
+	@cd web && npm ci --silent
+	@touch $@
 
 lab: $(STAMP) ## every pinned CLI through every scenario, and its table for docs/; an hour, and resumable
 	@$(BIN)/interlock debug lab all; code=$$?; if [ $$code -le 1 ]; then $(BIN)/python -m tools.lab_page && $(BIN)/python -m tools.docs; fi; exit $$code

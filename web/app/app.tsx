@@ -21,6 +21,7 @@ export function App() {
   const connection = useStore((page) => page.connection);
   const notice = useStore((page) => page.notice);
   const logProblem = useStore((page) => page.info?.log_problem ?? "");
+  const isOld = useStore((page) => page.isOld);
   const selected = route.page === "session" ? route.taskId : null;
   useEffect(() => {
     const onMove = () => setRoute(parseRoute(new URL(location.href)));
@@ -57,6 +58,7 @@ export function App() {
       <Header />
       <Banner />
       {logProblem ? <p class="banner broken" role="alert">The log takes nothing now: {logProblem}. What agents do meanwhile is neither recorded nor shown.</p> : null}
+      {isOld ? <div class="notice new-page" role="status">A new version of this page is here.<button type="button" class="button compact" onClick={() => location.reload()}>Reload</button></div> : null}
       <Board selected={selected} filter={filter} onFilter={setFilter} />
       {route.page === "session" ? <Session taskId={route.taskId} tab={route.tab} approvalId={route.approvalId} /> : null}
       {route.page === "session" ? <SessionFacts taskId={route.taskId} /> : null}
@@ -119,8 +121,8 @@ function Overview() {
     <main class="overview" id="main">
       <h1 class="visually-hidden">Board</h1>
       {lines.length === 0 ? <p class="hint">{isLive ? "Sessions appear here when agents run." : "Asking the server."}</p>
-        : needs.length > 0 ? <p><b>{needs.length === 1 ? "1 session needs you." : `${needs.length} sessions need you.`}</b> Press <kbd>n</kbd> for the next one.</p>
-        : <p><b>Nobody needs you{isLive ? "" : " as of then"}.</b> Choose a session, or press <kbd>?</kbd> for the keys.</p>}
+        : needs.length > 0 ? <p><b>{isLive ? (needs.length === 1 ? "1 session needs you." : `${needs.length} sessions need you.`) : `${needs.length} needed you then.`}</b> Press <kbd>n</kbd> for the next one.</p>
+        : <p><b>{isLive ? "Nothing needs you." : "Nothing needed you then."}</b> Choose a session, or press <kbd>?</kbd> for the keys.</p>}
     </main>
   );
 }

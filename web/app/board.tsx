@@ -6,7 +6,7 @@ import { memo } from "./memo.ts";
 import { navigate, sessionPath } from "./router.ts";
 import { Age, Freshness, Glyph, Link, Visible } from "./ui.tsx";
 import { useNow, usePage, useStore } from "./use-store.ts";
-import { byAttention, clockTime, detailOf, folderName, GROUP_NAMES, GROUPS, groupOf, saysOf, titleOf } from "./words.ts";
+import { byAttention, detailOf, folderName, GROUP_NAMES, GROUPS, groupOf, saysOf, shortTime, titleOf } from "./words.ts";
 
 const WITH_DETAIL: ReadonlySet<string> = new Set(["needs_you", "stuck"]);
 const FOLDED: ReadonlySet<string> = new Set(["ended"]);
@@ -94,14 +94,14 @@ const Row = memo(function Row({ line, isLive, now, asOf, isSelected }: RowProps)
   ].filter(Boolean);
   return (
     <li ref={element}>
-      <Link href={sessionPath(line.task_id)} class={`row-link group-${groupOf(line)}`} current={isSelected}>
+      <Link href={sessionPath(line.task_id)} class={`row-link group-${groupOf(line)}${isLive ? "" : " stale"}`} current={isSelected}>
         <Glyph line={line} isLive={isLive} />
         <span class="row-main">
           <span class="row-head">
             <span class="row-title"><Visible text={titleOf(line, line.task_id)} /></span>
             <Age since={line.badge?.since} now={now} />
           </span>
-          <span class="row-says">{isLive ? saysOf(line) : asOf === null ? "unknown" : `was ${saysOf(line)}, as of ${clockTime(asOf)}`}</span>
+          <span class="row-says">{isLive ? saysOf(line) : asOf === null ? "unknown" : `was ${saysOf(line)}, as of ${shortTime(asOf)}`}</span>
           {detail ? <span class="row-detail"><Visible text={detail} /></span> : null}
           <span class="row-facts">
             {[line.agent, folderName(line.folder), line.branch].filter(Boolean).map((fact, at) => <span key={at}><Visible text={fact} /></span>)}

@@ -42,7 +42,7 @@ export function Login({ reason }: { readonly reason: string }) {
       {isBusy ? <p role="status">Logging in</p> : (
         <>
           <p>Open this page by a one-time link. In a terminal:</p>
-          <pre class="command">interlock open</pre>
+          <pre class="shell-line">interlock open</pre>
           <form class="form" onSubmit={(event) => { event.preventDefault(); void logIn(given.split("#t=").at(-1)?.trim() ?? ""); }}>
             <label class="field"><span class="field-label">Or paste the link here</span>
               <input value={given} autocomplete="off" spellcheck={false} onInput={(event) => setGiven(event.currentTarget.value)} /></label>

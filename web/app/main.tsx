@@ -7,7 +7,7 @@ import { readTheme, setTheme } from "./kept.ts";
 import { Login } from "./login.tsx";
 import { bridgePage } from "./page-signals.ts";
 import { PageStore } from "./store.ts";
-import { showCounts } from "./title.ts";
+import { showConnection, showCounts } from "./title.ts";
 import { StoreContext } from "./use-store.ts";
 
 declare global {
@@ -23,11 +23,11 @@ async function begin(): Promise<void> {
     render(<Login reason="" />, root);
     return;
   }
-  const store = new PageStore(location.origin, showCounts);
+  const store = new PageStore(location.origin, showCounts, showConnection);
   globalThis.interlock = { digest: store.digest, connection: () => store.connection.kind };
   const refusal = await store.start();
   if (refusal !== null) {
-    render(<Login reason={refusal.message} />, root);
+    render(<Login reason={refusal.code === "unauthenticated" ? "" : refusal.message} />, root);
     return;
   }
   bridgePage(store);

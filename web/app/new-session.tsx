@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { clientError } from "../client/errors.ts";
-import type { AgentDriver } from "../client/resources.ts";
+import type { ConfiguredAgent } from "../client/resources.ts";
 import { newId, readDraft, writeDraft } from "./kept.ts";
 import { navigate, sessionPath } from "./router.ts";
 import { Field, Link } from "./ui.tsx";
@@ -10,15 +10,13 @@ import { usePage, useStore } from "./use-store.ts";
 
 interface Form {
   readonly agent: string;
-  readonly driver: string;
-  readonly program: string;
   readonly folder: string;
   readonly title: string;
   readonly prompt: string;
   readonly key: string;
 }
 
-const EMPTY: Form = { agent: "", driver: "", program: "", folder: "", title: "", prompt: "", key: "" };
+const EMPTY: Form = { agent: "", folder: "", title: "", prompt: "", key: "" };
 
 export function NewSession() {
   const store = usePage();
@@ -26,18 +24,17 @@ export function NewSession() {
   const canAct = useStore((page) => page.canAct());
   const isLive = useStore((page) => page.connection.kind === "live");
   const [form, setForm] = useState<Form>(readForm);
-  const [drivers, setDrivers] = useState<readonly AgentDriver[]>([]);
+  const [known, setKnown] = useState<readonly ConfiguredAgent[] | null>(null);
   const [problem, setProblem] = useState("");
   const [isBusy, setBusy] = useState(false);
   useEffect(() => {
-    store.shell.api.agents().then((page) => setDrivers(page.items), () => undefined);
+    store.shell.api.agents().then((page) => setKnown(page.configured), (thrown: unknown) => setProblem(clientError(thrown).message));
   }, [store, isLive]);
   const recent = [...lines].sort((one, other) => ((one.last_at ?? "") < (other.last_at ?? "") ? 1 : -1));
   const folders = [...new Set(recent.map((line) => line.folder).filter(Boolean))];
-  const agents = [...new Set(recent.map((line) => line.agent).filter(Boolean))];
-  const last = recent[0];
-  const driver = form.driver || last?.driver || drivers[0]?.name || "";
-  const agent = form.agent || last?.agent || "";
+  const installed = (known ?? []).filter((one) => one.is_installed);
+  const last = recent.find((line) => installed.some((one) => one.name === line.agent));
+  const agent = installed.some((one) => one.name === form.agent) ? form.agent : (last?.agent ?? installed[0]?.name ?? "");
   const folder = form.folder || folders[0] || "";
   const set = (change: Partial<Form>) => {
     const next = { ...form, ...change };
@@ -45,14 +42,13 @@ export function NewSession() {
     writeDraft("new", JSON.stringify(next));
   };
   const start = async () => {
-    if (agent === "" || driver === "" || isBusy) return;
+    if (agent === "" || folder === "" || isBusy) return;
     const key = form.key || newId("ses");
     set({ key }); // the same session, however often this is pressed
     setBusy(true);
     try {
-      const argv = form.program.split(/\s+/).filter(Boolean);
       const { title, prompt } = form;
-      const opened = await store.shell.api.openTask({ agent, driver, argv, title, ...(folder ? { cwd: folder } : {}), ...(prompt.trim() ? { prompt } : {}) }, key);
+      const opened = await store.shell.api.openTask({ agent, cwd: folder, title, ...(prompt.trim() ? { prompt } : {}) }, key);
       writeDraft("new", "");
       navigate(sessionPath(opened.task_id));
     } catch (thrown) {
@@ -68,18 +64,16 @@ export function NewSession() {
     <main class="page" id="main">
       <header class="page-head"><Link href="/" class="back button ghost" label="Back to the board">‹</Link><h1>New session</h1></header>
       <form class="form" onSubmit={(event) => { event.preventDefault(); void start(); }} onKeyDown={(event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && void start()}>
-        <Field label="Agent" hint="claude, codex, gemini, or any name of yours">
-          <input list="agents" value={form.agent} placeholder={agent || "claude"} onInput={(event) => set({ agent: event.currentTarget.value })} />
-        </Field>
-        <datalist id="agents">{agents.map((name) => <option key={name} value={name} />)}</datalist>
-        <Field label="How it is run">
-          <select value={driver} onChange={(event) => set({ driver: event.currentTarget.value })}>
-            {[...new Set([driver, ...drivers.map((one) => one.name)])].filter(Boolean).map((name) => <option key={name} value={name}>{name}</option>)}
-          </select>
-        </Field>
-        <Field label="Program" hint="blank: the agent's own command">
-          <input value={form.program} autocapitalize="off" spellcheck={false} onInput={(event) => set({ program: event.currentTarget.value })} />
-        </Field>
+        <div class="field">
+          <span class="field-label" id="agent-name">Agent</span>
+          {known === null ? <div class="skeleton"><i /></div> : installed.length === 0 ? (
+            <p class="hint">No agent of this server's configuration is installed. In a terminal, <code>interlock doctor</code> says what is missing.</p>
+          ) : (
+            <div class="choices" role="radiogroup" aria-labelledby="agent-name">
+              {installed.map((one) => <button key={one.name} type="button" role="radio" aria-checked={one.name === agent} onClick={() => set({ agent: one.name })}>{one.name}{one.model ? <span class="hint"> {one.model}</span> : null}</button>)}
+            </div>
+          )}
+        </div>
         <Field label="Folder">
           <input list="folders" value={form.folder} placeholder={folder || "/home/you/project"} autocapitalize="off" spellcheck={false} onInput={(event) => set({ folder: event.currentTarget.value })} />
         </Field>
@@ -88,7 +82,7 @@ export function NewSession() {
         <Field label="Prompt"><textarea rows={5} value={form.prompt} onInput={(event) => set({ prompt: event.currentTarget.value })} /></Field>
         {problem ? <p class="warn" role="alert">{problem}</p> : null}
         <div class="row end">
-          <button type="submit" class="button primary" disabled={!isLive || isBusy || agent === "" || driver === ""}>{isBusy ? "Starting" : "Start"}</button>
+          <button type="submit" class="button primary" disabled={!isLive || isBusy || agent === "" || folder === ""}>{isBusy ? "Starting" : "Start"}</button>
         </div>
       </form>
     </main>

@@ -18,7 +18,7 @@ import { readDraft, writeDraft } from "./kept.ts";
 import type { DecisionView } from "./store.ts";
 import { Key, Visible } from "./ui.tsx";
 import { useNow, usePage, useStore } from "./use-store.ts";
-import { clockTime, duration, shortTime } from "./words.ts";
+import { clockTime, duration } from "./words.ts";
 
 const READ_MILLISECONDS = 400;
 const PIECE_CHARACTERS = 400;
@@ -126,12 +126,12 @@ export function QuestionCard({ approval, isOver, isLive }: { readonly approval: 
               <div class="answers">
                 {answers.deny === null ? null : <button type="button" class="button deny" disabled={!canAnswer} onClick={() => answer(answers.deny as Decision)}><Key>d</Key> Deny</button>}
                 {answers.options.map(({ option, decision: given }, at) => (
-                  <button key={option.id || option.label} type="button" class={`button ${given.is_allowed ? "allow" : "deny"}`} disabled={!canAnswer} onClick={() => answer(given)}>
+                  <button key={option.id || option.label} type="button" class={`button ${given.is_allowed ? "allow" : "deny"}`} disabled={!canAnswer} onKeyDown={given.is_allowed ? withoutEnter : undefined} onClick={() => answer(given)}>
                     {at < 9 ? <Key>{at + 1}</Key> : null} <Visible text={option.label} />
                   </button>
                 ))}
                 {answers.allow !== null && answers.options.length === 0 ? (
-                  <button type="button" class="button allow" disabled={!canAnswer} onClick={() => answer(answers.allow as Decision)}>
+                  <button type="button" class="button allow" disabled={!canAnswer} onKeyDown={withoutEnter} onClick={() => answer(answers.allow as Decision)}>
                     <Key>a</Key> {unread > 0 ? `Allow without reading ${unread} line${unread === 1 ? "" : "s"}` : "Allow"}
                   </button>
                 ) : null}
@@ -229,6 +229,11 @@ function split(text: string): { readonly text: string; readonly lines: number }[
   return made;
 }
 
+/** Enter is pressed by the way: it never allows. A space does, on a button that was gone to. */
+function withoutEnter(event: KeyboardEvent): void {
+  if (event.key === "Enter") event.preventDefault();
+}
+
 interface Fields {
   readonly [name: string]: Json;
 }
@@ -300,5 +305,3 @@ function answersOf(approval: Approval): Answers {
     takesWords: true,
   };
 }
-
-export { shortTime };

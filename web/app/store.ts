@@ -9,7 +9,7 @@
 
 import type { Decision } from "../client/api.ts";
 import type { PushedFrame } from "../client/client-machine.ts";
-import { type ClientError, clientError, Refusal, Unreachable } from "../client/errors.ts";
+import { clientError, Refusal, Unreachable } from "../client/errors.ts";
 import type { CheckReason } from "../client/inputs.ts";
 import type { ServerInfo } from "../client/resources.ts";
 import { ClientShell } from "../client/shell.ts";
@@ -19,6 +19,8 @@ import { newId, type Outgoing, readOutbox, writeOutbox } from "./kept.ts";
 
 export const GRACE_MILLISECONDS = 2_500;
 const MAX_PAST_QUESTIONS = 200;
+const SLOW_MILLISECONDS = 12;
+const MAX_REST_MILLISECONDS = 200;
 
 /** The connection, which is no status of any session. `lost` is told after a grace; `asOf`: when the server was last
  * heard of, null: never. */
@@ -46,25 +48,31 @@ export class PageStore {
   /** Older pages of a transcript, by task. */
   history: ReadonlyMap<string, { readonly items: readonly Message[]; readonly before: number | null }> = new Map();
   notice = "";
+  /** The server holds another build of this page than the one that runs here. */
+  isOld = false;
   readonly #listeners = new Set<() => void>();
   readonly #onLines: (lines: readonly TaskSummary[]) => void;
+  readonly #onConnection: (kind: ConnectionView["kind"]) => void;
   #decisions: ReadonlyMap<string, DecisionView> = new Map();
   #past: ReadonlyMap<string, Approval> = new Map();
   #asOf: ReadonlyMap<string, number> = new Map();
   #thoughts: ReadonlyMap<string, string> = new Map();
   #isDue = false;
+  #restUntil = 0;
   #graceTimer: ReturnType<typeof setTimeout> | undefined;
   #lostAt: number | null = null;
   #sending = new Set<string>();
   #noticeTimer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(base: string, onLines: (lines: readonly TaskSummary[]) => void) {
+  constructor(base: string, onLines: (lines: readonly TaskSummary[]) => void, onConnection: (kind: ConnectionView["kind"]) => void) {
     this.#onLines = onLines;
+    this.#onConnection = onConnection;
     this.shell = new ClientShell({
       base,
       onStep: (taskId, before, after) => this.#stepped(taskId, before, after),
       onLines: () => this.#takeLines(),
       onEdge: () => this.#edge(),
+      onDecided: () => this.changed(),
       onFrame: (frame) => this.#hear(frame),
     });
   }
@@ -108,10 +116,11 @@ export class PageStore {
     return Date.now() + this.#clockOffset;
   }
   #clockOffset = 0;
+  #build: string | null = null;
 
   // Looking
 
-  async start(): Promise<ClientError | null> {
+  async start(): Promise<Refusal | null> {
     try {
       this.info = await this.shell.api.server();
     } catch (thrown) {
@@ -302,8 +311,12 @@ export class PageStore {
     clearTimeout(this.#graceTimer);
     if (connection.isConnected) {
       this.#lostAt = null;
-      const told = (connection.hello as { readonly at?: string } | null)?.at;
-      if (told !== undefined) this.#clockOffset = Date.parse(told) - Date.now();
+      if (connection.hello !== null) {
+        const { at, build } = connection.hello;
+        if (at !== null) this.#clockOffset = Date.parse(at) - Date.now();
+        this.isOld = this.#build !== null && this.#build !== build;
+        this.#build ??= build;
+      }
       this.connection = { kind: "live", asOf, reason: "", retryAt: null };
       if (this.info === null) void this.#readInfo();
       void this.flushOutbox();
@@ -317,6 +330,7 @@ export class PageStore {
       this.connection = { kind: left > 0 ? "connecting" : "lost", asOf, reason, retryAt };
       if (left > 0) this.#graceTimer = setTimeout(() => this.#edge(), left);
     }
+    this.#onConnection(this.connection.kind);
     this.changed();
   }
 
@@ -336,13 +350,22 @@ export class PageStore {
     this.changed();
   }
 
-  /** Tell the listeners, once a frame. */
+  /** Tell the listeners, once a frame. What took long to draw is drawn less often: the page stays free for its person. */
   changed(): void {
     if (this.#isDue || document.visibilityState === "hidden") return;
     this.#isDue = true;
-    requestAnimationFrame(() => {
-      this.#isDue = false;
-      for (const listener of [...this.#listeners]) listener();
+    const wait = this.#restUntil - performance.now();
+    if (wait > 0) setTimeout(() => requestAnimationFrame(() => this.#tell()), wait);
+    else requestAnimationFrame(() => this.#tell());
+  }
+
+  #tell(): void {
+    const began = performance.now();
+    this.#isDue = false;
+    for (const listener of [...this.#listeners]) listener();
+    setTimeout(() => {
+      const took = performance.now() - began; // with layout and paint, which come after the frame
+      this.#restUntil = took > SLOW_MILLISECONDS ? performance.now() + Math.min(took, MAX_REST_MILLISECONDS) : 0;
     });
   }
 }

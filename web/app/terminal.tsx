@@ -1,7 +1,7 @@
 /** The terminal of an agent: its rows and their paint, looked at and never typed into. Looking changes nothing. */
 
 import { useEffect, useState } from "preact/hooks";
-import { clientError } from "../client/errors.ts";
+import { clientError, Refusal } from "../client/errors.ts";
 import type { Paint, TaskScreen } from "../client/resources.ts";
 import { before, slice } from "../client/codepoints.ts";
 import { Freshness, Visible } from "./ui.tsx";
@@ -27,7 +27,9 @@ export function Terminal({ taskId, isLive }: { readonly taskId: string; readonly
         setProblem("");
         setScreen((last) => (next.is_unchanged && last !== null ? { ...next, rows: last.rows, paint: last.paint } : next));
       } catch (thrown) {
-        if (!isOver) setProblem(clientError(thrown).message);
+        const error = clientError(thrown);
+        if (!isOver) setProblem(error.message);
+        isOver ||= error instanceof Refusal && error.retryAfterSeconds === null; // there is no terminal, and none will come
       } finally {
         isAsking = false;
       }

@@ -8,9 +8,22 @@ let saidAt = 0;
 let saidCount = -1;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
+let needs = 0;
+let isLost = false;
+
+/** Without a connection a number would be a claim. */
+export function showConnection(kind: string): void {
+  isLost = kind === "lost" || kind === "out";
+  showTitle();
+}
+
+function showTitle(): void {
+  document.title = isLost ? "Interlock, not connected" : needs > 0 ? `(${needs}) Interlock` : "Interlock";
+}
+
 export function showCounts(lines: readonly TaskSummary[]): void {
-  const needs = lines.filter((line) => groupOf(line) === "needs_you").length;
-  document.title = needs > 0 ? `(${needs}) Interlock` : "Interlock";
+  needs = lines.filter((line) => groupOf(line) === "needs_you").length;
+  showTitle();
   const icon = document.querySelector<HTMLLinkElement>("link[rel=icon]");
   const picture = iconOf(needs);
   if (icon !== null && icon.href !== picture) icon.href = picture;
@@ -19,17 +32,17 @@ export function showCounts(lines: readonly TaskSummary[]): void {
   timer = setTimeout(() => say(needs), Math.max(0, saidAt + SAY_EVERY_MILLISECONDS - Date.now()));
 }
 
-function say(needs: number): void {
+function say(count: number): void {
   const region = document.getElementById("said");
-  if (region !== null && (needs > 0 || saidCount > 0)) {
-    region.textContent = needs === 0 ? "No agent needs you." : needs === 1 ? "1 agent needs you." : `${needs} agents need you.`;
+  if (region !== null && (count > 0 || saidCount > 0)) {
+    region.textContent = count === 0 ? "No agent needs you." : count === 1 ? "1 agent needs you." : `${count} agents need you.`;
   }
-  saidCount = needs;
+  saidCount = count;
   saidAt = Date.now();
 }
 
-function iconOf(needs: number): string {
-  const badge = needs === 0 ? "" : `<circle cx='24' cy='8' r='8' fill='#d9480f'/><text x='24' y='12' font-family='sans-serif' font-size='12' font-weight='bold' text-anchor='middle' fill='#fff'>${needs > 9 ? "+" : needs}</text>`;
+function iconOf(count: number): string {
+  const badge = count === 0 ? "" : `<circle cx='24' cy='8' r='8' fill='#d9480f'/><text x='24' y='12' font-family='sans-serif' font-size='12' font-weight='bold' text-anchor='middle' fill='#fff'>${count > 9 ? "+" : count}</text>`;
   const links = "<g fill='none' stroke='#4c8dff' stroke-width='3'><rect x='2' y='11' width='16' height='12' rx='6'/><rect x='13' y='11' width='16' height='12' rx='6'/></g>";
   return `data:image/svg+xml,${encodeURIComponent(`<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'>${links}${badge}</svg>`)}`;
 }

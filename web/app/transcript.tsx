@@ -21,14 +21,20 @@ export function Transcript({ taskId, isLive }: { readonly taskId: string; readon
   const thought = useStore((page) => page.thought(taskId));
   const element = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
+  const height = useRef(0);
   const [isBehind, setBehind] = useState(false);
   useLayoutEffect(() => {
     const box = element.current;
     if (box !== null && isAtEnd.current) box.scrollTop = box.scrollHeight;
   });
   useEffect(() => {
-    isAtEnd.current = true;
-  }, [taskId]);
+    const box = element.current;
+    if (box === null) return undefined;
+    // A question that opens below takes room: the end stays in sight.
+    const observer = new ResizeObserver(() => isAtEnd.current && box.scrollTo({ top: box.scrollHeight }));
+    observer.observe(box);
+    return () => observer.disconnect();
+  }, [state === null]);
   const toEnd = () => {
     isAtEnd.current = true;
     element.current?.scrollTo({ top: element.current.scrollHeight });
@@ -50,6 +56,10 @@ export function Transcript({ taskId, isLive }: { readonly taskId: string; readon
         aria-label="Transcript"
         onScroll={(event) => {
           const box = event.currentTarget;
+          if (box.clientHeight !== height.current) {
+            height.current = box.clientHeight; // the room changed, and no one scrolled
+            return;
+          }
           isAtEnd.current = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END;
           setBehind(!isAtEnd.current);
         }}
@@ -110,7 +120,7 @@ const MessageView = memo(function MessageView({ message, receipt, isLive }: Mess
         <article class={`message end ${message.status}`}>
           <header><b>{endWords(message)}</b> <time dateTime={message.at}>{shortTime(message.at)}</time></header>
           <div class="said"><Visible text={message.text} /></div>
-          {message.next_actions.filter((one) => one.command).map((one) => <code key={one.kind} class="command">{one.command}</code>)}
+          {message.next_actions.filter((one) => one.command).map((one) => <code key={one.kind} class="shell-line">{one.command}</code>)}
         </article>
       );
     default:

@@ -3,7 +3,7 @@
  * Law: without a badge nothing is known, and nothing is guessed.
  */
 
-import type { Badge, BoardGroup, DeliveryStage, EvidenceSource, TaskSummary } from "../client/wire.ts";
+import type { Attention, Badge, BoardGroup, DeliveryStage, EvidenceSource, TaskSummary } from "../client/wire.ts";
 
 export const GROUPS: readonly BoardGroup[] = ["needs_you", "stuck", "done", "working", "idle", "ended"];
 export const GROUP_NAMES: Readonly<Record<BoardGroup, string>> = {
@@ -23,6 +23,17 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   interrupted: "interrupted",
 };
 const FAILURES: ReadonlySet<string> = new Set(["partial", "failed", "timed_out"]);
+const ASKS: Readonly<Record<Attention, string>> = {
+  none: "",
+  approval: "waiting for your approval",
+  question: "waiting for your answer",
+  plan: "waiting for you to read its plan",
+  decision: "waiting for your decision",
+  auth: "needs a login",
+  quota: "out of quota",
+  error: "error",
+  held: "queue held",
+};
 const SOURCES: Readonly<Record<EvidenceSource, string>> = {
   exit: "its process exited",
   native_status: "reported by the agent",
@@ -61,7 +72,7 @@ function parts(line: TaskSummary, badge: Badge): string[] {
   if (line.task_status === "DELETE") return ["archived"];
   if (outcome === "unknown" && (attention === "error" || attention === "none")) return ["unknown", "log damaged"];
   if (attention !== "none") {
-    const said = badge.needs_person ? attention : `${attention} answered`;
+    const said = badge.needs_person ? ASKS[attention] : `${attention} answered`;
     return activity === "working" || activity === "quiet" ? [said] : [said, activity];
   }
   if (line.is_paused && isAtRest) return ["idle", "queue paused"];
@@ -121,7 +132,8 @@ export function glyphOf(line: TaskSummary): { readonly sign: string; readonly to
   if (group === "stuck") return { sign: "?", tone: "stuck" };
   if (group === "done") return { sign: "✓", tone: "done" };
   if (group === "working") return { sign: "●", tone: "working" };
-  return group === "idle" ? { sign: "○", tone: "idle" } : { sign: "–", tone: "ended" };
+  const sign = hasFailed(badge) ? "✕" : group === "idle" ? "○" : "–";
+  return { sign, tone: group === "idle" ? "idle" : "ended" };
 }
 
 export const RECEIPTS: Readonly<Record<DeliveryStage, string>> = {
@@ -150,7 +162,7 @@ export function clockTime(at: number | string): string {
   return new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 }
 
-export function shortTime(at: string): string {
+export function shortTime(at: number | string): string {
   return new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
 }
 

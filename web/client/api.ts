@@ -1,9 +1,9 @@
 /** The operations of the HTTP API that this client uses, each in one line. */
 
 import { Http } from "./http.ts";
-import type { AgentDriver, Approval, ExplainedTurn, LoginLine, LoginTicket, Message, OpenTask, Page, PromptStanding, ServerInfo, TaskOpened, TaskScreen, TaskUsage } from "./resources.ts";
+import type { ConfiguredAgent, ExplainedTurn, LoginLine, LoginTicket, OpenTask, Page, ServerInfo, TaskOpened, TaskScreen, TaskUsage } from "./resources.ts";
 import { COMMAND_SECONDS } from "./timeouts.ts";
-import type { AccessRole, ApprovalStanding, Cancelled, RuntimeCheck, TaskSnapshot } from "./wire.ts";
+import type { AccessRole, Approval, ApprovalStanding, Cancelled, Message, PromptStanding, RuntimeCheck } from "./wire.ts";
 
 /** An answer to a question. The verdict is always named. */
 export interface Decision {
@@ -23,11 +23,10 @@ export class Api {
   runtimeCheck = (taskId: string, seconds: number) => this.#http.call<RuntimeCheck>(`${task(taskId)}/runtime-check`, { seconds });
   messages = (taskId: string, before: number, limit = 100) => this.#http.call<Page<Message>>(`${task(taskId)}/messages?before=${before}&limit=${limit}`);
   approvals = (taskId: string) => this.#http.call<Page<Approval>>(`${task(taskId)}/approvals?limit=500`);
-  openApprovals = () => this.#http.call<Page<Approval>>("/api/approvals?limit=500");
   screen = (taskId: string, since: string) => this.#http.call<TaskScreen>(`${task(taskId)}/screen${since ? `?since=${encodeURIComponent(since)}` : ""}`);
   why = (taskId: string) => this.#http.call<ExplainedTurn>(`${task(taskId)}/why/lines`);
   usage = (taskId: string) => this.#http.call<TaskUsage>(`${task(taskId)}/usage`);
-  agents = () => this.#http.call<Page<AgentDriver>>("/api/agents");
+  agents = () => this.#http.call<{ readonly configured: readonly ConfiguredAgent[] }>("/api/agents");
 
   openTask = (given: OpenTask, key: string) => this.#command<TaskOpened>("POST", "/api/tasks", given, key);
   send = (taskId: string, promptId: string, text: string) => this.#command<PromptStanding>("POST", `${task(taskId)}/prompts`, { text }, promptId);
@@ -53,5 +52,3 @@ export class Api {
 function task(taskId: string): string {
   return `/api/tasks/${encodeURIComponent(taskId)}`;
 }
-
-export type { TaskSnapshot };

@@ -9,7 +9,6 @@ export interface Asking {
   /** The idempotency key: the same key with the same body is done once. */
   readonly key?: string;
   readonly seconds?: number;
-  readonly signal?: AbortSignal;
 }
 
 export class Http {
@@ -29,8 +28,7 @@ export class Http {
     if (key !== undefined) headers["Idempotency-Key"] = key;
     if (this.#token !== undefined) headers["Authorization"] = `Bearer ${this.#token}`;
     const late = AbortSignal.timeout(seconds * 1000);
-    const signal = asking.signal === undefined ? late : AbortSignal.any([late, asking.signal]);
-    const init: RequestInit = { method, headers, signal, cache: "no-store" };
+    const init: RequestInit = { method, headers, signal: late, cache: "no-store" };
     if (body !== undefined) init.body = JSON.stringify(body);
     try {
       const response = await fetch(this.#base + path, init);

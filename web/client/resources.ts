@@ -1,6 +1,6 @@
 /** What the HTTP API answers, as far as this client reads it: see docs/reference/http.md. */
 
-import type { AccessRole, Approval, Json, Message, PromptStanding, TaskSummary, TurnState } from "./wire.ts";
+import type { AccessRole, TurnState } from "./wire.ts";
 
 export interface Page<T> {
   readonly items: readonly T[];
@@ -55,9 +55,12 @@ export interface TaskUsage {
   readonly turns: readonly { readonly turn_id: string; readonly usage: Usage }[];
 }
 
-export interface AgentDriver {
+/** An agent that the server's configuration names. */
+export interface ConfiguredAgent {
   readonly name: string;
-  readonly kind: "terminal" | "stream" | "acp" | "model";
+  readonly driver: string;
+  readonly model: string;
+  readonly is_installed: boolean;
 }
 
 /** A browser that is logged in. */
@@ -76,14 +79,12 @@ export interface LoginTicket {
   readonly expires_at: string;
 }
 
+/** A new session of an agent that the server's configuration names. */
 export interface OpenTask {
   readonly agent: string;
-  readonly driver: string;
-  readonly argv?: readonly string[];
-  readonly cwd?: string;
+  readonly cwd: string;
   readonly title?: string;
   readonly prompt?: string;
-  readonly policy?: Json;
 }
 
 export interface TaskOpened {
@@ -91,5 +92,3 @@ export interface TaskOpened {
   readonly is_new: boolean;
   readonly prompt_id: string | null;
 }
-
-export type { Approval, Message, PromptStanding, TaskSummary };

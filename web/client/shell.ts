@@ -23,6 +23,8 @@ export interface ShellOptions {
   readonly onStep?: OnStep;
   readonly onLines?: (lines: readonly TaskSummary[]) => void;
   readonly onEdge?: () => void;
+  /** Something was decided: also where no task and no line changed, such as that an empty board is joined. */
+  readonly onDecided?: () => void;
   /** Each frame that is pushed, before the machine has it. */
   readonly onFrame?: (frame: PushedFrame) => void;
 }
@@ -106,6 +108,7 @@ export class ClientShell {
       this.#isDeciding = false;
     }
     this.#arm();
+    this.#options.onDecided?.();
   }
 
   #carryOut(output: ClientOutput): void {

@@ -377,8 +377,11 @@ export interface Evidence {
 /** The rungs of the evidence ladder, best first, then the log itself. */
 export type EvidenceSource = "exit" | "hook" | "log" | "native_file" | "native_status" | "operator" | "pane_title" | "screen" | "silence";
 
-/** The first frame of a connection. A client that hears nothing for three heartbeats takes it for dead. */
+/** The first frame of a connection. A client that hears nothing for three heartbeats takes it for dead. `at`: the
+ * server's clock. `build`: of the page that the server has; where it is another than before, a newer page is there. */
 export interface Hello {
+  readonly at: string | null;
+  readonly build: string;
   readonly heartbeat_seconds: number;
   readonly max_frame_bytes: number;
   readonly protocol: number;
@@ -455,7 +458,7 @@ export type NextActionKind = "ask_operator" | "attach" | "decide" | "diagnose_se
 /** How the last turn of a session ended. `new`: there never was a prompt. `unknown`: events of it are lost. */
 export type Outcome = "done" | "failed" | "interrupted" | "new" | "partial" | "timed_out" | "unknown";
 
-/** Are you there? Sent when nothing else was for `heartbeat_seconds`. */
+/** Are you there? For a client that wants an answer; a pong tells the server that the client is. */
 export interface Ping {
   readonly id: string;
   readonly type: "ping";

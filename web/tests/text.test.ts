@@ -1,6 +1,6 @@
 /** Laws of text: code points, growing text, hostile text, Markdown, differences, patches. */
 
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { blocks, sourceOf } from "../app/markdown.ts";
 import { pieces, safeLink, visible } from "../app/hostile.ts";
@@ -22,6 +22,16 @@ function* oddTexts(count: number): Generator<string> {
   };
   for (let made = 0; made < count; made += 1) yield Array.from({ length: next(30) }, () => ODD[next(ODD.length)]).join("");
 }
+
+test("no text becomes HTML, and no address leads elsewhere", () => {
+  for (const folder of ["../app/", "../client/"]) {
+    for (const name of readdirSync(new URL(folder, import.meta.url))) {
+      const text = readFileSync(new URL(folder + name, import.meta.url), "utf8");
+      expect(text.match(/innerHTML|outerHTML|insertAdjacent|document\.write|dangerously|eval\(|new Function|srcdoc/g), name).toBeNull();
+      expect(text.match(/["'`]https?:\/\/(?!www\.w3\.org|127\.0\.0\.1)/g), name).toBeNull();
+    }
+  }
+});
 
 test("the types are made from the schema", () => {
   expect(readFileSync(new URL("../client/wire.ts", import.meta.url), "utf8")).toBe(wireTypes());

@@ -55,6 +55,11 @@ async function between(drops: (frame: any) => boolean = () => false): Promise<{ 
   return { page: other, sockets, lose: (next) => (drop = next) };
 }
 
+test("an empty board is live, and says what to do next", async () => {
+  await page.getByText("No session yet.").waitFor();
+  expect(await page.getByRole("link", { name: "Start an agent" }).getAttribute("href")).toBe("/new");
+});
+
 test("a link logs in once, its ticket stays nowhere, and no script can read the cookie", async () => {
   const link = await world.ticket("operator");
   const first = await (await eyes.context()).newPage();
@@ -111,6 +116,8 @@ test("a question shows all of its arguments, and Enter never allows", async () =
   expect(await card(page).textContent()).toContain("make deploy");
   await page.keyboard.press("Enter");
   await page.getByLabel("Why not (sent with Deny)").press("Enter");
+  await wasRead(page);
+  await card(page).getByRole("button", { name: "Yes" }).press("Enter");
   expect((await world.task(task)).summary.task_status).toBe("PENDING_CONFIRMATION");
   await page.locator(".transcript").focus();
   await until("the key is taken once the card was read", async () => {
@@ -229,13 +236,20 @@ test("a connection that closes, cleanly or not, is made again", async () => {
   await other.page.context().close();
 });
 
-test("a frozen tab that missed the end of a turn, and a question that came and went, finds out", async () => {
+test("a hidden tab that missed the end of a turn, and a question that came and went, finds out", async () => {
   const other = await between();
   const task = await world.open("freezes", 'say before; gate freezes; request Bash {"command": "true"} -> ok; say after');
   await world.reached("freezes");
   await look(other.page, task);
-  const browser = await other.page.context().newCDPSession(other.page);
-  await browser.send("Page.setWebLifecycleState", { state: "frozen" });
+  // A page of headless Chromium is never hidden or frozen, whatever it is told: so it is told to itself.
+  const turn = (state: string, seconds: number) =>
+    other.page.evaluate(([now, later]) => {
+      const real = Date.now.bind(Date);
+      Date.now = () => real() + Number(later) * 1000;
+      Object.defineProperty(document, "visibilityState", { configurable: true, get: () => now });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, [state, seconds] as const);
+  await turn("hidden", 0);
   other.lose((frame) => !/^(hello|ack|refused|.*:joined)$/.test(frame.type));
   world.gate("freezes");
   await world.status(task, "PENDING_CONFIRMATION");
@@ -243,7 +257,7 @@ test("a frozen tab that missed the end of a turn, and a question that came and w
   await world.api("POST", `/api/tasks/${task}/approvals/${encodeURIComponent(asked.approval_id)}/decision`, { is_allowed: true });
   await world.status(task, "COMPLETED");
   other.lose(() => false);
-  await browser.send("Page.setWebLifecycleState", { state: "active" });
+  await turn("visible", 5);
   await answer(other.page, "after").waitFor();
   await converged(world, other.page, task);
   expect(await other.page.getByRole("button", { name: "Yes" }).count()).toBe(0);
@@ -306,6 +320,39 @@ test("an interrupt asks first, and is a wish until the server says how it ended"
   await converged(world, page, task);
 });
 
+test("a new session begins from the form, and its draft is gone once it has", async () => {
+  await page.goto(`${world.url}/new`);
+  await page.getByRole("radio", { name: "scripted" }).click();
+  await page.getByLabel("Folder").fill(world.folder);
+  await page.getByLabel("Title").fill("formed");
+  await page.getByLabel("Prompt").fill("say Begun by a form.");
+  await page.reload();
+  expect(await page.getByLabel("Prompt").inputValue()).toBe("say Begun by a form.");
+  await page.locator(".top .fresh.live").waitFor();
+  await page.getByRole("button", { name: "Start" }).click();
+  await answer(page, "Begun by a form.").waitFor();
+  const task = new URL(page.url()).pathname.split("/").at(-1) as string;
+  await world.status(task, "COMPLETED");
+  await converged(world, page, task);
+  expect(await page.evaluate(() => localStorage.getItem("interlock.draft.new"))).toBeNull();
+});
+
+test("the terminal is shown as it is, and looking changes nothing", async () => {
+  const task = await world.open("pane", "say In a terminal.", undefined, true);
+  await world.status(task, "COMPLETED");
+  const before = await world.api("GET", `/api/tasks/${task}/screen`);
+  const observer = await eyes.logIn(world, "observer", { viewport: { width: 390, height: 844 } });
+  const { version } = (await world.task(task)).summary;
+  await look(observer, task, "?tab=terminal");
+  await observer.locator(".terminal .fresh.live").waitFor();
+  const rows = await observer.locator(".screen").textContent();
+  expect(rows).toContain("In a terminal.");
+  await observer.locator("body").press("x"); // an observer's keys do nothing
+  const after = await world.api("GET", `/api/tasks/${task}/screen`);
+  expect([after.columns, after.height, (await world.task(task)).summary.version]).toEqual([before.columns, before.height, version]);
+  await observer.context().close();
+});
+
 test("an observer sees no act, and is refused one", async () => {
   const task = await world.open("looks", 'request Bash {"command": "make"} -> ok; say Made.');
   await world.status(task, "PENDING_CONFIRMATION");
@@ -344,6 +391,7 @@ test("a server that is killed in mid-stream and comes back: dated meanwhile, equ
   await world.kill();
   await page.getByText(/Not connected since \d\d:\d\d:\d\d\. What you see is from then\./).waitFor();
   expect(await page.locator(".pulse").count()).toBe(0);
+  expect(await page.title()).toBe("Interlock, not connected");
   await page.locator(".row-link", { hasText: "killed" }).getByText(/was working.*as of/).waitFor();
   await answer(page, "half of it").waitFor();
   await page.locator("#prompt").fill("say after the crash");

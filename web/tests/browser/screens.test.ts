@@ -19,12 +19,13 @@ const tasks: Record<string, string> = {};
 
 beforeAll(async () => {
   await world.start();
-  tasks["deploy"] = await world.open("api-fix", 'say I changed **two** files:\\n\\n- `src/auth.py` checks where `next` leads\\n- `tests/test_auth.py` holds it to that\\n\\nAll tests pass. Now I deploy. ; call Edit {"file_path": "src/auth.py"} -> The file was updated.; call Bash {"command": "pytest -q"} -> 41 passed in 2.31s; request Bash {"command": "make deploy ENV=prod REGION=eu-west-1"} -> deployed; say It is deployed.');
-  tasks["schema"] = await world.open("schema", "ask Which database is it for? | PostgreSQL | SQLite; say The table is there.");
-  tasks["flaky"] = await world.open("flaky", "say The test reads the clock twice, so; result error_during_execution connection reset");
-  tasks["docs"] = await world.open("docs", "usage 2100 90 0.21; say # Changelog\\n\\nIt has **three** parts:\\n\\n1. added\\n2. changed\\n3. fixed\\n\\n```python\\nfor part in parts:\\n    print(part)\\n```\\n\\nSee https://example.org/changelog for all of it.");
-  tasks["ui"] = await world.open("ui", "think Where is the grid?; call Read {\"file_path\": \"web/app/styles.css\"} -> 120 lines; say I am moving the board to a grid; gate never");
+  tasks["deploy"] = await world.open("api-fix", "Fix the login redirect, then deploy", 'say I changed **two** files:\\n\\n- `src/auth.py` checks where `next` leads\\n- `tests/test_auth.py` holds it to that\\n\\nAll tests pass. Now I deploy. ; call Edit {"file_path": "src/auth.py"} -> The file was updated.; call Bash {"command": "pytest -q"} -> 41 passed in 2.31s; request Bash {"command": "make deploy ENV=prod REGION=eu-west-1"} -> deployed; say It is deployed.');
+  tasks["schema"] = await world.open("schema", "Add a table for users", "ask Which database is it for? | PostgreSQL | SQLite; say The table is there.");
+  tasks["flaky"] = await world.open("flaky", "Why does this test fail now and then?", "say The test reads the clock twice, so; result error_during_execution connection reset");
+  tasks["docs"] = await world.open("docs", "Sum up the changelog", "usage 2100 90 0.21; say # Changelog\\n\\nIt has **three** parts:\\n\\n1. added\\n2. changed\\n3. fixed\\n\\n```python\\nfor part in parts:\\n    print(part)\\n```\\n\\nSee https://example.org/changelog for all of it.");
+  tasks["ui"] = await world.open("ui", "Make the board a grid", "think Where is the grid?; call Read {\"file_path\": \"web/app/styles.css\"} -> 120 lines; say I am moving the board to a grid; gate never");
   await world.open("tests");
+  tasks["pane"] = await world.open("pane", "Show your colours", 'call Bash {"command": "pytest -q"} -> 41 passed; say All tests pass.', true);
   await world.status(tasks["deploy"], "PENDING_CONFIRMATION");
   await world.status(tasks["schema"], "PENDING_CONFIRMATION");
   await world.status(tasks["docs"], "COMPLETED");
@@ -48,7 +49,7 @@ const SCREENS: readonly (readonly [string, () => Promise<unknown>])[] = [
     await page.locator(".question").waitFor();
     await page.locator(".session .fresh.live").waitFor();
   }],
-  ["terminal", async () => { await page.goto(`${world.url}/s/${tasks["ui"]}?tab=terminal`); await page.locator(".terminal, .session .empty").first().waitFor(); }],
+  ["terminal", async () => { await page.goto(`${world.url}/s/${tasks["pane"]}?tab=terminal`); await page.locator(".terminal .fresh.live").waitFor(); }],
   ["why", async () => { await page.goto(`${world.url}/s/${tasks["flaky"]}?tab=why`); await page.locator(".why-lines").waitFor(); }],
   ["usage", async () => { await page.goto(`${world.url}/s/${tasks["docs"]}?tab=usage`); await page.locator("table").waitFor(); }],
   ["new", async () => { await page.goto(`${world.url}/new`); await page.locator("form").waitFor(); await live(); }],
@@ -71,7 +72,7 @@ async function check(name: string): Promise<void> {
   }
   await page.setViewportSize({ width: 1280, height: 800 });
   expect(found).toEqual([]);
-  expect(eyes.faults.splice(0).filter((fault) => !fault.includes("/screen") && !(name === "terminal" && NETWORK.test(fault)))).toEqual([]);
+  expect(eyes.faults.splice(0)).toEqual([]);
 }
 
 /** axe is put into the page by the debugger: the page's own policy would not let it in. */

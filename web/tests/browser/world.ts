@@ -1,7 +1,7 @@
 /** A real server with scripted agents in a home of its own, and a real Chromium that looks at it. */
 
-import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -34,6 +34,7 @@ export class World {
   readonly ledger = join(this.folder, "ledger");
   port = 0;
   #server: ChildProcess | null = null;
+  readonly #terminals: string[] = [];
 
   get url(): string {
     return `http://127.0.0.1:${this.port}`;
@@ -42,9 +43,12 @@ export class World {
   /** Have the server running; at the same port as before. */
   async start(): Promise<void> {
     if (this.port === 0) this.port = await freePort();
-    const args = ["-m", "interlock.server", "--home", this.home, "--port", String(this.port)];
+    const args = ["-m", "interlock.cli", "up", "--foreground", "--home", this.home, "--port", String(this.port)];
     const errors = openSync(join(this.folder, "stderr"), "a");
-    const server = spawn(PYTHON, args, { cwd: ROOT, stdio: ["ignore", "pipe", errors], env: { ...process.env, INTERLOCK_HOME: this.home } });
+    const config = join(this.folder, "config.toml");
+    writeFileSync(config, `[agents.scripted]\ndriver = "claude-stream"\nargv = ["sh", "${this.#program("configured", "--stream-json")}"]\n`);
+    const env = { ...process.env, INTERLOCK_HOME: this.home, INTERLOCK_CONFIG: config };
+    const server = spawn(PYTHON, args, { cwd: ROOT, stdio: ["ignore", "pipe", errors], env });
     closeSync(errors);
     this.#server = server;
     let ended = false;
@@ -62,7 +66,12 @@ export class World {
   }
 
   async close(): Promise<void> {
+    for (const taskId of this.#terminals) await this.api("POST", `/api/tasks/${taskId}/stop`).catch(() => undefined);
     await this.#end("SIGTERM");
+    if (this.#terminals.length > 0) {
+      const end = "import subprocess, sys, pathlib; from interlock.agents.tmux.server import TmuxServer; subprocess.run(TmuxServer.of_home(pathlib.Path(sys.argv[1])).argv('kill-server'), check=False)";
+      spawnSync(PYTHON, ["-c", end, this.home], { cwd: ROOT });
+    }
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   }
 
@@ -89,15 +98,29 @@ export class World {
     return (text === "" ? null : JSON.parse(text)) as T;
   }
 
-  /** A session of a scripted agent, which does what its prompts say. */
-  async open(title: string, prompt?: string, more: Record<string, unknown> = {}): Promise<string> {
-    const program = join(this.folder, "agent");
-    if (!existsSync(program)) {
-      const argv = [PYTHON, "-m", "interlock.testing.scripted_agent", "--stream-json", "--gates", this.folder, "--ledger", this.ledger, "--lifetime", LIFETIME_SECONDS];
-      writeFileSync(program, `exec ${argv.map((one) => `'${one}'`).join(" ")} "$@"\n`);
+  /** The program of an agent, with whatever arguments its driver adds. */
+  #program(name: string, ...more: string[]): string {
+    const argv = [PYTHON, "-m", "interlock.testing.scripted_agent", "--gates", this.folder, "--ledger", this.ledger, "--lifetime", LIFETIME_SECONDS, ...more];
+    const program = join(this.folder, `${name}.agent`);
+    writeFileSync(program, `exec ${argv.map((one) => `'${one}'`).join(" ")} "$@"\n`);
+    return program;
+  }
+
+  /** A session of a scripted agent, which does what its prompts say, or what its script says at the first one. With
+   * `isTerminal` it runs in tmux. */
+  async open(title: string, prompt?: string, script?: string, isTerminal = false): Promise<string> {
+    const more = [isTerminal ? "--tui" : "--stream-json"];
+    if (script !== undefined) {
+      writeFileSync(join(this.folder, `${title}.script`), `${script}\n`);
+      more.push("--script", join(this.folder, `${title}.script`));
     }
-    const asked = { agent: "scripted", driver: "claude-stream", argv: ["sh", program], cwd: this.folder, title, ...(prompt === undefined ? {} : { prompt }), ...more };
-    return (await this.api<{ task_id: string }>("POST", "/api/tasks", asked)).task_id;
+    const program = this.#program(title, ...more);
+    const cwd = join(this.folder, "shop");
+    mkdirSync(cwd, { recursive: true });
+    const asked = { agent: "scripted", driver: isTerminal ? "terminal" : "claude-stream", argv: ["sh", program], cwd, title, ...(prompt === undefined ? {} : { prompt }) };
+    const { task_id } = await this.api<{ task_id: string }>("POST", "/api/tasks", asked);
+    if (isTerminal) this.#terminals.push(task_id);
+    return task_id;
   }
 
   prompt(taskId: string, text: string): Promise<unknown> {
