@@ -749,10 +749,11 @@ export interface TaskStatusChanged {
  * what its turns cost, as far as that was reported, and `max_cost_usd` the budget at which its queue is held, if it
  * has one. `context_tokens`: how much the newest model call was given, as far as that was reported. `parent_id`: the
  * session that this one is a child of, or a copy of where its `depth` is 0; `root_id`: the root of the tree that it is
- * a child in, and `children` counts its own. `is_adopted`: a person started its agent, and what it did before is not
- * known. `decided_by_rule`: how many of its questions rules answered. `worktree`: the git worktree that was made for
- * it, if one was. `changes`: what its turns changed so far, null where no tree was recorded; `branch`: the branch of
- * its folder when a tree was last recorded.
+ * a child in, and `children` counts its own. `waits_below`: how many of those below it, at any depth, wait for a
+ * person; `workflow`: the one that it runs or began, the open one first, and null where it has none. `is_adopted`: a
+ * person started its agent, and what it did before is not known. `decided_by_rule`: how many of its questions rules
+ * answered. `worktree`: the git worktree that was made for it, if one was. `changes`: what its turns changed so far,
+ * null where no tree was recorded; `branch`: the branch of its folder when a tree was last recorded.
  * 
  * `is_supervised` is false where no server runs the session: then its status is what the log can prove, and no more.
  * `crashed_at`: when its process died and was to be started again, newest last, a few of them. `badge` is what a
@@ -800,7 +801,9 @@ export interface TaskSummary {
   readonly turn_state: TurnState | null;
   readonly undelivered: number;
   readonly version: number;
+  readonly waits_below: number;
   readonly waits_for: string;
+  readonly workflow: WorkflowCounts | null;
   readonly worktree: TaskWorktree | null;
 }
 
@@ -828,6 +831,18 @@ export type ToolKind = "step" | "subagent" | "tool" | "workflow";
 /** How a turn stands. Two are readings and never a record: `abandoned`, of an open turn whose owner is known to be
  * dead, and `unknown`, of a turn of which events are lost. */
 export type TurnState = "abandoned" | "completed" | "failed" | "interrupted" | "partial_failed" | "running" | "timed_out" | "unknown" | "waiting";
+
+/** How a workflow stands: `ready` of its `total` steps are proven, `held` wait for a person's decision. */
+export interface WorkflowCounts {
+  readonly held: number;
+  readonly id: string;
+  readonly ready: number;
+  readonly status: WorkflowState;
+  readonly total: number;
+}
+
+/** How a workflow stands. The seed's second spellings are read as the first. */
+export type WorkflowState = "completed" | "failed" | "held" | "partial" | "running" | "timed_out";
 
 /** What is done with a git worktree. An intent (`planned`, `merging`, `removing`) stands in the log before anything
  * is done for it, and what became of it after. */
