@@ -118,6 +118,8 @@ test("a question shows all of its arguments, and Enter never allows", async () =
   await page.getByLabel("Why not (sent with Deny)").press("Enter");
   await wasRead(page);
   await card(page).getByRole("button", { name: "Yes" }).press("Enter");
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  expect(await page.locator(".question .steps, .question.over").count()).toBe(0); // an act would be shown at once
   expect((await world.task(task)).summary.task_status).toBe("PENDING_CONFIRMATION");
   await page.locator(".transcript").focus();
   await until("the key is taken once the card was read", async () => {

@@ -1,7 +1,7 @@
 /** A real server with scripted agents in a home of its own, and a real Chromium that looks at it. */
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -68,11 +68,25 @@ export class World {
   async close(): Promise<void> {
     for (const taskId of this.#terminals) await this.api("POST", `/api/tasks/${taskId}/stop`).catch(() => undefined);
     await this.#end("SIGTERM");
+    this.#endAgents();
     if (this.#terminals.length > 0) {
       const end = "import subprocess, sys, pathlib; from interlock.agents.tmux.server import TmuxServer; subprocess.run(TmuxServer.of_home(pathlib.Path(sys.argv[1])).argv('kill-server'), check=False)";
       spawnSync(PYTHON, ["-c", end, this.home], { cwd: ROOT });
     }
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+  }
+
+  /** Agents that wait at a gate do not notice that the server which was killed is gone. */
+  #endAgents(): void {
+    for (const name of readdirSync(this.folder).filter((one) => one.endsWith(".reached"))) {
+      for (const pid of readFileSync(join(this.folder, name), "utf8").trim().split("\n").map(Number)) {
+        try {
+          if (readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(this.folder)) process.kill(pid, "SIGKILL");
+        } catch {
+          // It has ended.
+        }
+      }
+    }
   }
 
   async #end(signal: NodeJS.Signals): Promise<void> {
