@@ -13,7 +13,7 @@ const ROOT = resolve(import.meta.dirname, "../../..");
 export const PYTHON = join(ROOT, ".venv/bin/python");
 const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 const LIFETIME_SECONDS = "600";
-const WAIT_MILLISECONDS = 30_000;
+const WAIT_MILLISECONDS = 60_000;
 
 export type Role = "operator" | "observer";
 
