@@ -124,9 +124,9 @@ def test_a_model_starts_children_waits_for_them_and_is_told_only_what_is_proven(
     }
     assert waits[1]["budget_left"] is None
     assert second["ok"]
-    tree = fleet.cli("ps", "--tree", "--all").stdout.splitlines()
-    assert tree[1].startswith("├─ ")
-    assert tree[2].startswith("└─ ")
+    whole = fleet.cli("ps", "--tree", "--all").stdout.splitlines()
+    root = next(at for at, line in enumerate(whole) if line and session.startswith(line.split()[0]))
+    assert [line[:3] for line in whole[root + 1 : root + 3]] == ["├─ ", "└─ "]
     report = json.loads(fleet.cli("debug", "diagnose", session, "--json").stdout)
     assert report["status"] == ReportStatus.READY.value, report
     assert "spawn_agent" in fleet.cli("logs", session).stdout

@@ -97,7 +97,7 @@ Exit code 2: standard output is not a terminal; `interlock ps` needs none.""",
         "interlock.cli.browser.links:open_",
         "Open the dashboard in a browser.",
         """\
-  interlock open                      on this machine, logged in by a one-time link
+  interlock open                      logged in by a one-time link
   interlock open --no-browser         print the link only""",
     ),
     Command(
@@ -106,14 +106,14 @@ Exit code 2: standard output is not a terminal; `interlock ps` needs none.""",
         "Log in a phone by a QR code.",
         """\
   interlock pair --url https://box.example            it may look
-  interlock pair --url https://box.example --role act it may answer and send, too""",
+  interlock pair --url https://box.example --role act it may answer, too""",
     ),
     Command(
         "logins ls",
         "interlock.cli.browser.logins:ls",
         "List the browsers that are logged in.",
         """\
-  interlock logins ls                 their ids, names, and when they were used last""",
+  interlock logins ls                 their ids, names and last use""",
     ),
     Command(
         "logins revoke",

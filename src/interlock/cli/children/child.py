@@ -12,7 +12,7 @@ import msgspec
 from interlock.cli import output
 from interlock.cli.exit_codes import ExitCode
 from interlock.cli.look.session_lines import find_task
-from interlock.cli.server.api import ServerApi
+from interlock.cli.server.api import ServerApi, ServerRefusal
 from interlock.cli.wire.routes import task_path
 from interlock.cli.work.prompt_wait import PromptAsked, WaitTimeouts, wait_for_prompt
 from interlock.cli.work.retrying import act, new_id, not_known
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from interlock.cli.wire.json_shapes import OpenedChildJson
 
 CHILD_SECONDS: Final = 3_600.0
-_LOOK_SECONDS: Final = 0.5
+_LOOK_SECONDS: Final = 0.2
 _CODES: Final = {
     SubagentState.COMPLETED: ExitCode.COMPLETED,
     SubagentState.TIMED_OUT: ExitCode.TIMED_OUT,
@@ -68,11 +68,13 @@ def tell_child(child: ChildStanding, *, json: bool) -> int:
 
 
 def wait_for_child(api: ServerApi, home: Path, child: ChildStanding, limits: WaitTimeouts, *, json: bool) -> int:
-    """Wait until it has a session, then for the end of its turn there."""
+    """Wait until it has a session and its prompt is there, then for the end of its turn."""
     began, until = time.monotonic(), limits.timeout_seconds
-    while child.task_id is None and child.status is SubagentState.QUEUED:
+    prompt_id = PromptId(f"{child.subagent_id}.1")
+    while _is_to_begin(api, child, prompt_id):
         if until is not None and time.monotonic() - began + limits.spent_seconds >= until:
-            output.error(f"{child.subagent_id} still waits for a place; it goes on")
+            waits_for = "a place" if child.task_id is None else "its prompt"
+            output.error(f"{child.subagent_id} still waits for {waits_for}; it goes on")
             return ExitCode.TIMED_OUT
         time.sleep(_LOOK_SECONDS)
         page = api.read(ChildPage, f"{task_path(child.parent_id)}/children")
@@ -81,5 +83,20 @@ def wait_for_child(api: ServerApi, home: Path, child: ChildStanding, limits: Wai
         output.error(f"{child.subagent_id} is {child.status.value}: {child.summary or child.reason}")
         return _CODES.get(child.status, ExitCode.FAILED)
     spent = limits.spent_seconds + time.monotonic() - began
-    asked = PromptAsked(home=home, task_id=child.task_id, prompt_id=PromptId(f"{child.subagent_id}.1"), contract=None)
+    asked = PromptAsked(home=home, task_id=child.task_id, prompt_id=prompt_id, contract=None)
     return wait_for_prompt(asked, replace(limits, spent_seconds=spent), json=json)
+
+
+def _is_to_begin(api: ServerApi, child: ChildStanding, prompt_id: PromptId) -> bool:
+    """Whether its prompt is still to come: a queue without it would be read as one that it was taken from."""
+    if child.task_id is None:
+        return child.status is SubagentState.QUEUED
+    if child.status is not SubagentState.RUNNING:
+        return False
+    try:
+        api.ask_raw("GET", f"{task_path(child.task_id)}/prompts/{prompt_id}")
+    except ServerRefusal as refusal:
+        if refusal.code == "not_found":
+            return True
+        raise
+    return False
