@@ -83,7 +83,7 @@ def running_fleet(folder: Path) -> Iterator[Fleet]:
         )
         (config.parent / "plans" / "touch.plan.toml").write_text(PLAN)
         (config.parent / "plans" / "checked.plan.toml").write_text(CHECKED)
-        (folder / "work" / ".interlock" / "plans" / "theirs.plan.toml").write_text(PLAN)
+        (folder / "work" / ".interlock" / "plans" / "theirs.plan.toml").write_text(PLAN.replace("made", "made-by-them"))
         with serving(folder, INTERLOCK_CONFIG=str(config)) as served:
             yield Fleet(served, model, folder / "work", config)
         assert model.faults == ()
@@ -257,7 +257,7 @@ def test_a_plan_runs_only_by_a_name_that_the_agent_has_and_a_person_trusts(fleet
     assert "you have not trusted it yet" in untrusted
     assert "you may not run the plan 'another'; you may run: touch, checked, theirs" in unnamed
     assert "you may not run the plan './" in by_path
-    assert not (fleet.work / "made").exists()
+    assert not (fleet.work / "made-by-them").exists()
 
 
 def test_a_plan_of_a_model_is_held_for_a_person_and_never_said_to_be_done_before(fleet: Fleet) -> None:

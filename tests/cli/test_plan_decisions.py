@@ -236,3 +236,12 @@ def test_a_decision_with_a_name_is_done_once_though_its_step_waits_again(served:
     assert shown(served)["steps"][0]["attempt"] == 2
     served.api.ask("POST", path, why, key="dec_2")
     assert states(served)["build"] in ("pending", "running")
+
+
+def test_the_name_of_a_decision_names_one_choice(served: Served) -> None:
+    at_the_gate(served)
+    path = "/api/workflows/wf_1/steps/ship/answer"
+    served.api.ask("POST", path, {"choice": "go"}, key="dec_1")
+    served.api.ask("POST", path, {"choice": "go"}, key="dec_1")
+    with pytest.raises(ServerRefusal, match="decision dec_1 was go"):
+        served.api.ask("POST", path, {"choice": "stop"}, key="dec_1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -308,6 +309,26 @@ def test_a_revoked_login_loses_its_sockets_and_streams_at_once_and_no_others() -
 
 
 # Behind a proxy that speaks https
+
+
+def test_a_command_whose_body_comes_after_the_login_is_revoked_is_not_done() -> None:
+    async def story() -> None:
+        async with house() as server, logged_in(server) as browser:
+            (login,) = (await browser.get("/api/logins")).json()["items"]
+            is_revoked = asyncio.Event()
+
+            async def body() -> AsyncIterator[bytes]:
+                yield b'{"role": '
+                gone = await server.operator.delete(f"/api/logins/{login['login_id']}")
+                assert gone.status_code == 204
+                is_revoked.set()
+                yield b'"operator"}'
+
+            answer = await browser.post("/api/login/tickets", content=body(), headers=own(server))
+            assert is_revoked.is_set()
+            problem(answer, 401, "unauthenticated")
+
+    run(story())
 
 
 def test_behind_https_the_cookie_is_secure_and_the_origin_is_that_of_the_proxy() -> None:

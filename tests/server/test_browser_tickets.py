@@ -125,7 +125,7 @@ def test_two_good_cookies_are_none_and_a_bad_one_beside_a_good_one_is_harmless()
     assert found.login_id == one.login_id
 
 
-def test_what_cannot_be_written_down_was_not_made_and_has_not_ended(tmp_path: Path) -> None:
+def test_what_cannot_be_written_down_was_not_made_and_has_ended_here(tmp_path: Path) -> None:
     store = LoginStore(tmp_path / "home" / LOGIN_FILE)
     with pytest.raises(UsageError, match="cannot be written"):
         store.begin(ACT, "a")
@@ -136,8 +136,20 @@ def test_what_cannot_be_written_down_was_not_made_and_has_not_ended(tmp_path: Pa
     told: list[str] = []
     with store.watching(login, lambda: told.append("over")), pytest.raises(UsageError):
         store.revoke(login.login_id)
-    assert store.find([value]) is not None
-    assert told == []
+    assert store.find([value]) is None
+    assert told == ["over"]
+
+
+def test_the_tickets_of_a_login_end_with_it() -> None:
+    tickets = Tickets(lambda: 0.0)
+    own, other = (
+        tickets.issue(AccessRole.OPERATOR, "a", 60, issued_by="log_1"),
+        tickets.issue(AccessRole.OPERATOR, "b", 60),
+    )
+    tickets.drop_of("log_1")
+    with pytest.raises(BadTicket):
+        tickets.redeem(own, "127.0.0.1")
+    assert tickets.redeem(other, "127.0.0.1").name == "b"
 
 
 def test_connections_are_told_of_the_end_once_and_at_once_if_it_was_before() -> None:

@@ -60,7 +60,7 @@ export function App() {
       {logProblem ? <p class="banner broken" role="alert">The log takes nothing now: {logProblem}. What agents do meanwhile is neither recorded nor shown.</p> : null}
       {isOld ? <div class="notice new-page" role="status">A new version of this page is here.<button type="button" class="button compact" onClick={() => location.reload()}>Reload</button></div> : null}
       <Board selected={selected} filter={filter} onFilter={setFilter} />
-      {route.page === "session" ? <Session taskId={route.taskId} tab={route.tab} approvalId={route.approvalId} /> : null}
+      {route.page === "session" ? <Session key={route.taskId} taskId={route.taskId} tab={route.tab} approvalId={route.approvalId} /> : null}
       {route.page === "session" ? <SessionFacts taskId={route.taskId} /> : null}
       {route.page === "new" ? <NewSession /> : null}
       {route.page === "settings" ? <Settings /> : null}

@@ -35,12 +35,13 @@ const ALLOWED: ReadonlySet<string> = new Set(["approval", "plan"]);
 
 export function QuestionCard({ approval, isOver, isLive }: { readonly approval: Approval; readonly isOver: boolean; readonly isLive: boolean }) {
   const store = usePage();
-  const decision = useStore((page) => page.decision(approval.approval_id));
+  const decision = useStore((page) => page.decision(approval));
   const past = useStore((page) => page.past(approval.approval_id));
   const canAct = useStore((page) => page.canAct());
   const now = useNow(isLive && !isOver);
   const [isRaw, setRaw] = useState(false);
-  const [isSure, setSure] = useState(false);
+  const [sure, setSure] = useState({ of: "", at: 0 });
+  const isSure = sure.of !== "";
   const [words, setWords] = useState(() => readDraft(`answer.${approval.approval_id}`));
   const sections = useMemo(() => {
     const asked: Section = { label: "", text: approval.question, tone: "prose" };
@@ -56,8 +57,9 @@ export function QuestionCard({ approval, isOver, isLive }: { readonly approval: 
 
   const answer = (given: Decision) => {
     if (!canAnswer) return;
-    if (given.is_allowed && unread > 0 && !isSure) {
-      setSure(true);
+    const pressed = JSON.stringify([given, approval.arguments]);
+    if (given.is_allowed && unread > 0 && (sure.of !== pressed || performance.now() - sure.at < 2 * READ_MILLISECONDS)) {
+      if (sure.of !== pressed) setSure({ of: pressed, at: performance.now() });
       return;
     }
     const text = words.trim();

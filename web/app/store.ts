@@ -36,6 +36,8 @@ export interface DecisionView {
   readonly stage: "sending" | "decided" | "unknown" | "refused" | "over";
   readonly decision: Decision;
   readonly decisionId: string;
+  /** How many decisions on it had been lost before: one more, and this one is lost, too. */
+  readonly undelivered: number;
   readonly problem: string;
 }
 
@@ -86,7 +88,10 @@ export class PageStore {
 
   task = (taskId: string): TaskState | null => this.shell.machine.manager.states.get(taskId) ?? null;
   line = (taskId: string): TaskSummary | undefined => this.shell.machine.board.lines.get(taskId);
-  decision = (approvalId: string): DecisionView | undefined => this.#decisions.get(approvalId);
+  decision = ({ approval_id, undelivered }: Approval): DecisionView | undefined => {
+    const known = this.#decisions.get(approval_id);
+    return known === undefined || undelivered > known.undelivered ? undefined : known;
+  };
   past = (approvalId: string): Approval | undefined => this.#past.get(approvalId);
   pastOf = (taskId: string): readonly Approval[] => [...this.#past.values()].filter((one) => one.session_id === taskId);
   thought = (taskId: string): string => this.#thoughts.get(taskId) ?? "";
@@ -134,6 +139,11 @@ export class PageStore {
   }
 
   lookAgain(reason: CheckReason): void {
+    if (this.connection.kind === "out") {
+      // What is known here is shown to nobody until a login holds again: by another tab, perhaps.
+      this.shell.api.server().then(() => location.reload(), () => undefined);
+      return;
+    }
     this.shell.lookAgain(reason);
     void this.flushOutbox();
     this.changed();
@@ -209,12 +219,12 @@ export class PageStore {
 
   async decide(approval: Approval, decision: Decision): Promise<void> {
     const { approval_id: approvalId, session_id: taskId } = approval;
-    const known = this.#decisions.get(approvalId);
+    const known = this.decision(approval);
     if (known?.stage === "sending" || known?.stage === "decided") return;
     const isAgain = known?.stage === "unknown" && JSON.stringify(known.decision) === JSON.stringify(decision);
     const decisionId = isAgain ? known.decisionId : newId("dec");
     const set = (stage: DecisionView["stage"], problem = "") => {
-      this.#decisions = new Map(this.#decisions).set(approvalId, { stage, decision, decisionId, problem });
+      this.#decisions = new Map(this.#decisions).set(approvalId, { stage, decision, decisionId, undelivered: approval.undelivered, problem });
       this.changed();
     };
     set("sending");

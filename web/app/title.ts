@@ -18,15 +18,15 @@ export function showConnection(kind: string): void {
 }
 
 function showTitle(): void {
+  const icon = document.querySelector<HTMLLinkElement>("link[rel=icon]");
+  const picture = iconOf(isLost ? 0 : needs);
+  if (icon !== null && icon.href !== picture) icon.href = picture;
   document.title = isLost ? "Interlock, not connected" : needs > 0 ? `(${needs}) Interlock` : "Interlock";
 }
 
 export function showCounts(lines: readonly TaskSummary[]): void {
   needs = lines.filter((line) => groupOf(line) === "needs_you").length;
   showTitle();
-  const icon = document.querySelector<HTMLLinkElement>("link[rel=icon]");
-  const picture = iconOf(needs);
-  if (icon !== null && icon.href !== picture) icon.href = picture;
   if (needs === saidCount) return;
   clearTimeout(timer);
   timer = setTimeout(() => say(needs), Math.max(0, saidAt + SAY_EVERY_MILLISECONDS - Date.now()));

@@ -32,10 +32,11 @@ export function WhyPage({ taskId }: { readonly taskId: string }) {
   const store = usePage();
   const version = useStore((page) => page.task(taskId)?.version ?? 0);
   const line = useStore((page) => page.line(taskId));
+  const isLive = useStore((page) => page.isTaskLive(taskId));
   const { found, problem } = useAnswer<ExplainedTurn>(() => store.shell.api.why(taskId), [taskId, version]);
   return (
     <div class="page-part why">
-      {line === undefined ? null : <EvidenceList line={line} label="Evidence of the status" />}
+      {line === undefined ? null : <EvidenceList line={line} isLive={isLive} label="Evidence of the status" />}
       <h2>The last turn</h2>
       {problem ? <p class="warn">{problem}</p> : null}
       {found?.is_damaged ? <p class="warn">The log of this session has a damaged part.</p> : null}
@@ -44,11 +45,11 @@ export function WhyPage({ taskId }: { readonly taskId: string }) {
   );
 }
 
-export function EvidenceList({ line, label = "Evidence" }: { readonly line: TaskSummary; readonly label?: string }) {
+export function EvidenceList({ line, isLive, label = "Evidence" }: { readonly line: TaskSummary; readonly isLive: boolean; readonly label?: string }) {
   const evidence = line.badge?.evidence ?? [];
   return (
     <section aria-label={label}>
-      <h2>Why: {saysOf(line)}</h2>
+      <h2>Why: {isLive ? "" : "was "}{saysOf(line)}</h2>
       {evidence.length === 0 ? <p class="hint">No evidence was told.</p> : null}
       <ul class="evidence">{evidence.map((proof, at) => <Proof key={at} proof={proof} />)}</ul>
     </section>
@@ -94,6 +95,7 @@ function UsageRow({ name, usage }: { readonly name: string; readonly usage: Usag
 
 /** The facts beside a session on a wide screen. */
 export function Facts({ line }: { readonly line: TaskSummary }) {
+  const isLive = useStore((page) => page.isTaskLive(line.task_id));
   const facts: readonly (readonly [string, string])[] = [
     ["Agent", line.agent],
     ["Model", line.model],
@@ -108,7 +110,7 @@ export function Facts({ line }: { readonly line: TaskSummary }) {
   ];
   return (
     <aside class="facts" aria-label="About this session">
-      <EvidenceList line={line} />
+      <EvidenceList line={line} isLive={isLive} />
       <dl>{facts.filter(([, value]) => value).map(([name, value]) => <div key={name}><dt>{name}</dt><dd><Visible text={value} /></dd></div>)}</dl>
     </aside>
   );

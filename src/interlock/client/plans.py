@@ -28,6 +28,7 @@ from interlock.vocabulary.errors import InterlockError, UsageError
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import SessionId, WorkflowId
 from interlock.vocabulary.states import StepState, WorkflowState
+from interlock.vocabulary.wire.resources import AskedWorktree
 from interlock.vocabulary.wire.workflow import AnswerStep, BeginWorkflow, DecideStep, StepStanding, WorkflowStanding
 
 LOOK_SECONDS: Final = 0.3
@@ -165,7 +166,8 @@ class Plans:
         values = dict(params or {})
         steps = read_plan(text, values, name).steps
         agents = {
-            agent: open_request(agent, cwd=folder) for agent in dict.fromkeys(one.agent for one in steps if one.agent)
+            agent: open_request(agent, cwd=folder, worktree=AskedWorktree())
+            for agent in dict.fromkeys(one.agent for one in steps if one.agent)
         }
         asked = BeginWorkflow(plan=text, folder=str(folder), agents=agents, params=values)
         begun = await self._api.begin_workflow(asked, name)

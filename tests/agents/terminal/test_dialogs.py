@@ -190,3 +190,33 @@ def test_a_command_line_is_recognised_by_its_program(argv: tuple[str, ...], cli:
     found = recognise(builtin_profiles(), argv)
     assert (found and found.cli) == cli
     assert found is None or (found.argv is not None and len(found.argv) == words)
+
+
+def test_long_dialogs_that_begin_alike_are_told_whole_and_are_two() -> None:
+    """What a person allows is the end of a command, too."""
+    rows = [f"  echo {'x' * 180} {at}" for at in range(24)]
+    asked = []
+    for last in ("echo harmless", "rm -rf ~"):
+        text = "\n".join(
+            [
+                "\u2500" * 200,
+                " Bash command",
+                "",
+                *rows,
+                f"  {last}",
+                "",
+                " Do you want to proceed?",
+                " \u276f 1. Yes",
+                "   2. No",
+                "",
+                " Esc to cancel",
+            ]
+        )
+        reader = select_reader(builtin_profiles(), "claude", "2.1.325")
+        snapshot = read_snapshot(text, columns=220, height=50)
+        found = dialog_on(reader.parse_snapshot(snapshot).assessment, snapshot, reader.profile)
+        assert found is not None
+        assert last in found.question
+        asked.append(found)
+    first, second = asked
+    assert not is_same_dialog(first, second, 0.1)

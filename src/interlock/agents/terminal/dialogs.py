@@ -25,7 +25,6 @@ from interlock.screen.projection import MASK
 from interlock.screen.regions import Located
 from interlock.screen.snapshot import Snapshot
 
-_MAX_QUESTION: Final = 4096
 _YES_AND_NO: Final = 2
 _ALLOWING: Final = (BlockKind.APPROVAL, BlockKind.PLAN, BlockKind.TRUST)
 _CHOOSING: Final = (BlockKind.QUESTION, BlockKind.OTHER)
@@ -78,7 +77,7 @@ def dialog_on(surface: SurfaceAssessment, snapshot: Snapshot, profile: Profile) 
     if not surface.operator_blocked or surface.block is None or surface.input_mode is not InputMode.MODAL:
         return None
     above, body = _texts(surface, snapshot, profile)
-    question = _plain(above)[:_MAX_QUESTION]
+    question = _plain(above)  # whole: a pane is bounded, and two questions may begin alike
     kind = surface.block.kind
     is_exact = kind in _ALLOWING and bool(question)
     ticking: list[str] = []

@@ -43,6 +43,7 @@ _HOME_FILES: Final = frozenset(
     {
         *(f"{DATABASE_NAME}{end}" for end in ("", "-wal", "-shm", "-journal")),
         "identity.json",
+        "logins.json",
         "notified.json",
         "notified.lock",
         STANDING_FILE,

@@ -17,7 +17,7 @@ from interlock.lifecycle.children.workflow_plan import STEP_BASE, PlanProblem, S
 from interlock.lifecycle.plans.params import ParamValue
 from interlock.lifecycle.plans.plan_table import PlanTable, shown
 from interlock.lifecycle.plans.step_draft import StepDraft, refuse_path
-from interlock.lifecycle.plans.templates import names_in, resolve
+from interlock.lifecycle.plans.templates import fenced, names_in, resolve
 from interlock.vocabulary.ids import StepId
 
 MAX_TEXT: Final = 64_000
@@ -154,7 +154,10 @@ class _Expansion:
                 f"keep a text below {MAX_TEXT} characters and {MAX_REFERENCES} values of steps",
             )
             return text
-        return resolve(text, self.values, self.item, is_filled=True, items=self.items)
+        each, item = self.draft.each, self.item
+        if each and item:  # an agent wrote it: it is data, also in a text
+            item = fenced(f"an item of {'.'.join(each)}", item)
+        return resolve(text, self.values, item, is_filled=True, items=self.items)
 
     def _command(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         words = tuple(self._word(word) for word in argv)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from io import BufferedReader
 from pathlib import Path
 from stat import S_ISREG
 from typing import Final
@@ -17,6 +19,7 @@ from interlock.lifecycle.children.workflow_plan import StepOutput
 from interlock.lifecycle.children.workflow_step import StepEvidence
 from interlock.lifecycle.plans.templates import MAX_INSERTED, ShownOutput, StepShown
 from interlock.runtime.children.step_places import diff_text
+from interlock.vocabulary.events.codec import can_be_kept
 from interlock.vocabulary.events.registry import Json
 from interlock.vocabulary.ids import StepId
 
@@ -37,7 +40,7 @@ def look_at(folder: Path, output: StepOutput) -> OutputFact:
         is_json = output.type == "json"
         if is_json and found.st_size > _MAX_JSON_BYTES:
             return OutputFact(output=output, problem=f"{output.path} has more than {_MAX_JSON_BYTES} bytes")
-        with path.open("rb") as stream:
+        with _regular(path) as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
             stream.seek(0)
             content = stream.read(_MAX_JSON_BYTES) if is_json else None
@@ -45,6 +48,15 @@ def look_at(folder: Path, output: StepOutput) -> OutputFact:
         return OutputFact(output=output, problem=f"{output.path}: {error.strerror or error}")
     written_at = datetime.fromtimestamp(found.st_mtime, UTC)
     return OutputFact(output=output, written_at=written_at, size_bytes=found.st_size, sha256=digest, content=content)
+
+
+def _regular(path: Path) -> BufferedReader:
+    """A regular file, to be read. What it was replaced by since, such as a pipe, is not waited for: `OSError`."""
+    stream = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not S_ISREG(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        raise OSError(f"{path} is no regular file")
+    return stream
 
 
 def text_output(output: StepOutput, claim: Json) -> OutputFact:
@@ -83,13 +95,17 @@ def items_of(folder: Path, checkpoint: Json, name: str) -> tuple[str, ...]:
     output = next((one for one in listed if isinstance(one, dict) and one.get("name") == name), None)
     if output is None:
         raise ValueError(f"there is no output {name!r}")
-    data = (root / str(output.get("path"))).read_bytes()
+    with _regular(root / str(output.get("path"))) as stream:
+        data = stream.read(_MAX_JSON_BYTES + 1)
     if hashlib.sha256(data).hexdigest() != output.get("sha256"):
         raise ValueError(f"{output.get('path')} has changed since it was proven")
     items: object = msgspec.json.decode(data)
     if not isinstance(items, list):
         raise ValueError(f"{output.get('path')} is no list")
-    return tuple(one if isinstance(one, str) else msgspec.json.encode(one).decode() for one in items)
+    texts = tuple(one if isinstance(one, str) else msgspec.json.encode(one).decode() for one in items)
+    if not can_be_kept(list(texts)):
+        raise ValueError(f"{output.get('path')} has an item with a character that is no text")
+    return texts
 
 
 def joined(shown: Mapping[StepId, StepShown], items: Sequence[StepId]) -> StepShown:
@@ -133,7 +149,7 @@ def _shown_outputs(root: Path, checkpoint: Json) -> Iterator[tuple[str, ShownOut
 def _text_of(path: Path) -> str | None:
     """The beginning of a file, enough to see that it is too long; None: it is no text."""
     try:
-        with path.open("rb") as stream:
+        with _regular(path) as stream:
             data = stream.read((MAX_INSERTED + 1) * _MAX_CHARACTER_BYTES)
         return codecs.getincrementaldecoder("utf-8")().decode(data)
     except (OSError, UnicodeDecodeError):

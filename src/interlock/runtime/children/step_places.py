@@ -137,14 +137,17 @@ def merged_base(folder: str, commits: tuple[str, ...], step: StepSpec) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlaceLook:
-    """Looks at the files of one place, for one step."""
+    """Looks at the files of one place, for one step of a plan in that folder."""
 
     place: StepPlace
+    plan_folder: Path
     snapshots: TreeSnapshots
     name: str
 
     def tree(self) -> TreeSnapshot | None:
         """All files as they are now; None: it is in no repository. `GitFailed`, `TooMuch` where they cannot be kept."""
+        if self.place.root is not None:
+            return self.snapshots.take(self._tree_of_ours(), ref_of(self.name), message=self.name)
         try:
             return self.snapshots.take(find_repository(self.place.folder), ref_of(self.name), message=self.name)
         except NoRepository:
@@ -166,16 +169,37 @@ class PlaceLook:
             if ours is None:
                 raise UsageError(f"the worktree {repository.root} is not ours any more", remedy="look at it with git")
             state = state_of(ours)
-            return state.head if state.is_clean else commit_all(ours, state, message)
+            if state.branch != self.place.branch:
+                told = f"branch {state.branch}" if state.branch else "no branch"
+                raise UsageError(
+                    f"{told} is checked out in {repository.root}, and not {self.place.branch}",
+                    remedy=f"check out {self.place.branch} there",
+                )
+            commit = state.head if state.is_clean else commit_all(ours, state, message)
+            if self.changed(seen.tree, commit):
+                raise UsageError("its files changed while they were proven", remedy="run the step again")
+            return commit
         ref = f"{_WORK}{ref_of(self.name).rpartition('/')[2]}"
         return keep_tree(repository.common, seen.tree, seen.head, ref, message)
 
     def _tree_of_ours(self) -> Repository:
         """Law 1."""
-        repository = find_repository(self.place.folder)
-        if self.place.root is None or repository.root != self.place.root.resolve():
-            raise UsageError(f"the worktree {self.place.root} is gone", remedy="run the step again")
-        return repository
+        return tree_of_ours(self.place, self.plan_folder)
+
+
+def tree_of_ours(place: StepPlace, plan_folder: Path) -> Repository:
+    """The worktree of a place, if it is still the one that we made for its session in the plan's own repository.
+    `UsageError` where it is not."""
+    try:
+        repository, origin = find_repository(place.folder), find_repository(plan_folder)
+    except (NoRepository, GitFailed, OSError) as error:
+        raise UsageError(f"the worktree {place.root} is gone: {error}", remedy="run the step again") from error
+    ours = find_ours(repository.common, repository.root, str(place.owner))
+    is_there = place.root is not None and repository.root == place.root.resolve()
+    is_there = is_there and repository.common == origin.common
+    if not is_there or ours is None or repository.git_dir != ours.admin:
+        raise UsageError(f"the worktree {place.root} is gone, or not ours any more", remedy="run the step again")
+    return repository
 
 
 def diff_text(folder: Path, before: str, after: str) -> str:

@@ -152,7 +152,7 @@ class StepWork:
         changed: ChangedFiles,
         place: StepPlace,
     ) -> StepEvidence:
-        look = PlaceLook(place, self.snapshots, f"{self.workflow_id}.{step.id}")
+        look = PlaceLook(place, self.folder, self.snapshots, f"{self.workflow_id}.{step.id}")
         seen = await self._seen(step, look, changed)
         outputs = await self._look(step, place, proof.get("claim"), look, seen)
         checks = [await self._check(step, argv, place) for argv in step.checks]

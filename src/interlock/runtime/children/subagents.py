@@ -264,9 +264,9 @@ class Subagents:
         await self._read_children(parent)
         return tuple(child.record.fact for child in self._children.values() if child.parent == parent)
 
-    def check_depth(self, parent: SessionId, root: SessionId, depth: int) -> None:
-        """Refuse what would put a child deeper below its root than a tree goes."""
-        self._limits.check(parent, root, depth=depth, is_open=0, ever=0)
+    def check_room(self, parent: SessionId, root: SessionId, depth: int, *, is_open: int, ever: int) -> None:
+        """Refuse a plan that a session begins beyond the limits of its tree: it counts as a child does."""
+        self._limits.check(parent, root, depth=depth, is_open=is_open, ever=ever)
 
     def slots_free(self, parent: SessionId) -> int:
         """How many more children of a session may run at once. One that is started beyond that waits in its queue."""
@@ -280,7 +280,12 @@ class Subagents:
         for session in found:  # It grows while it is read.
             below = await self.children_of(session)
             found += [fact.child_session_id for fact in below if fact.child_session_id is not None]
+            found += [one for one in self._runtime.sessions if self._is_plan_of(one, session)]
         return tuple(dict.fromkeys(found))
+
+    def _is_plan_of(self, session: SessionId, parent: SessionId) -> bool:
+        opened = self._runtime.supervisor(session).book.opened
+        return opened is not None and opened.parent_id == parent and opened.subagent_id is None
 
     def knows(self, child_id: SubagentId) -> bool:
         return child_id in self._children

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
-from msgspec import json, structs
+from msgspec import convert, json, structs
 
 from interlock.agents.git.snapshot import TreeSnapshots
 from interlock.agents.port import AgentSpec
@@ -51,6 +51,7 @@ from interlock.lifecycle.children.workflow_plan import (
     StepSpec,
     WorkflowSpec,
     due_expansions,
+    in_order_of_dependency,
     ready_steps,
 )
 from interlock.lifecycle.children.workflow_step import (
@@ -69,12 +70,12 @@ from interlock.runtime.children.changed_files import changed_files, commands_bes
 from interlock.runtime.children.child_results import ResultReader, result_of_log
 from interlock.runtime.children.spending import Spent, spent_by, why_used_up
 from interlock.runtime.children.step_outputs import items_of
-from interlock.runtime.children.step_places import StepPlace, TreeKeeper, merged_base, place_in, place_of
+from interlock.runtime.children.step_places import StepPlace, TreeKeeper, merged_base, place_in, place_of, tree_of_ours
 from interlock.runtime.children.step_prompts import next_round, plan_prompt, step_prompt
 from interlock.runtime.children.step_work import SERVER_ENDED, StepWork
 from interlock.runtime.children.stored_plan import StoredPlan, plan_in, taken_up
 from interlock.runtime.children.subagents import CLOSED, NEVER_SENT, Subagents
-from interlock.runtime.policy import Instant
+from interlock.runtime.policy import Instant, RunPolicy
 from interlock.runtime.runtime import Runtime, new_id, wall_clock
 from interlock.runtime.session.supervisor import SessionFailed
 from interlock.vocabulary.errors import ContractError, InterlockError, PeerFault, UsageError
@@ -481,6 +482,7 @@ class Workflows:
                     await self._task_of(flow, step, child),
                     timeout_seconds=(step.timeout_ms or flow.record.spec.timeout_ms) / 1000,
                     model_visible=step.model_visible,
+                    policy=_policy_of(flow, step),
                     subagent_id=child,
                     workflow_id=flow.record.spec.id,
                     read=flow.read,
@@ -538,15 +540,11 @@ class Workflows:
 
     def _place_in(self, flow: _Flow, step: StepSpec) -> StepPlace:
         """The tree of the step that it goes on in, as the last ready step left it."""
-        of_tree = [one.id for one in flow.record.spec.steps if one.tree == step.tree]
-        ready = [one for one in flow.record.steps if one.id in of_tree and one.evidence is not None]
-        places = [place for one in ready if one.evidence and (place := place_of(one.evidence.checkpoint))]
+        of_tree = [one.id for one in in_order_of_dependency(flow.record.spec.steps) if one.tree == step.tree]
+        places = [place for one in of_tree if (place := place_of(_checkpoint(flow.record, one)))]
         if not places:
             raise UsageError(f"the tree of step {step.tree} is not known", remedy="begin the plan again")
-        if not places[-1].folder.is_dir():
-            raise UsageError(
-                f"the worktree {places[-1].root} of step {step.tree} is gone", remedy="run that step again"
-            )
+        tree_of_ours(places[-1], flow.work.folder)
         return places[-1]
 
     async def _run_command(self, flow: _Flow, step: StepSpec, began: datetime) -> StepEvidence:
@@ -728,6 +726,12 @@ class Workflows:
 
 def _step_of(flow: _Flow, step_id: StepId) -> StepSpec:
     return next(step for step in flow.record.spec.steps if step.id == step_id)
+
+
+def _policy_of(flow: _Flow, step: StepSpec) -> RunPolicy | None:
+    """The limits of the step's agent, where it has its own."""
+    opened = None if flow.stored is None else flow.stored.agents.get(step.agent)
+    return None if opened is None or opened.policy is None else convert(opened.policy, RunPolicy)
 
 
 def _checkpoint(record: WorkflowRecord, step_id: StepId) -> Json:

@@ -3,7 +3,8 @@
 Laws:
 1. A cookie is 256 random bits that only its browser has. What is kept is its digest, in a file that is nobody else's.
 2. A login ends 30 days after it was last used, or at once when it is revoked: then its connections are told.
-3. A login that could not be written down was not made, and one whose end could not be written down has not ended.
+3. A login that could not be written down was not made. One whose end could not be written down has ended here, and
+   whoever ended it is told that it failed: it may be back after a restart.
 4. The name of the cookie bears the server's id: cookies know no ports, and two servers must not take each other's.
 """
 
@@ -143,9 +144,10 @@ class LoginStore:
         found = next((one for one in self._logins.values() if one.login_id == login_id), None)
         if found is None:
             raise NotFound(f"there is no login {login_id}", remedy="list them: `interlock logins ls`")
-        self._keep({digest: one for digest, one in self._logins.items() if one is not found})
+        self._logins = {digest: one for digest, one in self._logins.items() if one is not found}
         for tell in self._on_end.pop(login_id, []):
             tell()
+        self._keep(self._logins)  # where that fails, it has ended here, and is told that it may be back after a restart
         return found
 
     def is_alive(self, login: Login) -> bool:

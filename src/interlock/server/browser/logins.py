@@ -42,7 +42,10 @@ class LogIn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @post("/login/tickets", status_code=201)
 async def create_ticket(server: Server, request: Request[Any, Any, Any], data: JSONBody[NewTicket]) -> LoginTicket:
     """Make a one-time link by which a browser logs in. It is shown once, here, and kept nowhere."""
-    ticket = server.tickets.issue(data.role, shown_name(data.name), data.seconds)
+    login = caller_of(request.scope).login
+    ticket = server.tickets.issue(
+        data.role, shown_name(data.name), data.seconds, issued_by="" if login is None else login.login_id
+    )
     scheme, host = caller_of(request.scope).scheme, request.headers["host"]
     return LoginTicket(
         ticket=ticket,
@@ -75,6 +78,7 @@ async def revoke_login(server: Server, request: Request[Any, Any, Any], login_id
     """Log a browser out, at once: its sockets end with 4001. An observer may do so with its own login only."""
     caller = caller_of(request.scope)
     is_own = caller.login is not None and caller.login.login_id == login_id
+    server.tickets.drop_of(login_id)
     found = server.logins.revoke(login_id)
     _logger.info("logged out: %s (%s), by %s", found.device, login_id, caller.who)
     gone = server.logins.set_cookie("", is_secure=caller.scheme == "https")

@@ -45,6 +45,7 @@ class Ticket:
     role: AccessRole
     name: str
     ends_at_seconds: float
+    issued_by: str = ""
 
 
 class Tickets:
@@ -58,15 +59,21 @@ class Tickets:
     def __len__(self) -> int:
         return len(self._tickets)
 
-    def issue(self, role: AccessRole, name: str, seconds: float) -> str:
+    def issue(self, role: AccessRole, name: str, seconds: float, issued_by: str = "") -> str:
         """A new ticket. It is shown to its caller only."""
         now = self._clock()
         self._tickets = {key: one for key, one in self._tickets.items() if one.ends_at_seconds > now}
         while len(self._tickets) >= _MAX_TICKETS:  # the oldest goes first
             del self._tickets[next(iter(self._tickets))]
         spelled = secrets.token_urlsafe(_BYTES)
-        self._tickets[_digest(spelled)] = Ticket(role=role, name=name, ends_at_seconds=now + seconds)
+        self._tickets[_digest(spelled)] = Ticket(
+            role=role, name=name, ends_at_seconds=now + seconds, issued_by=issued_by
+        )
         return spelled
+
+    def drop_of(self, login_id: str) -> None:
+        """A login is over, and so are the tickets that it made."""
+        self._tickets = {key: one for key, one in self._tickets.items() if one.issued_by != login_id}
 
     def redeem(self, spelled: str, peer: str) -> Ticket:
         """Use a ticket up. `BadTicket`, or `TooMany` after too many of those."""

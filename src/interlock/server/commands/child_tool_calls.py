@@ -45,6 +45,7 @@ from interlock.vocabulary.wire.workflow import BeginWorkflow, StepStanding, Work
 
 _WORDS_OF_ALL: Final = 40_000  # an answer is cut at 100,000 characters, and one that is cut has no status
 _MAX_OUTPUTS: Final = 4_000
+_OPEN: Final = (WorkflowState.RUNNING, WorkflowState.HELD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class ChildToolCalls:
         self._agents = agents
         self._home = home
         self._is_bound = asyncio.Event()
+        self._beginning = asyncio.Lock()
 
     def bind(
         self, runtime: Runtime, hub: Hub, owner: ChildOwner, children: ChildCommands, workflows: WorkflowCommands
@@ -122,7 +124,7 @@ class ChildToolCalls:
         me = await self._caller(caller)
         if child.startswith(PREFIX):
             workflow = await self._own_workflow(me, child)
-            if workflow.status in (WorkflowState.RUNNING, WorkflowState.HELD):
+            if workflow.status in _OPEN:
                 workflow = await self._workflows.stop(
                     workflow.workflow_id, reason or "ended by its agent", decided_by=f"agent of {me.session}"
                 )
@@ -163,10 +165,13 @@ class ChildToolCalls:
             params=dict(params),
         )
         root, depth = lineage_below(me.session, me.opened)
-        self._owner.subagents.check_depth(me.session, root, depth + 1)
         lineage = Lineage(parent_id=me.session, root_id=root, depth=depth, workflow_id=workflow_id)
         by = f"agent of {me.session}"
-        begun = await self._workflows.begin(asked, key=workflow_id, decided_by=by, lineage=lineage)
+        async with self._beginning:  # calls of one turn come at once, and each counts for the next
+            mine = await self._own_workflows(me)
+            is_open = sum(one.status in _OPEN for one in mine)
+            self._owner.subagents.check_room(me.session, root, depth + 1, is_open=is_open, ever=len(mine))
+            begun = await self._workflows.begin(asked, key=workflow_id, decided_by=by, lineage=lineage)
         return begun.workflow.workflow_id
 
     def _trusted(self, plan: str, cwd: str) -> tuple[Path, FoundPlan]:

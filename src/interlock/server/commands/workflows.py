@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from msgspec import to_builtins
+from msgspec import structs, to_builtins
 
 from interlock.agents.observations import OptionKind
 from interlock.lifecycle.children.step_trees import with_trees
@@ -34,7 +34,7 @@ from interlock.runtime.lineage import Lineage
 from interlock.runtime.runtime import Runtime, new_id
 from interlock.server.commands.command_runner import Performer
 from interlock.server.commands.idempotency import refuse_unfit_option
-from interlock.server.commands.validation import check_id, check_open, opened_of, spec_of
+from interlock.server.commands.validation import check_id, check_open, fit_policy, opened_of, spec_of
 from interlock.server.http.problems import AlreadyDecided, KeyReused, NotFound, Unfit
 from interlock.server.live.hub import Hub
 from interlock.server.settings import ServerSettings
@@ -134,10 +134,13 @@ class WorkflowCommands(Performer):
                 spec=spec,
                 folder=asked.folder,
                 agents={
-                    name: opened_of(
-                        agent,
-                        kind=self._runtime.drivers[agent.driver].kind,
-                        argv=self._runtime.redactor.argv(agent.argv),
+                    name: structs.replace(
+                        opened_of(
+                            agent,
+                            kind=self._runtime.drivers[agent.driver].kind,
+                            argv=self._runtime.redactor.argv(agent.argv),
+                        ),
+                        policy=to_builtins(fit_policy(agent)),
                     )
                     for name, agent in asked.agents.items()
                 },
@@ -233,8 +236,11 @@ class WorkflowCommands(Performer):
         itself and the step waits once more; another one is told whose the first was."""
         async with self._deciding:
             past = await self._decisions(workflow_id, decision.step)
-            if any(decision.id and fact.decision_id == decision.id for _, fact in past):
+            same = [fact for _, fact in past if decision.id and fact.decision_id == decision.id]
+            if any(decision_of(fact) == decision.choice for fact in same):
                 return await self.get(workflow_id)
+            if same:
+                raise KeyReused(f"decision {decision.id} was {decision_of(same[0])}", remedy="choose another id")
             try:
                 await self._owned(workflow_id)
                 work = deciding(workflow_id, decision.step, decided_by=decision.decided_by, decision_id=decision.id)

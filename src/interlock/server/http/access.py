@@ -148,7 +148,11 @@ class Entrance:
             is_own = login is not None and asked.path == _LOGINS + login.login_id  # an observer may log itself out
             check_role(AccessRole.OBSERVER if is_own else needed_role(asked), role, has_token=token is not None)
         who = f"{role.value if role else 'stranger'}@{asked.peer}" if login is None else login.who
-        renewed = "" if login is None else self._logins.renewal(login, cookies, is_secure=scheme == "https")
+        renewed = (
+            ""
+            if login is None or asked.is_socket
+            else self._logins.renewal(login, cookies, is_secure=scheme == "https")
+        )
         return Caller(role=role, who=who, login=login, scheme=scheme, set_cookie=renewed)
 
     def cors_of(self, asked: AccessRequest) -> list[tuple[str, str]]:

@@ -30,7 +30,14 @@ from interlock.server.changes import TaskChanges
 from interlock.server.http import openapi
 from interlock.server.http.access import PREFLIGHT, SUBPROTOCOL, AccessRequest, Caller, Entrance
 from interlock.server.http.docs_page import DOCS_POLICY
-from interlock.server.http.problems import PROBLEM_TYPE, BrokenOff, NotFound, WrongMediaType, problem_of
+from interlock.server.http.problems import (
+    PROBLEM_TYPE,
+    BrokenOff,
+    NotFound,
+    Unauthenticated,
+    WrongMediaType,
+    problem_of,
+)
 from interlock.server.http.short_way import send_json, short_answer
 from interlock.server.ledger import UsageLedger
 from interlock.server.routes import (
@@ -70,6 +77,7 @@ class StrictRequest(Request[Any, Any, Any]):
     async def json(self) -> Any:  # noqa: ANN401 - what it is, the route says
         """The body as the route wants it."""
         body = await self.body()
+        self._check_login()
         _check_media_type(self.headers.get("content-type"))
         try:
             return msgspec.json.decode(body, type=self._wanted())
@@ -77,6 +85,12 @@ class StrictRequest(Request[Any, Any, Any]):
             raise ValidationException(detail=str(error)) from error
         except RecursionError as error:
             raise ValidationException(detail="the body is nested too deeply") from error
+
+    def _check_login(self) -> None:
+        """The door looked when the head came; the body may have come much later."""
+        login = cast("Caller", self.scope["state"]["caller"]).login
+        if login is not None and not _server(cast("Scope", self.scope)).logins.is_alive(login):
+            raise Unauthenticated("that login is over", remedy="log in again: `interlock open` gives a link")
 
     def _wanted(self) -> Any:  # noqa: ANN401 - a type
         fields = self.scope["route_handler"].parsed_fn_signature.parameters.values()

@@ -55,7 +55,7 @@ class SessionsBelow:
     def forget(self, task_id: SessionId) -> None:
         """The session came to rest, and is not looked at any more."""
         known = self._children.get(task_id)
-        if known is not None and known.workflow is None:
+        if known is not None and known.workflow is None and task_id not in self._below:
             del self._children[task_id]
             self._below[known.parent].pop(task_id, None)
             if not self._below[known.parent]:

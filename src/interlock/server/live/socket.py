@@ -210,7 +210,7 @@ class SocketConnection:
                 message = await self._socket.receive()
             except (OSError, WebSocketException, RuntimeError):
                 return
-            if message["type"] != "websocket.receive":
+            if message["type"] != "websocket.receive" or self._outbox.closing is not None:
                 return
             given = message.get("text")
             await self._hear(None if given is None else given.encode("utf-8", "surrogatepass"))
