@@ -102,6 +102,7 @@ class House:
 async def house() -> AsyncIterator[House]:
     with tempfile.TemporaryDirectory(prefix="ilk-") as folder:
         home = Path(folder)
+        (home / "work").mkdir()  # nothing changes there: a record of changes has a version and no frame
         program = write_program(home / "agent", command("stream-json", ledger=home / "ledger"))
         here = House(home, program)
         await here.start()
@@ -230,7 +231,11 @@ def test_eight_clients_a_bad_network_and_a_server_that_is_killed(seed: int) -> N
             try:
                 for task_id in TASKS:
                     await senders[0].client.open_task(
-                        agent="scripted", driver="claude-stream", argv=(here.program,), cwd=here.home, task_id=task_id
+                        agent="scripted",
+                        driver="claude-stream",
+                        argv=(here.program,),
+                        cwd=here.home / "work",
+                        task_id=task_id,
                     )
                 for sender in senders:
                     for task_id in TASKS:
