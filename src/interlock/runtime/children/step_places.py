@@ -23,7 +23,7 @@ from interlock.agents.git.repository import NoRepository, Repository, find_repos
 from interlock.agents.git.running import GitFailed
 from interlock.agents.git.snapshot import TreeSnapshot, TreeSnapshots, ref_of
 from interlock.agents.git.worktree_state import state_of
-from interlock.agents.git.worktrees import find_ours
+from interlock.agents.git.worktrees import OurWorktree, find_ours
 from interlock.lifecycle.children.workflow_plan import STEP_BASE, StepSpec
 from interlock.vocabulary.errors import InterlockError, UsageError
 from interlock.vocabulary.events.registry import Json
@@ -147,7 +147,8 @@ class PlaceLook:
     def tree(self) -> TreeSnapshot | None:
         """All files as they are now; None: it is in no repository. `GitFailed`, `TooMuch` where they cannot be kept."""
         if self.place.root is not None:
-            return self.snapshots.take(self._tree_of_ours(), ref_of(self.name), message=self.name)
+            repository, _ = tree_of_ours(self.place, self.plan_folder)
+            return self.snapshots.take(repository, ref_of(self.name), message=self.name)
         try:
             return self.snapshots.take(find_repository(self.place.folder), ref_of(self.name), message=self.name)
         except NoRepository:
@@ -163,11 +164,8 @@ class PlaceLook:
 
     def keep(self, seen: TreeSnapshot, message: str, *, is_on_branch: bool) -> str:
         """The commit that has the work."""
-        repository = self._tree_of_ours()
+        repository, ours = tree_of_ours(self.place, self.plan_folder)
         if is_on_branch:
-            ours = find_ours(repository.common, repository.root, str(self.place.owner))
-            if ours is None:
-                raise UsageError(f"the worktree {repository.root} is not ours any more", remedy="look at it with git")
             state = state_of(ours)
             if state.branch != self.place.branch:
                 told = f"branch {state.branch}" if state.branch else "no branch"
@@ -182,13 +180,9 @@ class PlaceLook:
         ref = f"{_WORK}{ref_of(self.name).rpartition('/')[2]}"
         return keep_tree(repository.common, seen.tree, seen.head, ref, message)
 
-    def _tree_of_ours(self) -> Repository:
-        """Law 1."""
-        return tree_of_ours(self.place, self.plan_folder)
 
-
-def tree_of_ours(place: StepPlace, plan_folder: Path) -> Repository:
-    """The worktree of a place, if it is still the one that we made for its session in the plan's own repository.
+def tree_of_ours(place: StepPlace, plan_folder: Path) -> tuple[Repository, OurWorktree]:
+    """Law 1. The worktree of a place, if it is still the one that we made for its session in the plan's own repository.
     `UsageError` where it is not."""
     try:
         repository, origin = find_repository(place.folder), find_repository(plan_folder)
@@ -199,7 +193,7 @@ def tree_of_ours(place: StepPlace, plan_folder: Path) -> Repository:
     is_there = is_there and repository.common == origin.common
     if not is_there or ours is None or repository.git_dir != ours.admin:
         raise UsageError(f"the worktree {place.root} is gone, or not ours any more", remedy="run the step again")
-    return repository
+    return repository, ours
 
 
 def diff_text(folder: Path, before: str, after: str) -> str:
